@@ -1,0 +1,508 @@
+"""Scores, labels and a step -> ``Confusion``: soft (or hard) counts per class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from softset._tools import check_choice, check_number, under_transform
+from softset.fused import (
+    BinaryKernel,
+    GridKernel,
+    LinearKernel,
+    MulticlassKernel,
+    MulticlassLinearKernel,
+    check_classes,
+    count,
+    full_precision,
+    memberships,
+    refuse_rows,
+    wide,
+    working,
+)
+from softset.steps import LinearStep, Step, check_step, is_hard
+
+TASKS = ("binary", "multiclass", "multilabel")
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Counts per class; a class is the positive one (binary), a class or a label.
+
+    Shapes: binary ``[*batch, *thresholds]``, multiclass ``[*batch, classes]``, multilabel
+    ``[*batch, *thresholds, labels]``. Two sums, ``tp`` and ``predicted``, are counted; the other
+    cells follow by subtraction, so that ``tp + fn`` is the number of positives whatever the step.
+    Confusions of the same task add up: ``a + b``.
+
+    >>> import torch
+    >>> c = Confusion.from_matrix(torch.tensor([[5.0, 1.0], [2.0, 4.0]]), task="binary")
+    >>> [float(v) for v in (c.tp, c.fp, c.fn, c.tn)]
+    [4.0, 1.0, 2.0, 5.0]
+    """
+
+    tp: Tensor
+    predicted: Tensor
+    support: Tensor
+    total: Tensor
+    task: str = "binary"
+    counted_matrix: Tensor | None = None
+
+    @property
+    def fn(self) -> Tensor:
+        return self.support - self.tp
+
+    @property
+    def fp(self) -> Tensor:
+        return self.predicted - self.tp
+
+    @property
+    def tn(self) -> Tensor:
+        return self.total - self.support - self.predicted + self.tp
+
+    @property
+    def matrix(self) -> Tensor:
+        """Rows true, columns predicted: ``[..., 2, 2]`` for each positive class, or ``[..., C, C]``.
+
+        For several classes it is counted on request only: ``confusion(..., matrix=True)``.
+        """
+        if self.counted_matrix is not None:
+            return self.counted_matrix
+        if self.task == "multiclass":
+            raise ValueError("matrix was not counted; pass matrix=True to confusion().")
+        cells = torch.stack([self.tn, self.fp, self.fn, self.tp], -1)
+        return cells.unflatten(-1, (2, 2))
+
+    @classmethod
+    def from_matrix(cls, matrix: Any, task: str = "multiclass") -> Confusion:
+        """From counts ``[..., C, C]``, rows true and columns predicted.
+
+        ``task="binary"`` takes ``[..., 2, 2]`` and makes the second class the positive one.
+        """
+        check_choice("task", task, ("binary", "multiclass"))
+        m = torch.as_tensor(matrix)
+        m = m if m.is_floating_point() else m.to(torch.float64)
+        if m.dim() < 2 or m.shape[-1] != m.shape[-2] or (task == "binary" and m.shape[-1] != 2):
+            wanted = "[..., 2, 2]" if task == "binary" else "[..., C, C]"
+            raise ValueError(f"matrix must have shape {wanted}, got {list(m.shape)}.")
+        tp, predicted, support = m.diagonal(dim1=-2, dim2=-1), m.sum(-2), m.sum(-1)
+        total = m.sum((-2, -1)).unsqueeze(-1).expand(tp.shape)
+        if task == "binary":
+            return cls(tp[..., 1], predicted[..., 1], support[..., 1], total[..., 1])
+        return cls(tp, predicted, support, total, task, m)
+
+    def map(self, function: Any) -> Confusion:
+        """Apply a function to every tensor."""
+        changed = {
+            f.name: function(value)
+            for f in fields(self)
+            if isinstance(value := getattr(self, f.name), Tensor)
+        }
+        return replace(self, **changed)
+
+    def detach(self) -> Confusion:
+        """The same counts, cut from the graph."""
+        return self.map(Tensor.detach)
+
+    def __add__(self, other: Confusion) -> Confusion:
+        if not isinstance(other, Confusion):
+            return NotImplemented
+        if self.task != other.task:
+            raise ValueError(f"cannot add a {other.task} confusion to a {self.task} one.")
+        both = self.counted_matrix is not None and other.counted_matrix is not None
+        return Confusion(
+            self.tp + other.tp,
+            self.predicted + other.predicted,
+            self.support + other.support,
+            self.total + other.total,
+            self.task,
+            self.counted_matrix + other.counted_matrix if both else None,  # type: ignore[operator]
+        )
+
+
+class Problem(NamedTuple):
+    """Checked arguments in the layout of the kernels, see ``fused``.
+
+    ``z`` and ``y`` are ``[*batch, N]`` (binary), ``[*batch, labels, N]`` (multilabel), or ``z`` is
+    ``[*batch, N, C]`` and ``y`` is ``[*batch, N]`` (multiclass); ``w`` broadcasts with ``y``.
+    """
+
+    z: Tensor
+    y: Tensor
+    w: Tensor | None
+    task: str
+    batch_dims: int
+
+
+def confusion(
+    scores: Any,
+    target: Any,
+    *,
+    task: str = "binary",
+    step: Step | None = None,
+    threshold: Any = 0.5,
+    thresholds: Any = None,
+    offsets: Any = None,
+    from_logits: bool = True,
+    sample_weight: Any = None,
+    class_weight: Any = None,
+    ignore_index: int | None = None,
+    batch_dims: int = 0,
+    matrix: bool = False,
+) -> Confusion:
+    """Count how ``scores`` and ``target`` meet; hard decisions without a ``step``, else soft ones.
+
+    binary: ``tp = sum w y H(p, threshold)``, ``predicted = sum w H(p, threshold)`` (seed 000 eq. 6);
+    multiclass: each row belongs to class j to the degree ``H(p_j, tau) / sum H`` with ``tau`` the
+    mean of its two largest probabilities (seed 002 eq. 3 to 5), or wholly to its first largest;
+    multilabel: one binary confusion for each label.
+
+    Args:
+        scores: logits (probabilities with ``from_logits=False``): ``(N,)`` or ``(N, 1)`` binary,
+            ``(N, C, ...)`` multiclass, ``(N, L)`` multilabel.
+        target: 0/1 of the same shape, or class numbers ``(N, ...)``.
+        step: ``LinearStep()``, ``SigmoidStep()``, …, or any differentiable ``step(p, tau)``.
+        threshold: in (0, 1); positive means ``p >= threshold``. One for each label if you like.
+        thresholds: a grid in (0, 1); counts get a dimension for it.
+        offsets: multiclass only, added to the log-probabilities of the classes.
+        sample_weight: ``(N,)``, not negative.
+        class_weight: weight of an example by its class: two (binary) or C numbers; by label, L.
+        ignore_index: a target value that marks entries to leave out.
+        batch_dims: so many leading dimensions are independent problems. ``target`` and
+            ``sample_weight`` may come without them, and step parameters may be tensors of that
+            shape.
+        matrix: count the C x C matrix too (multiclass).
+
+    >>> import torch
+    >>> c = confusion(torch.tensor([2.0, -1.0, 0.5]), torch.tensor([1, 1, 0]))
+    >>> [int(v) for v in (c.tp, c.fp, c.fn, c.tn)]
+    [1, 1, 1, 0]
+    >>> from softset import LinearStep
+    >>> soft = confusion(torch.tensor([2.0, -1.0]), torch.tensor([1, 1]), step=LinearStep())
+    >>> round(float(soft.tp + soft.fn), 6)
+    2.0
+    """
+    problem = arrange(
+        scores,
+        target,
+        task=task,
+        from_logits=from_logits,
+        sample_weight=sample_weight,
+        class_weight=class_weight,
+        ignore_index=ignore_index,
+        batch_dims=batch_dims,
+    )
+    if step is not None:
+        check_step(step)
+        step = _spread_step(step, problem)
+    if task == "multiclass":
+        if thresholds is not None or not _is_default(threshold):
+            raise ValueError(
+                "threshold and thresholds do not apply to task='multiclass', where the largest "
+                "score decides. Shift the classes with offsets instead."
+            )
+        return _multiclass(problem, step, offsets, from_logits, matrix)
+    if offsets is not None:
+        raise ValueError(f"offsets are for task='multiclass', not {task!r}. Use threshold.")
+    taus, grid = _taus(threshold, thresholds, problem)
+    kernel: BinaryKernel
+    if is_hard(step):
+        counts = _hard_binary(problem, taus, grid, from_logits)
+    else:
+        assert step is not None
+        kernel = _binary_kernel(step, taus, grid, from_logits)
+        counts = count(kernel, problem.z, problem.y, problem.w)
+    if task == "multilabel" and grid:
+        counts = tuple(c.movedim(-1, -2) for c in counts)  # type: ignore[assignment]
+    return Confusion(*counts, task)
+
+
+# --- arguments ----------------------------------------------------------------------------------
+
+
+def arrange(
+    scores: Any,
+    target: Any,
+    *,
+    task: str,
+    from_logits: bool,
+    sample_weight: Any = None,
+    class_weight: Any = None,
+    ignore_index: int | None = None,
+    batch_dims: int = 0,
+) -> Problem:
+    """Check shapes and dtypes and bring everything into the layout of the kernels."""
+    check_choice("task", task, TASKS)
+    z = torch.as_tensor(scores)
+    y = torch.as_tensor(target, device=z.device)
+    if not z.is_floating_point():
+        if z.is_complex():
+            raise ValueError(f"scores must be real numbers, got {z.dtype}.")
+        z = z.to(torch.float64 if z.dtype == torch.int64 else torch.float32)
+    if y.is_complex():
+        raise ValueError(f"target must be bool, integer or float, got {y.dtype}.")
+    z, y = _shapes(z, y, task, batch_dims)
+    if z.numel() == 0:
+        raise ValueError(f"scores are empty: shape {list(torch.as_tensor(scores).shape)}.")
+    if not from_logits and not under_transform(z):
+        low, high = torch.aminmax(z.detach())
+        if low < 0 or high > 1:
+            worst = float(low if low < 0 else high)
+            raise ValueError(
+                f"scores must be probabilities in [0, 1] with from_logits=False, got {worst:g}. "
+                "Pass from_logits=True for logits."
+            )
+    w = _weights(sample_weight, z, y, task, batch_dims, torch.as_tensor(target).shape)
+    if ignore_index is not None:
+        ignored = y == ignore_index
+        w = torch.ones_like(y, dtype=wide(z.device)) if w is None else w
+        w = torch.where(ignored, 0.0, w)
+        y = torch.where(ignored, torch.zeros_like(y), y)
+        # A left-out row may hold anything, NaN too.
+        z = torch.where(ignored.unsqueeze(-1) if task == "multiclass" else ignored, 0.0, z)
+    if class_weight is not None:
+        by_class = _class_weights(class_weight, z, y, task)
+        w = by_class if w is None else w * by_class
+    return Problem(z, y, w, task, batch_dims)
+
+
+def _shapes(z: Tensor, y: Tensor, task: str, batch_dims: int) -> tuple[Tensor, Tensor]:
+    """Scores and target in kernel layout, target expanded over the batch dimensions."""
+    got = f"scores {list(z.shape)}, target {list(y.shape)}"
+    if batch_dims:
+        got += f", batch_dims={batch_dims}"
+    inner = z.dim() - batch_dims
+    batch = z.shape[:batch_dims]
+
+    if task == "binary":
+        if inner == 2 and z.shape[-1] == 1:
+            z, inner = z.squeeze(-1), 1
+        if inner == 2 and z.shape[-1] == 2:
+            raise ValueError(
+                f"scores must be (N,) or (N, 1) for task='binary', got {got}. For two columns use "
+                "task='multiclass', or pass scores[:, 1] - scores[:, 0]."
+            )
+        if inner != 1:
+            raise ValueError(f"scores must be (N,) or (N, 1) for task='binary', got {got}.")
+        if y.dim() > 1 and y.shape[-1] == 1 and y.shape[:-1] in (z.shape, z.shape[-1:]):
+            y = y.squeeze(-1)
+        if y.shape not in (z.shape, z.shape[-1:]):
+            raise ValueError(f"target must have the shape of scores, got {got}.")
+        return z, y.expand(z.shape)
+
+    if task == "multilabel":
+        if inner != 2:
+            raise ValueError(f"scores must be (N, L) for task='multilabel', got {got}.")
+        if y.shape not in (z.shape, z.shape[-2:]):
+            raise ValueError(f"target must have the shape of scores, got {got}.")
+        return z.mT, y.expand(z.shape).mT
+
+    if inner < 2:
+        raise ValueError(f"scores must be (N, C) or (N, C, ...) for task='multiclass', got {got}.")
+    if z.shape[batch_dims + 1] < 2:
+        hint = " Use task='binary' for one column."
+        raise ValueError(f"scores must have at least two classes, got {got}.{hint}")
+    if y.is_floating_point() or y.dtype == torch.bool:
+        if y.is_floating_point() and not under_transform(y) and not torch.equal(y, y.round()):
+            raise ValueError(
+                f"target must hold class numbers (integers) for task='multiclass', got {y.dtype}."
+            )
+        y = y.to(torch.long)
+    z = z.movedim(batch_dims + 1, -1)
+    rows = z.shape[batch_dims:-1]
+    if y.shape not in (z.shape[:-1], rows):
+        raise ValueError(f"target must have the shape of scores without the classes, got {got}.")
+    y = y.expand(z.shape[:-1])
+    return z.reshape(*batch, -1, z.shape[-1]), y.reshape(*batch, -1).to(torch.long)
+
+
+def _weights(
+    sample_weight: Any, z: Tensor, y: Tensor, task: str, batch_dims: int, given: Sequence[int]
+) -> Tensor | None:
+    """Weights that broadcast with ``y``; ``given`` is the shape the target came in."""
+    if sample_weight is None:
+        return None
+    w = torch.as_tensor(sample_weight, device=z.device)
+    n = y.shape[-1]
+    batch = z.shape[:batch_dims]
+    if task == "multiclass" and len(given) > 1 and not batch_dims:
+        # (N, C, ...) scores: one weight for each of N, or one for each entry of target
+        if w.shape == given[:1]:
+            w = w.repeat_interleave(n // given[0])
+        elif w.shape == given:
+            w = w.reshape(-1)
+    if w.dim() > 1 and w.shape[-1] == 1 and w.shape[:-1] in ((n,), (*batch, n)):
+        w = w.squeeze(-1)
+    if w.shape not in ((n,), (*batch, n)):
+        raise ValueError(f"sample_weight must have shape ({n},), got {list(w.shape)}.")
+    if not under_transform(w):
+        low, high = (float(v) for v in torch.aminmax(w))
+        if not low >= 0 or not high < float("inf"):
+            raise ValueError(
+                f"sample_weight must be finite and not negative, got {low:g} to {high:g}."
+            )
+        if high == 0:
+            raise ValueError("sample_weight must not be zero everywhere.")
+    w = w.to(wide(z.device))
+    return w.unsqueeze(-2) if task == "multilabel" else w
+
+
+def _class_weights(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tensor:
+    v = torch.as_tensor(class_weight, device=z.device).to(wide(z.device))
+    size = {"binary": 2, "multiclass": z.shape[-1], "multilabel": z.shape[-2]}[task]
+    if v.shape != (size,):
+        raise ValueError(
+            f"class_weight must hold {size} numbers for task={task!r}, got shape {list(v.shape)}."
+        )
+    if not under_transform(v):
+        check_number("class_weight", v, 0, float("inf"), closed="low")
+    if task == "multilabel":
+        return v.unsqueeze(-1)
+    if task == "binary":
+        return torch.where(y > 0, v[1], v[0])
+    return v[y.clamp(0, size - 1)]
+
+
+def _taus(threshold: Any, thresholds: Any, problem: Problem) -> tuple[list[Any], bool]:
+    """The thresholds as numbers, or tensors that broadcast with ``[*lead, 1]``."""
+    hint = "Pass logits with from_logits=True or move the threshold inside."
+    if thresholds is not None:
+        values = torch.as_tensor(thresholds, dtype=torch.float64)
+        if values.dim() != 1 or len(values) == 0:
+            raise ValueError(
+                f"thresholds must be a list of numbers, got shape {list(values.shape)}."
+            )
+        check_number("thresholds", values, 0, 1, hint=hint)
+        return values.tolist(), True
+    check_number("threshold", threshold, 0, 1, hint=hint)
+    if isinstance(threshold, int | float):
+        return [float(threshold)], False
+    values = torch.as_tensor(threshold, dtype=torch.float64, device=problem.z.device)
+    if values.dim() == 0:
+        return [float(values)], False
+    lead = problem.z.shape[:-1]
+    if values.shape not in (lead, lead[-1:]):
+        raise ValueError(
+            f"threshold must be one number, or one for each label {list(lead[-1:])}, got shape "
+            f"{list(values.shape)}. For a grid use thresholds."
+        )
+    return [values.to(working(problem.z)).unsqueeze(-1)], False
+
+
+def _is_default(threshold: Any) -> bool:
+    return isinstance(threshold, int | float) and threshold == 0.5
+
+
+def _spread_step(step: Step, problem: Problem) -> Step:
+    """Give step parameters of the batch shape the trailing dimensions they broadcast over."""
+    batch = problem.z.shape[: problem.batch_dims]
+    changed = {}
+    for name, value in getattr(step, "__dict__", {}).items():
+        if isinstance(value, Tensor) and value.dim() > 0:
+            if value.shape != batch:
+                raise ValueError(
+                    f"step.{name} must be a number or have the batch shape {list(batch)}, got "
+                    f"shape {list(value.shape)}."
+                )
+            extra = problem.z.dim() - problem.batch_dims
+            value = value.to(problem.z.device, working(problem.z))
+            changed[name] = value.reshape(*batch, *[1] * extra)
+    return replace(step, **changed) if changed else step  # type: ignore[type-var]
+
+
+# --- counting -----------------------------------------------------------------------------------
+
+
+def _binary_kernel(step: Step, taus: Sequence[Any], grid: bool, from_logits: bool) -> BinaryKernel:
+    if not isinstance(step, LinearStep):
+        return BinaryKernel(step, taus, grid, from_logits)
+    size = len(taus) + 1
+    uniform = grid and size > 2 and all(abs(t - i / size) < 1e-12 for i, t in enumerate(taus, 1))
+    plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
+    if uniform and plain and step.width == 1:
+        return GridKernel(step, size, from_logits)
+    return LinearKernel(step, taus, grid, from_logits)
+
+
+def probabilities(z: Tensor, task: str, from_logits: bool) -> Tensor:
+    """Probabilities in kernel layout, as every decision sees them."""
+    z = z.to(working(z))
+    if not from_logits:
+        return z
+    return torch.softmax(z, -1) if task == "multiclass" else torch.sigmoid(z)
+
+
+@torch.no_grad()
+def _hard_binary(
+    problem: Problem, taus: Sequence[Any], grid: bool, from_logits: bool
+) -> tuple[Tensor, ...]:
+    z, y, w, _, _ = problem
+    # In float64: a threshold between two neighbouring float32 probabilities must stay between.
+    hard = BinaryKernel(lambda p, tau: p.to(wide(p.device)) >= tau, taus, grid, from_logits)
+    if under_transform(z, y, w):
+        return hard.compose(z, y, w)
+    _refuse_nan(z, torch.isnan(z))
+    return hard.count(z, y, w)[0]
+
+
+def _multiclass(
+    problem: Problem, step: Step | None, offsets: Any, from_logits: bool, matrix: bool
+) -> Confusion:
+    z, y, w, task, _ = problem
+    if offsets is not None:
+        shift = torch.as_tensor(offsets, device=z.device).to(working(z))
+        if shift.shape != z.shape[-1:]:
+            raise ValueError(
+                f"offsets must hold one number for each of {z.shape[-1]} classes, got shape "
+                f"{list(shift.shape)}."
+            )
+        z = (z.to(working(z)) if from_logits else z.to(working(z)).log()) + shift
+        from_logits = True
+    if not under_transform(z, y):
+        check_classes(y, z.shape[-1])
+    if is_hard(step):
+        return _hard_multiclass(z.detach(), y, w, matrix)
+    assert step is not None
+    if matrix:
+        with full_precision(z):
+            return _with_matrix(memberships(probabilities(z, task, from_logits), step), y, w)
+    if isinstance(step, LinearStep) and from_logits:
+        kernel: MulticlassKernel = MulticlassLinearKernel(step)
+    else:
+        kernel = MulticlassKernel(step, from_logits)
+    return Confusion(*count(kernel, z, y, w), task)
+
+
+def _hard_multiclass(z: Tensor, y: Tensor, w: Tensor | None, matrix: bool) -> Confusion:
+    _refuse_nan(z, torch.isnan(z).any(-1))
+    decided = z.argmax(-1)
+    classes, dtype = z.shape[-1], wide(z.device)
+    ones = torch.ones_like(y, dtype=dtype) if w is None else w.to(dtype).expand(y.shape)
+    zeros = torch.zeros(*y.shape[:-1], classes * classes if matrix else classes)
+    zeros = zeros.to(z.device, dtype)
+    if matrix:
+        m = zeros.scatter_add(-1, y * classes + decided, ones)
+        return Confusion.from_matrix(m.unflatten(-1, (classes, classes)))
+    tp = zeros.scatter_add(-1, y, ones * (decided == y))
+    predicted = zeros.scatter_add(-1, decided, ones)
+    support = zeros.scatter_add(-1, y, ones)
+    total = support.sum(-1, keepdim=True).expand_as(support)
+    return Confusion(tp, predicted, support, total, "multiclass")
+
+
+def _with_matrix(g: Tensor, y: Tensor, w: Tensor | None) -> Confusion:
+    """Row i of the matrix is the sum of memberships of examples of class i."""
+    _refuse_nan(g, torch.isnan(g).any(-1))
+    classes, g = g.shape[-1], g.to(wide(g.device))
+    if w is not None:
+        g = g * w.unsqueeze(-1)
+    zeros = torch.zeros(*g.shape[:-2], classes, classes).to(g)
+    return Confusion.from_matrix(zeros.scatter_add(-2, y.unsqueeze(-1).expand_as(g), g))
+
+
+def _refuse_nan(z: Tensor, bad: Tensor) -> None:
+    if not under_transform(z) and bad.any():
+        refuse_rows(bad)

@@ -1,0 +1,121 @@
+"""The metric with the hard step: what a classifier is judged by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softset.counting import Confusion, Problem, arrange, confusion, probabilities
+from softset.metrics import Custom, Metric, MetricLike, get_metric
+
+
+@torch.no_grad()
+def evaluate(
+    scores: Any,
+    target: Any,
+    metric: MetricLike,
+    *,
+    task: str = "binary",
+    threshold: Any = 0.5,
+    offsets: Any = None,
+    from_logits: bool = True,
+    sample_weight: Any = None,
+    class_weight: Any = None,
+    ignore_index: int | None = None,
+) -> Any:
+    """``metric`` of the hard decisions, as scikit-learn has it; a float (a list for ``average=None``).
+
+    Arguments as for ``confusion``; ``scores`` and ``target`` may be arrays. The areas (AUROC,
+    average precision) are exact, by sorting; of several classes they are one against the rest.
+
+    >>> import torch
+    >>> evaluate(torch.tensor([2.0, -1.0, 0.5, 1.0]), torch.tensor([1, 1, 0, 1]), "f1")
+    0.6666666666666666
+    >>> evaluate([0.9, 0.2, 0.6], [1, 1, 0], "auroc", from_logits=False)
+    0.5
+    """
+    m = get_metric(metric)
+    weights = {"sample_weight": sample_weight, "ignore_index": ignore_index}
+    if m.curve:
+        if task == "multiclass":
+            scores, target, task = one_against_rest(scores, target, from_logits, offsets)
+            from_logits = False
+        problem = arrange(
+            scores, target, task=task, from_logits=from_logits, class_weight=class_weight, **weights
+        )
+        return _plain(_area(m, problem, from_logits))
+    needs_matrix = isinstance(m, Custom) and task == "multiclass"
+    c = confusion(
+        scores,
+        target,
+        task=task,
+        threshold=threshold,
+        offsets=offsets,
+        from_logits=from_logits,
+        class_weight=class_weight,
+        matrix=needs_matrix,
+        **weights,
+    )
+    return _plain(m(c))
+
+
+def one_against_rest(
+    scores: Any, target: Any, from_logits: bool, offsets: Any = None
+) -> tuple[Tensor, Tensor, str]:
+    """A multiclass problem as one of labels, for areas under curves: ``(N, C)`` only."""
+    if offsets is not None:
+        raise ValueError("offsets do not apply to a metric over all thresholds.")
+    problem = arrange(scores, target, task="multiclass", from_logits=from_logits)
+    p = probabilities(problem.z, "multiclass", from_logits).clamp(0, 1)
+    y = problem.y.unsqueeze(-1) == torch.arange(p.shape[-1], device=p.device)
+    return p, y, "multilabel"
+
+
+def _plain(value: Tensor) -> Any:
+    return value.item() if value.dim() == 0 else value.tolist()
+
+
+def _area(m: Metric, problem: Problem, from_logits: bool) -> Tensor:
+    c = all_cuts(problem, from_logits)[1]
+    if problem.task == "binary":
+        return m(c)
+    if m.average == "micro":
+        z, y, w, _, _ = problem
+        w = None if w is None else w.expand_as(y).flatten()
+        return m(all_cuts(Problem(z.flatten(), y.flatten(), w, "binary", 0), from_logits)[1])
+    return m(c.map(lambda t: t.mT))
+
+
+@torch.no_grad()
+def all_cuts(problem: Problem, from_logits: bool) -> tuple[Tensor, Confusion]:
+    """The sorted probabilities ``[*lead, N]`` and the counts ``[*lead, N + 1]`` at every cut.
+
+    Cut k says positive from the k-th smallest probability on (equal ones together), the last cut
+    says positive never: one sort and cumulative sums.
+    """
+    z, y, w, task, _ = problem
+    p = probabilities(z, task, from_logits).double()
+    if torch.isnan(p).any():
+        row = int(torch.isnan(p).nonzero()[0, -1])
+        raise ValueError(f"scores must not be NaN: the first bad row is {row}.")
+    p, order = p.sort(dim=-1, stable=True)
+    y = y.double().gather(-1, order)
+    w = torch.ones_like(p) if w is None else w.expand_as(p).gather(-1, order)
+    if ((y != 0) & (y != 1)).any():
+        raise ValueError("target must hold 0 and 1 only.")
+    position = torch.arange(p.shape[-1], device=p.device)
+    fresh = torch.ones_like(p, dtype=torch.bool)
+    fresh[..., 1:] = p[..., 1:] != p[..., :-1]
+    start = torch.where(fresh, position, 0).cummax(-1).values
+
+    def from_cut_on(x: Tensor) -> tuple[Tensor, Tensor]:
+        below = torch.nn.functional.pad(x.cumsum(-1), (1, 0))
+        total = below[..., -1:]
+        at = (total - below[..., :-1]).gather(-1, start)
+        return torch.cat([at, torch.zeros_like(total)], -1), total
+
+    tp, support = from_cut_on(w * y)
+    predicted, total = from_cut_on(w)
+    return p, Confusion(tp, predicted, support.expand_as(tp), total.expand_as(tp), task)

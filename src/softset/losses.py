@@ -1,0 +1,392 @@
+"""Losses with one signature, ``loss(scores, target, sample_weight=None) -> scalar``: the metric
+itself, made soft; the surrogate of F-beta; and the cross-entropy family they compete with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from softset._tools import check_choice, check_number, under_transform
+from softset.counting import Confusion, Problem, arrange, confusion
+from softset.evaluation import one_against_rest
+from softset.fused import full_precision, working
+from softset.metrics import Custom, Metric, MetricLike, get_metric
+from softset.steps import LinearStep, Step, is_hard
+
+EMPTY = ("penalise", "ignore")
+DEFAULT_GRID = tuple(i / 100 for i in range(1, 100))
+
+
+def default_step(task: str) -> LinearStep:
+    """Seed 000's step for binary and multilabel, seed 002's first temperature for multiclass."""
+    return LinearStep.at_temperature(0.2) if task == "multiclass" else LinearStep(0.1)
+
+
+def metric_loss(
+    scores: Tensor,
+    target: Tensor,
+    metric: MetricLike = "f1",
+    *,
+    task: str = "binary",
+    step: Step | None = None,
+    threshold: Any = 0.5,
+    thresholds: Any = None,
+    sample_weight: Any = None,
+    class_weight: Any = None,
+    ignore_index: int | None = None,
+    from_logits: bool = True,
+    empty: str = "penalise",
+    batch_dims: int = 0,
+) -> Tensor:
+    """``1 - metric`` of the soft confusion of ``scores`` and ``target``.
+
+    Arguments as for ``confusion``, and:
+
+    Args:
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
+        step: ``LinearStep(0.1)`` if left out, ``LinearStep.at_temperature(0.2)`` for multiclass.
+        thresholds: average the metric over this grid instead of one ``threshold``; AUROC and
+            average precision integrate over it (99 thresholds if left out).
+        empty: what a batch without positives says (binary and multilabel). F-beta is constant
+            there. ``"penalise"``: ``1 - predicted / total`` takes the metric's place, so that
+            false positives are pushed down; ``"ignore"``: the label is left out. Of several
+            classes, those without examples in the batch are left out.
+        batch_dims: leading dimensions of independent problems; the result has their shape.
+
+    >>> import torch
+    >>> z = torch.tensor([3.0, -2.0, 0.5, -4.0], requires_grad=True)
+    >>> loss = metric_loss(z, torch.tensor([1, 0, 0, 1]), "f1")
+    >>> loss.backward()
+    >>> round(loss.item(), 4), bool(z.grad.isfinite().all())
+    (0.4704, True)
+    """
+    check_choice("empty", empty, EMPTY)
+    m = get_metric(metric)
+    if m.average is None:
+        raise ValueError("average=None gives several numbers; a loss needs one. Use 'macro'.")
+    if m.curve:
+        thresholds = DEFAULT_GRID if thresholds is None else thresholds
+        if task == "multiclass":
+            scores, target, task = one_against_rest(scores, target, from_logits)
+            from_logits = False
+    c = confusion(
+        scores,
+        target,
+        task=task,
+        step=default_step(task) if step is None else step,
+        threshold=threshold,
+        thresholds=thresholds,
+        from_logits=from_logits,
+        sample_weight=sample_weight,
+        class_weight=class_weight,
+        ignore_index=ignore_index,
+        batch_dims=batch_dims,
+        matrix=_wants_matrix(m, task, scores, batch_dims),
+    )
+    value = m(c, empty=empty)
+    if thresholds is not None and not m.curve:
+        value = value.mean(-1)
+    dtype = working(scores) if scores.is_floating_point() else torch.float32
+    return (1 - value).to(dtype)
+
+
+def _wants_matrix(m: Metric, task: str, scores: Tensor, batch_dims: int) -> bool:
+    if not isinstance(m, Custom) or torch.compiler.is_compiling():
+        return isinstance(m, Custom) and task == "multiclass"
+    classes = scores.shape[batch_dims + 1] if scores.dim() > batch_dims + 1 else 1
+    return m.reads_matrix(task, classes) and task == "multiclass"
+
+
+class MetricLoss(nn.Module):
+    """``1 - metric`` as a loss: drop it in where ``BCEWithLogitsLoss`` stood.
+
+    Arguments as for ``metric_loss``, of which this is the module. ``loss.step`` may be replaced
+    while training (see ``Annealing``).
+
+    >>> import torch
+    >>> loss = MetricLoss("mcc")
+    >>> z = torch.zeros(4, requires_grad=True)
+    >>> loss(z, torch.tensor([1, 0, 1, 0])).item()
+    1.0
+    """
+
+    def __init__(
+        self,
+        metric: MetricLike = "f1",
+        *,
+        task: str = "binary",
+        step: Step | None = None,
+        threshold: Any = 0.5,
+        thresholds: Any = None,
+        class_weight: Any = None,
+        ignore_index: int | None = None,
+        from_logits: bool = True,
+        empty: str = "penalise",
+        batch_dims: int = 0,
+    ) -> None:
+        super().__init__()
+        check_choice("empty", empty, EMPTY)
+        self.metric = get_metric(metric)
+        self.step = default_step(task) if step is None else step
+        self.task, self.empty, self.from_logits = task, empty, from_logits
+        self.threshold, self.thresholds = threshold, thresholds
+        self.ignore_index, self.batch_dims = ignore_index, batch_dims
+        self.class_weight: Tensor | None
+        weight = (
+            None if class_weight is None else torch.as_tensor(class_weight, dtype=torch.float64)
+        )
+        self.register_buffer("class_weight", weight, persistent=False)
+        self._check()
+
+    def _check(self) -> None:
+        """Find mistakes where they are made, on a batch of two, rather than in the first epoch."""
+        if isinstance(self.metric, Custom) and self.task != "binary":
+            return  # its number of classes is not known yet
+        classes = 2 if self.class_weight is None else len(self.class_weight)
+        beta = getattr(self.metric, "beta", None)
+        classes = len(beta) if isinstance(beta, tuple) else classes
+        tau = self.threshold
+        classes = len(tau) if self.task == "multilabel" and hasattr(tau, "__len__") else classes
+        shape = {"binary": (2,), "multiclass": (2, classes), "multilabel": (2, classes)}
+        scores = torch.full(shape.get(self.task, (2,)), 0.5)
+        labels = torch.tensor([0, 1])
+        target = labels if self.task != "multilabel" else labels.unsqueeze(-1).expand(scores.shape)
+        step = self.step if not _has_batch_parameters(self.step) else LinearStep()
+        settings = {**self._settings(), "batch_dims": 0, "step": step, "class_weight": None}
+        with torch.no_grad():
+            metric_loss(scores, target, self.metric, **settings)
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "step": self.step,
+            "threshold": self.threshold,
+            "thresholds": self.thresholds,
+            "class_weight": self.class_weight,
+            "ignore_index": self.ignore_index,
+            "from_logits": self.from_logits,
+            "empty": self.empty,
+            "batch_dims": self.batch_dims,
+        }
+
+    def forward(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
+        return metric_loss(
+            scores, target, self.metric, sample_weight=sample_weight, **self._settings()
+        )
+
+    def confusion(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Confusion:
+        """The soft counts behind the loss, for logging."""
+        settings = self._settings()
+        del settings["empty"]
+        return confusion(scores, target, sample_weight=sample_weight, **settings).detach()
+
+    def extra_repr(self) -> str:
+        return f"{self.metric!r}, task={self.task!r}, step={self.step!r}"
+
+
+def _has_batch_parameters(step: Any) -> bool:
+    values = getattr(step, "__dict__", {}).values()
+    return any(isinstance(v, Tensor) and v.dim() > 0 for v in values)
+
+
+# --- losses that are means over examples --------------------------------------------------------
+
+
+class MeanLoss(nn.Module):
+    """``sum s_i v_i l_i / sum s_i`` with sample weights ``s`` and class weights ``v``.
+
+    Class weights do not enter the denominator: with ``v_y = n / n_y`` of the training set the
+    expected loss is the class-balanced one of seed 004 eq. 2, whatever a batch looks like.
+    """
+
+    def __init__(
+        self,
+        *,
+        task: str = "binary",
+        class_weight: Any = None,
+        ignore_index: int | None = None,
+    ) -> None:
+        super().__init__()
+        check_choice("task", task, ("binary", "multiclass", "multilabel"))
+        self.task, self.ignore_index = task, ignore_index
+        self.class_weight: Tensor | None
+        weight = (
+            None if class_weight is None else torch.as_tensor(class_weight, dtype=torch.float64)
+        )
+        self.register_buffer("class_weight", weight, persistent=False)
+
+    def each(self, problem: Problem) -> Tensor:
+        """The loss of every example, in the layout of ``Problem``."""
+        raise NotImplementedError
+
+    def weights_by_class(self, problem: Problem) -> Tensor | None:
+        """The class weight of every example."""
+        if self.class_weight is None:
+            return None
+        v, y = self.class_weight, problem.y
+        if self.task == "multilabel":
+            return v.unsqueeze(-1)
+        return v[y.to(torch.long)]
+
+    def forward(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
+        problem = arrange(
+            scores,
+            target,
+            task=self.task,
+            from_logits=True,
+            sample_weight=sample_weight,
+            ignore_index=self.ignore_index,
+        )
+        if not under_transform(problem.z, problem.y):
+            _check_values(problem)
+        with full_precision(problem.z):
+            losses = self.each(problem._replace(z=problem.z.to(working(problem.z))))
+            weight = self.weights_by_class(problem)
+            if weight is not None:
+                losses = losses * weight.to(losses.dtype)
+            if problem.w is None:
+                return losses.mean()
+            w = problem.w.to(losses.dtype).expand_as(losses)
+            return (losses * w).sum() / w.sum().clamp(min=torch.finfo(losses.dtype).tiny)
+
+
+def _check_values(problem: Problem) -> None:
+    from softset.fused import _off_labels, check_classes
+
+    z, y = problem.z, problem.y
+    if problem.task == "multiclass":
+        check_classes(y, z.shape[-1])
+    elif float(_off_labels(y.to(working(z)))) != 0:
+        wrong = y[(y != 0) & (y != 1)].flatten()[0].item()
+        hint = " Map -1 to 0: target = (target > 0)." if wrong == -1 else ""
+        raise ValueError(f"target must hold 0 and 1 only, got {wrong:g}.{hint}")
+
+
+class CrossEntropyLoss(MeanLoss):
+    """``-log p_y`` (seed 004 eq. 13), of the logits.
+
+    >>> import torch
+    >>> round(CrossEntropyLoss()(torch.tensor([0.0]), torch.tensor([1])).item(), 4)
+    0.6931
+    """
+
+    def each(self, problem: Problem) -> Tensor:
+        z, y = problem.z, problem.y
+        if self.task == "multiclass":
+            return -torch.log_softmax(z, -1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
+        return F.binary_cross_entropy_with_logits(z, y.to(z.dtype), reduction="none")
+
+
+class MeanAbsoluteErrorLoss(MeanLoss):
+    """``2 - 2 p_y`` (seed 004 eq. 14), robust to wrong labels.
+
+    >>> import torch
+    >>> MeanAbsoluteErrorLoss()(torch.tensor([0.0]), torch.tensor([1])).item()
+    1.0
+    """
+
+    def each(self, problem: Problem) -> Tensor:
+        z, y = problem.z, problem.y
+        if self.task == "multiclass":
+            return 2 - 2 * torch.softmax(z, -1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
+        return 2 * torch.sigmoid(torch.where(y > 0, -z, z))
+
+
+class FocalLoss(CrossEntropyLoss):
+    """``-(1 - p_y)^gamma log p_y``: easy examples count less (Lin et al. 2017).
+
+    >>> import torch
+    >>> round(FocalLoss(2.0)(torch.tensor([0.0]), torch.tensor([1])).item(), 4)
+    0.1733
+    """
+
+    def __init__(self, gamma: float = 2.0, **settings: Any) -> None:
+        super().__init__(**settings)
+        check_number("gamma", gamma, 0, float("inf"), closed="low")
+        self.gamma = gamma
+
+    def each(self, problem: Problem) -> Tensor:
+        entropy = super().each(problem)
+        if self.gamma == 0:
+            return entropy
+        # 1 - p_y without cancelling; the floor keeps the slope of a power below 1 finite.
+        hard = (-torch.expm1(-entropy)).clamp(min=torch.finfo(entropy.dtype).eps ** 2)
+        return hard**self.gamma * entropy
+
+
+class SurrogateFBetaLoss(MeanLoss):
+    """``-y log f + (1 - y) log(c + f)`` with ``c = beta^2 p / (1 - p)`` (seed 004 eq. 20).
+
+    ``q > 0`` gives its generalisation for noisy labels, ``y (1 - f^q)/q + (1 - y) ((c+f)^q - 1)/q``
+    (eq. 25), of which ``q -> 0`` is the limit above. At a critical point its class-balanced mean has
+    the gradient condition of F-beta (eq. 12 and 22).
+
+    Args:
+        prevalence: share ``p`` of positives in the *training set*, never the batch; a list for
+            several labels.
+        class_balanced: weigh examples by ``n / n_y``: ``1/p`` for positives, ``1/(1-p)`` else.
+
+    >>> import torch
+    >>> loss = SurrogateFBetaLoss(0.5, class_balanced=False)
+    >>> round(loss(torch.tensor([0.0]), torch.tensor([0])).item(), 4)  # log(1 + 0.5)
+    0.4055
+    """
+
+    def __init__(
+        self,
+        prevalence: Any,
+        beta: float = 1.0,
+        q: float = 0.0,
+        class_balanced: bool = True,
+        *,
+        ignore_index: int | None = None,
+    ) -> None:
+        check_number("prevalence", prevalence, 0, 1)
+        check_number("beta", beta, 0, float("inf"))
+        check_number("q", q, 0, 1, closed="both")
+        p = torch.as_tensor(prevalence, dtype=torch.float64)
+        super().__init__(task="binary" if p.dim() == 0 else "multilabel", ignore_index=ignore_index)
+        self.beta, self.q, self.class_balanced = beta, q, class_balanced
+        self.prevalence: Tensor
+        self.register_buffer("prevalence", p, persistent=False)
+
+    def _per_label(self, values: Tensor) -> Tensor:
+        return values if values.dim() == 0 else values.unsqueeze(-1)
+
+    def weights_by_class(self, problem: Problem) -> Tensor | None:
+        if not self.class_balanced:
+            return None
+        p = self._per_label(self.prevalence)
+        return torch.where(problem.y > 0, 1 / p, 1 / (1 - p))
+
+    def each(self, problem: Problem) -> Tensor:
+        z, y = problem.z, problem.y
+        p = self._per_label(self.prevalence)
+        c = (self.beta**2 * p / (1 - p)).to(z.dtype)
+        log_f, log_cf = F.logsigmoid(z), torch.log(c + torch.sigmoid(z))
+        if self.q == 0:
+            return torch.where(y > 0, -log_f, log_cf)
+        positive = -torch.expm1(self.q * log_f) / self.q
+        return torch.where(y > 0, positive, torch.expm1(self.q * log_cf) / self.q)
+
+
+def balanced_class_weight(target: Any, classes: int = 2) -> Tensor:
+    """``n / n_y`` for each class of a *training set* (seed 004 eq. 2), for ``class_weight``.
+
+    >>> import torch
+    >>> balanced_class_weight(torch.tensor([0, 0, 0, 1])).tolist()
+    [1.3333333333333333, 4.0]
+    """
+    y = torch.as_tensor(target).flatten().to(torch.long)
+    counts = torch.bincount(y, minlength=classes)
+    if len(counts) != classes or (counts == 0).any():
+        raise ValueError(f"target must hold every class 0 to {classes - 1}, got {counts.tolist()}.")
+    return len(y) / counts.double()
+
+
+def is_soft(loss: object) -> bool:
+    """Whether a loss counts softly, so that its step can be cooled."""
+    return isinstance(loss, MetricLoss) and not is_hard(loss.step)

@@ -1,0 +1,224 @@
+"""The best cut for a metric, exactly, over all cuts; offsets for several classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softset.counting import Confusion, Problem, arrange, probabilities
+from softset.evaluation import all_cuts
+from softset.metrics import Custom, Metric, MetricLike, get_metric
+
+_MAX_PASSES = 20
+# Confusions looked at together in a search over several classes: bounds memory.
+_BLOCK = 2**20
+
+
+@torch.no_grad()
+def best_threshold(
+    scores: Any,
+    target: Any,
+    metric: MetricLike,
+    *,
+    task: str = "binary",
+    from_logits: bool = True,
+    sample_weight: Any = None,
+    class_weight: Any = None,
+    ignore_index: int | None = None,
+) -> Any:
+    """The threshold in (0, 1) with the highest ``metric``: a float, or a list of one a label.
+
+    Every cut is tried, "predict all" and "predict none" included, by one sort; a threshold lies
+    half-way between two neighbouring probabilities. Of equally good ones the nearest to 1/2 is
+    taken. Labels are tuned each on its own where the average allows it (macro, weighted, none),
+    else in turn until nothing improves.
+
+    >>> import torch
+    >>> p = torch.tensor([0.25, 0.5, 0.625, 0.75])
+    >>> best_threshold(p, torch.tensor([0, 1, 1, 1]), "f1", from_logits=False)
+    0.375
+    """
+    m = _thresholded(metric)
+    if task == "multiclass":
+        raise ValueError("best_threshold is for task='binary' and 'multilabel'. Use best_offsets.")
+    problem = arrange(
+        scores,
+        target,
+        task=task,
+        from_logits=from_logits,
+        sample_weight=sample_weight,
+        class_weight=class_weight,
+        ignore_index=ignore_index,
+    )
+    p, cuts = all_cuts(problem, from_logits)
+    taus, valid = _between(p)
+    if task == "binary":
+        return float(taus[_pick(m(cuts), taus, valid)])
+    if isinstance(m, Custom) or m.average == "micro":
+        return _tune_in_turn(m, cuts, taus, valid)
+    one = type(m).__new__(type(m))  # the same metric of a single label
+    one.__dict__.update(m.__dict__)
+    binary = Confusion(cuts.tp, cuts.predicted, cuts.support, cuts.total, "binary")
+    if isinstance(getattr(m, "beta", None), tuple):
+        return _tune_in_turn(m, cuts, taus, valid)
+    values = one(binary)
+    return [float(t[_pick(v, t, ok)]) for v, t, ok in zip(values, taus, valid, strict=True)]
+
+
+@torch.no_grad()
+def best_offsets(
+    scores: Any,
+    target: Any,
+    metric: MetricLike,
+    *,
+    from_logits: bool = True,
+    sample_weight: Any = None,
+    class_weight: Any = None,
+    ignore_index: int | None = None,
+) -> list[float]:
+    """Offsets of the classes' log-probabilities with a high ``metric``, by coordinate ascent.
+
+    In turn, each class gets the best offset of all, exactly (every row changes its class at one
+    value, one sort), until no class improves: a local optimum, never worse than no offsets.
+
+    >>> import torch
+    >>> z = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.5, 0.0]])
+    >>> best_offsets(z, torch.tensor([0, 1, 1]), "accuracy")
+    [-1.5, 0.0]
+    """
+    m = _thresholded(metric)
+    problem = arrange(
+        scores,
+        target,
+        task="multiclass",
+        from_logits=from_logits,
+        sample_weight=sample_weight,
+        class_weight=class_weight,
+        ignore_index=ignore_index,
+    )
+    z, y, w, _, _ = problem
+    log_p = probabilities(z, "multiclass", from_logits).double().log()
+    if from_logits:
+        log_p = torch.log_softmax(z.double(), -1)
+    if torch.isnan(log_p).any():
+        raise ValueError("scores must not be NaN.")
+    w = torch.ones_like(y, dtype=torch.float64) if w is None else w
+    offsets = torch.zeros(log_p.shape[-1], dtype=torch.float64)
+    best = float("-inf")
+    for _ in range(_MAX_PASSES):
+        before = best
+        for k in range(len(offsets)):
+            value, offset = _best_offset(m, log_p + offsets, y, w, k)
+            if value > best + 1e-12:
+                best, offsets[k] = value, offsets[k] + offset
+        if best <= before:
+            break
+    return (offsets - offsets[-1]).tolist()
+
+
+def _thresholded(metric: MetricLike) -> Metric:
+    m = get_metric(metric)
+    if m.curve:
+        raise ValueError(f"metric {m.name!r} is over all thresholds: there is none to choose.")
+    if m.average is None:
+        raise ValueError("average=None gives several numbers, there is no best. Use 'macro'.")
+    return m
+
+
+def _between(p: Tensor) -> tuple[Tensor, Tensor]:
+    """A threshold for each cut, half-way to the next lower probability, and whether it exists."""
+    edge = torch.zeros_like(p[..., :1])
+    low, high = torch.cat([edge, p], -1), torch.cat([p, edge + 1], -1)
+    middle = (low + high) / 2
+    taus = torch.where(middle > low, middle, high)
+    return taus, (taus > low) & (taus < 1)
+
+
+def _pick(values: Tensor, taus: Tensor, valid: Tensor) -> int:
+    """The best cut; of equal ones that nearest to 1/2."""
+    values = torch.where(valid, values, float("-inf"))
+    good = values >= values.max() - 1e-12
+    return int(torch.where(good, (taus - 0.5).abs(), float("inf")).argmin())
+
+
+def _tune_in_turn(m: Metric, cuts: Confusion, taus: Tensor, valid: Tensor) -> list[float]:
+    """Labels share one number: improve them in turn, each exactly, the others held."""
+    labels = taus.shape[0]
+    start = [_pick(-(t - 0.5).abs(), t, ok) for t, ok in zip(taus, valid, strict=True)]
+    chosen, best = torch.tensor(start, device=taus.device), float("-inf")
+    for _ in range(_MAX_PASSES):
+        before = best
+        for label in range(labels):
+            at = chosen.unsqueeze(-1)
+            now = cuts.map(lambda t, at=at: t.gather(-1, at).squeeze(-1))
+            values = []
+            block = max(1, _BLOCK // labels)
+            for first in range(0, taus.shape[-1], block):
+                part = slice(first, first + block)
+
+                def with_label(
+                    t: Tensor, every: Tensor, part: slice = part, k: int = label
+                ) -> Tensor:
+                    moved = t.expand(len(every[k, part]), labels).clone()
+                    moved[:, k] = every[k, part]
+                    return moved
+
+                c = Confusion(
+                    with_label(now.tp, cuts.tp),
+                    with_label(now.predicted, cuts.predicted),
+                    with_label(now.support, cuts.support),
+                    with_label(now.total, cuts.total),
+                    "multilabel",
+                )
+                values.append(m(c))
+            scores = torch.cat(values)
+            pick = _pick(scores, taus[label], valid[label])
+            if float(scores[pick]) > best + 1e-12:
+                best, chosen[label] = float(scores[pick]), pick
+        if best <= before:
+            break
+    return taus.gather(-1, chosen.unsqueeze(-1)).squeeze(-1).tolist()
+
+
+def _best_offset(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[float, float]:
+    """The best shift of class k and its metric; the metric at no shift wins ties."""
+    n, classes = s.shape
+    others = s.clone()
+    others[:, k] = float("-inf")
+    rival, other = others.max(-1)
+    flip = (rival - s[:, k]).clamp(-1e30, 1e30)  # shifted by more, the row goes to class k
+    flip, order = flip.sort(stable=True)
+    y, w, other = y[order], w[order], other[order]
+    zeros = torch.zeros(classes, dtype=torch.float64, device=s.device)
+    support = zeros.scatter_add(0, y, w)
+    predicted = zeros.scatter_add(0, other, w)
+    tp = zeros.scatter_add(0, y, w * (other == y))
+    # Shifts between neighbouring flips, one beyond each end, and no shift at all.
+    shifts = torch.cat([flip[:1] - 1, (flip[1:] + flip[:-1]) / 2, flip[-1:] + 1])
+    real = torch.ones_like(shifts, dtype=torch.bool)
+    real[1:-1] = flip[1:] > flip[:-1]
+    best, shift = float("-inf"), 0.0
+    block = max(1, _BLOCK // classes)
+    for first in range(0, n + 1, block):
+        # Row i of this block: the first `first + i` rows have gone over to class k.
+        last = min(first + block, n + 1)
+        moved = slice(max(first, 1) - 1, last - 1)
+        delta_pred = torch.zeros(last - first, classes, dtype=torch.float64, device=s.device)
+        delta_tp = torch.zeros_like(delta_pred)
+        row = torch.arange(max(first, 1) - first, last - first, device=s.device)
+        delta_pred[row, other[moved]] -= w[moved]
+        delta_pred[row, k] += w[moved]
+        delta_tp[row, other[moved]] -= w[moved] * (other[moved] == y[moved])
+        delta_tp[row, k] += w[moved] * (y[moved] == k)
+        block_pred, block_tp = predicted + delta_pred.cumsum(0), tp + delta_tp.cumsum(0)
+        predicted, tp = block_pred[-1], block_tp[-1]
+        shape = block_tp.shape
+        total = support.sum().expand(shape)
+        c = Confusion(block_tp, block_pred, support.expand(shape), total, "multiclass")
+        values = torch.where(real[first:last], m(c), float("-inf"))
+        i = int(values.argmax())
+        if float(values[i]) > best:
+            best, shift = float(values[i]), float(shifts[first + i])
+    return best, shift
