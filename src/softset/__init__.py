@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from softset.bounds import confusion_error_bound as confusion_error_bound
     from softset.counting import Confusion as Confusion
     from softset.counting import confusion as confusion
+    from softset.evaluation import evaluate as evaluate
     from softset.losses import CrossEntropyLoss as CrossEntropyLoss
     from softset.losses import FocalLoss as FocalLoss
     from softset.losses import MeanAbsoluteErrorLoss as MeanAbsoluteErrorLoss
@@ -104,4 +105,3 @@ if TYPE_CHECKING:
     from softset.steps import SigmoidStep as SigmoidStep
     from softset.thresholds import best_offsets as best_offsets
     from softset.thresholds import best_threshold as best_threshold
-    from softset.evaluation import evaluate as evaluate
