@@ -90,7 +90,9 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *adjoint: Tensor) -> Any:
         z, y, w, *saved = ctx.saved_tensors
-        known = next(a for a in adjoint if a is not None)
+        known = next((a for a in adjoint if a is not None), None)
+        if known is None:
+            return None, None, None, None, None
         d_tp, d_pred = (torch.zeros_like(known) if a is None else a for a in adjoint)
         with full_precision(z):
             if torch.is_grad_enabled() or under_transform(known):
@@ -195,7 +197,7 @@ class BinaryKernel:
                 leaf = zc.detach().to(working(z)).requires_grad_()
                 tp, predicted, _ = self._soft_sums(leaf, yc, wc)
                 sums = (self.stack(tp), self.stack(predicted))
-            out[..., part] = _vjp(sums, leaf, (d_tp, d_pred))
+            _store(out[..., part], _vjp(sums, leaf, (d_tp, d_pred)))
         return out
 
 
@@ -246,12 +248,12 @@ class LinearKernel(BinaryKernel):
         if wc is not None:
             g = g * wc.to(g.dtype)
         if not self.from_logits:
-            out.copy_(g)
+            _store(out, g)
         elif zc.device.type == "cpu" and out.dtype == p.dtype and float(p.amax()) < 0.9995:
             _through_sigmoid(g, p, grad_input=out)  # g p (1 - p)
         else:
             # 1 - p loses its digits, in float32 it is exactly 0 from z = 17 on; sigmoid(-z) not.
-            out.copy_(torch.sigmoid(-zc.to(g.dtype)).mul_(p).mul_(g))
+            _store(out, torch.sigmoid(-zc.to(g.dtype)).mul_(p).mul_(g))
 
 
 class GridKernel(LinearKernel):
@@ -384,7 +386,7 @@ class MulticlassKernel:
             with torch.enable_grad():
                 leaf = zc.detach().to(working(z)).requires_grad_()
                 sums = self.compose(leaf, yc, wc)[:2]
-            out[..., part, :] = _vjp(sums, leaf, (d_tp, d_pred))
+            _store(out[..., part, :], _vjp(sums, leaf, (d_tp, d_pred)))
         return out
 
 
@@ -498,7 +500,7 @@ class MulticlassLinearKernel(MulticlassKernel):
             g.scatter_add_(dim, yk, weight * slope_y * by_y / h_sum)
             g.scatter_add_(dim, i1, weight * (lam * p1 + tilt * (by_1 - mean) / h_sum))
             g.scatter_add_(dim, i2, weight * lam * e2 * p1)
-            out[..., part, :] = g if dim == -1 else g.mT
+            _store(out[..., part, :], g if dim == -1 else g.mT)
         return out
 
 
@@ -579,6 +581,14 @@ def _axpy(x: Tensor, y: Tensor, c: Any) -> Tensor:
 def _prefix(x: Tensor) -> Tensor:
     """Sums of the first 0, 1, 2, … elements."""
     return torch.nn.functional.pad(x.cumsum(-1), (1, 0))
+
+
+def _store(out: Tensor, g: Tensor) -> None:
+    """Write a gradient; what half precision cannot hold becomes its largest number."""
+    if out.dtype != g.dtype:
+        limit = torch.finfo(out.dtype).max
+        g = g.clamp(-limit, limit)
+    out.copy_(g)
 
 
 def _vjp(outputs: tuple[Tensor, ...], leaf: Tensor, adjoint: tuple[Tensor, ...]) -> Tensor:

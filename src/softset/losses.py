@@ -70,8 +70,16 @@ def metric_loss(
     if m.curve:
         thresholds = DEFAULT_GRID if thresholds is None else thresholds
         if task == "multiclass":
-            scores, target, task = one_against_rest(scores, target, from_logits)
-            from_logits = False
+            scores, target, sample_weight = one_against_rest(
+                scores,
+                target,
+                from_logits=from_logits,
+                sample_weight=sample_weight,
+                class_weight=class_weight,
+                ignore_index=ignore_index,
+                batch_dims=batch_dims,
+            )
+            task, from_logits, class_weight, ignore_index = "multilabel", False, None, None
     c = confusion(
         scores,
         target,
