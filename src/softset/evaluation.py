@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset._tools import under_transform
 from softset.counting import Confusion, Problem, arrange, confusion, probabilities
-from softset.fused import check_classes, check_labels, refuse_rows
+from softset.fused import check_labels, refuse_rows
 from softset.metrics import Custom, Metric, MetricLike, get_metric
 
 
@@ -75,8 +74,6 @@ def one_against_rest(
     Probabilities and labels ``[*batch, N, C]``, and weights with all of ``settings`` in them.
     """
     problem = arrange(scores, target, task="multiclass", from_logits=from_logits, **settings)
-    if not under_transform(problem.y):
-        check_classes(problem.y, problem.z.shape[-1])
     p = probabilities(problem.z, "multiclass", from_logits).clamp(0, 1)
     y = problem.y.unsqueeze(-1) == torch.arange(p.shape[-1], device=p.device)
     return p, y, problem.w

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from softset._tools import check_choice, check_number, under_transform
-from softset.counting import Confusion, Problem, arrange, confusion
+from softset.counting import Confusion, Problem, arrange, confusion, weights_by_class
 from softset.evaluation import one_against_rest
-from softset.fused import as_dtype, check_classes, check_labels, full_precision, working
+from softset.fused import as_dtype, check_labels, full_precision, working
 from softset.metrics import Custom, Metric, MetricLike, get_metric
 from softset.steps import LinearStep, Step, is_hard
 
@@ -230,14 +230,11 @@ class MeanLoss(nn.Module):
         """The loss of every example, in the layout of ``Problem``."""
         raise NotImplementedError
 
-    def weights_by_class(self, problem: Problem) -> Tensor | None:
+    def class_weights(self, problem: Problem) -> Tensor | None:
         """The class weight of every example."""
         if self.class_weight is None:
             return None
-        v, y = self.class_weight, problem.y
-        if self.task == "multilabel":
-            return v.unsqueeze(-1)
-        return v[y.to(torch.long)]
+        return weights_by_class(self.class_weight, problem.z, problem.y, self.task)
 
     def forward(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
         problem = arrange(
@@ -248,24 +245,17 @@ class MeanLoss(nn.Module):
             sample_weight=sample_weight,
             ignore_index=self.ignore_index,
         )
-        if not under_transform(problem.z, problem.y):
-            _check_values(problem)
+        if self.task != "multiclass" and not under_transform(problem.z, problem.y):
+            check_labels(problem.y)
         with full_precision(problem.z):
             losses = self.each(problem._replace(z=problem.z.to(working(problem.z))))
-            weight = self.weights_by_class(problem)
+            weight = self.class_weights(problem)
             if weight is not None:
                 losses = losses * weight.to(losses.dtype)
             if problem.w is None:
                 return losses.mean()
             w = problem.w.to(losses.dtype).expand_as(losses)
             return (losses * w).sum() / w.sum().clamp(min=torch.finfo(losses.dtype).tiny)
-
-
-def _check_values(problem: Problem) -> None:
-    if problem.task == "multiclass":
-        check_classes(problem.y, problem.z.shape[-1])
-    else:
-        check_labels(problem.y)
 
 
 class CrossEntropyLoss(MeanLoss):
@@ -359,7 +349,7 @@ class SurrogateFBetaLoss(MeanLoss):
     def _per_label(self, values: Tensor) -> Tensor:
         return values if values.dim() == 0 else values.unsqueeze(-1)
 
-    def weights_by_class(self, problem: Problem) -> Tensor | None:
+    def class_weights(self, problem: Problem) -> Tensor | None:
         if not self.class_balanced:
             return None
         p = self._per_label(self.prevalence)
