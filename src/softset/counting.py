@@ -439,7 +439,7 @@ def _binary_kernel(step: Step, taus: Sequence[Any], grid: bool, from_logits: boo
     uniform = grid and size > 2 and all(abs(t - i / size) < 1e-12 for i, t in enumerate(taus, 1))
     plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
     if uniform and plain and step.width == 1:
-        return GridKernel(step, size, from_logits)
+        return GridKernel.make(step, size, from_logits)
     return LinearKernel(step, taus, grid, from_logits)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -88,12 +89,14 @@ class _Fused(torch.autograd.Function):
         return tp, predicted
 
     @staticmethod
-    def backward(ctx: Any, *adjoint: Tensor) -> Any:
+    def backward(ctx: Any, *adjoint: Tensor | None) -> Any:
         z, y, w, *saved = ctx.saved_tensors
-        known = next((a for a in adjoint if a is not None), None)
+        d_tp, d_pred = adjoint
+        known = d_pred if d_tp is None else d_tp
         if known is None:
             return None, None, None, None, None
-        d_tp, d_pred = (torch.zeros_like(known) if a is None else a for a in adjoint)
+        d_tp = torch.zeros_like(known) if d_tp is None else d_tp
+        d_pred = torch.zeros_like(known) if d_pred is None else d_pred
         with full_precision(z):
             if torch.is_grad_enabled() or under_transform(known):
                 # A second derivative is wanted: differentiate the plain composition instead.
@@ -179,7 +182,9 @@ class BinaryKernel:
         total = _total(w, z.shape[-1], support)
         if self.grid:
             support, total = (m.unsqueeze(-1).expand(tp.shape) for m in (support, total))
-        return (tp, predicted, support, total), []
+        # A single chunk is small enough to keep; of more, the backward pass computes p again.
+        saved = [p] if p.shape == z.shape and self.from_logits else []
+        return (tp, predicted, support, total), saved
 
     def probabilities(self, zc: Tensor) -> Tensor:
         zc = as_dtype(zc, working(zc))
@@ -235,7 +240,7 @@ class LinearKernel(BinaryKernel):
         per_tp, per_pred = self.unstack(d_tp, dtype), self.unstack(d_pred, dtype)
         out = torch.empty_like(z, memory_format=torch.contiguous_format)
         for part, zc, yc, wc in self.chunks(z, y, w):
-            p, yf = self.probabilities(zc), as_dtype(yc, dtype)
+            p, yf = saved[0] if saved else self.probabilities(zc), as_dtype(yc, dtype)
             g: Any = None
             for tau, by_tp, by_pred in zip(self.taus, per_tp, per_pred, strict=True):
                 term = self.times_slope(_affine(yf, by_tp, by_pred), p, tau)
@@ -261,8 +266,13 @@ class GridKernel(LinearKernel):
 
     Every corner of every step is a multiple of ``1/(2K)``. So count and sum of ``p`` per class in
     ``2K`` bins determine all sums, by prefix sums; and the derivative by ``p`` is constant in a
-    bin, so that the backward pass is one look-up per example.
+    bin, so that the backward pass is one look-up per example. Made once for each grid.
     """
+
+    @classmethod
+    @lru_cache(maxsize=16)
+    def make(cls, step: LinearStep, size: int, from_logits: bool) -> GridKernel:
+        return cls(step, size, from_logits)
 
     def __init__(self, step: LinearStep, size: int, from_logits: bool) -> None:
         super().__init__(step, [i / size for i in range(1, size)], True, from_logits)
@@ -563,6 +573,8 @@ def _sum(x: Tensor, w: Tensor | None) -> Tensor:
 
 
 def _total(w: Tensor | None, n: int, like: Tensor) -> Tensor:
+    if w is None and like.dim() == 0 and like.device.type == "cpu":
+        return torch.scalar_tensor(n, dtype=like.dtype)
     return torch.full_like(like, n) if w is None else w.sum(-1).expand_as(like)
 
 
