@@ -36,7 +36,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def plain_binary(z: Tensor, y: Tensor, tau: float = 0.5, delta: float = 0.1) -> Tensor:
-    """Soft F1 as one would write it from the paper (seed 000 eq. 5 and 6)."""
+    """Soft F1 as one would write it from the paper (paper 000 eq. 5 and 6)."""
     p = torch.sigmoid(z)
     m = min(tau, 1 - tau)
     a, b = tau - m / 2, tau + m / 2
@@ -47,7 +47,7 @@ def plain_binary(z: Tensor, y: Tensor, tau: float = 0.5, delta: float = 0.1) -> 
 
 
 def plain_multiclass(z: Tensor, y: Tensor, t: float = 0.2) -> Tensor:
-    """Soft macro F1 with the confusion matrix, as written in seed 002 (eq. 3 to 5)."""
+    """Soft macro F1 with the confusion matrix, as written in paper 002 (eq. 3 to 5)."""
     p = torch.softmax(z, 1)
     tau = p.topk(2, 1).values.mean(1, keepdim=True)
     m = 5 * t * torch.minimum(tau, 1 - tau)

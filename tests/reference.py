@@ -43,14 +43,14 @@ def random_problem(
 
 
 def linear_step(p: float, tau: float, delta: float, width: float) -> float:
-    """Through the five points, by interpolation (seed 000 eq. 26)."""
+    """Through the five points, by interpolation (paper 000 eq. 26)."""
     m = width * min(tau, 1 - tau)
     xs, ys = [0, tau - m / 2, tau, tau + m / 2, 1], [0, delta, 0.5, 1 - delta, 1]
     return float(np.interp(p, xs, ys))
 
 
 def soft_matrix(z: Tensor, y: Tensor, step) -> Tensor:
-    """The multiclass soft confusion matrix, row by row (seed 002 section 4.2)."""
+    """The multiclass soft confusion matrix, row by row (paper 002 section 4.2)."""
     classes = z.shape[1]
     rows = [torch.zeros(classes, dtype=z.dtype) for _ in range(classes)]
     for zi, yi in zip(z, y.tolist(), strict=True):
@@ -62,7 +62,7 @@ def soft_matrix(z: Tensor, y: Tensor, step) -> Tensor:
 
 
 def soft_cells(z: Tensor, y: Tensor, step, tau: float) -> dict[str, Tensor]:
-    """The four binary sums of seed 000 eq. 6."""
+    """The four binary sums of paper 000 eq. 6."""
     h = step(torch.sigmoid(z), tau)
     y = y.to(h.dtype)
     cells = {"tp": h * y, "fn": (1 - h) * y, "fp": h * (1 - y), "tn": (1 - h) * (1 - y)}

@@ -152,7 +152,7 @@ def test_class_balanced_weights_are_those_of_the_training_set():
     v = ss.balanced_class_weight(y)
     assert v.tolist() == [60 / 40, 60 / 20]
     each = F.binary_cross_entropy_with_logits(z, y.double(), reduction="none")
-    expected = each[y == 1].mean() + each[y == 0].mean()  # seed 004 eq. 15
+    expected = each[y == 1].mean() + each[y == 0].mean()  # paper 004 eq. 15
     torch.testing.assert_close(ss.CrossEntropyLoss(class_weight=v)(z, y), expected)
     with pytest.raises(ValueError, match="every class 0 to 2"):
         ss.balanced_class_weight(y, classes=3)
@@ -185,7 +185,7 @@ def test_surrogate_limits_in_q():
 
 
 def test_surrogate_has_the_gradient_condition_of_f_beta():
-    # seed 004 eq. 22: with equal scores in each class, Jensen's inequality is an equality, and the
+    # paper 004 eq. 22: with equal scores in each class, Jensen's inequality is an equality, and the
     # derivatives by the two class means stand in the ratio of eq. 12
     q0, q1, p, beta = 0.3, 0.1, 0.2, 1.5
     z = torch.logit(torch.tensor([1 - q0] * 2 + [q1] * 8, dtype=torch.float64)).requires_grad_()

@@ -21,11 +21,11 @@ def test_linear_step_goes_through_the_five_points(p, tau, delta, width):
 
 
 def test_linear_step_by_hand():
-    # seed 000 eq. 5, tau = 0.4, delta = 0.1: m = 0.4, corners 0.2 and 0.6, slopes 0.5, 2, 0.25
+    # paper 000 eq. 5, tau = 0.4, delta = 0.1: m = 0.4, corners 0.2 and 0.6, slopes 0.5, 2, 0.25
     p = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8], dtype=torch.float64)
     expected = torch.tensor([0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95], dtype=torch.float64)
     torch.testing.assert_close(ss.LinearStep(0.1)(p, 0.4), expected)
-    # seed 002 eq. 4, T = 0.1, tau = 0.5: m = 0.25, corners 0.375 and 0.625
+    # paper 002 eq. 4, T = 0.1, tau = 0.5: m = 0.25, corners 0.375 and 0.625
     step = ss.LinearStep.at_temperature(0.1)
     assert step == ss.LinearStep(0.1, 0.5)
     p = torch.tensor([0.1875, 0.375, 0.4375, 0.8125], dtype=torch.float64)
@@ -35,7 +35,7 @@ def test_linear_step_by_hand():
 
 @given(tau=st.floats(0.01, 0.99), delta=st.floats(0, 0.5))
 def test_slopes_stay_below_the_lipschitz_constant(tau, delta):
-    # seed 000 theorem 4.1: the largest of the three slopes
+    # paper 000 theorem 4.1: the largest of the three slopes
     step = ss.LinearStep(delta)
     p = torch.linspace(0, 1, 101, dtype=torch.float64)
     slopes = step(p, tau).diff() / p.diff()

@@ -171,9 +171,9 @@ def confusion(
 ) -> Confusion:
     """Count how ``scores`` and ``target`` meet; hard decisions without a ``step``, else soft ones.
 
-    binary: ``tp = sum w y H(p, tau)``, ``predicted = sum w H(p, tau)`` (seed 000 eq. 6);
+    binary: ``tp = sum w y H(p, tau)``, ``predicted = sum w H(p, tau)`` (paper 000 eq. 6);
     multiclass: each row belongs to class j to the degree ``H(p_j, tau) / sum H`` with ``tau`` the
-    mean of its two largest probabilities (seed 002 eq. 3 to 5), or wholly to its first largest;
+    mean of its two largest probabilities (paper 002 eq. 3 to 5), or wholly to its first largest;
     multilabel: one binary confusion for each label.
 
     Args:

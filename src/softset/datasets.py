@@ -10,7 +10,7 @@ _BLOB = 5000
 
 
 def load_synthetic(positives: int = 250) -> tuple[np.ndarray, np.ndarray]:
-    """Two wide blobs that overlap, positives thinned (seed 000 supplement, 4.1.1).
+    """Two wide blobs that overlap, positives thinned (paper 000 supplement, 4.1.1).
 
     ``X`` is ``[5000 + positives, 3]`` in float32, ``y`` holds 0 and 1. 250 positives make the
     paper's "Synthetic 5 %" (4.76 % exactly), 2500 its "Synthetic 33 %".

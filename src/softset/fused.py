@@ -345,7 +345,7 @@ class GridKernel(LinearKernel):
 
 
 def memberships(p: Tensor, step: Step) -> Tensor:
-    """``g = H(p, tau) / sum H`` with ``tau`` the mean of the two largest (seed 002 eq. 3 to 5)."""
+    """``g = H(p, tau) / sum H`` with ``tau`` the mean of the two largest (paper 002 eq. 3 to 5)."""
     tau = p.topk(2, dim=-1).values.mean(-1, keepdim=True)
     h = step(p, tau)
     return h / h.sum(-1, keepdim=True)

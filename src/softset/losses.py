@@ -21,7 +21,7 @@ DEFAULT_GRID = tuple(i / 100 for i in range(1, 100))
 
 
 def default_step(task: str) -> LinearStep:
-    """Seed 000's step for binary and multilabel, seed 002's first temperature for multiclass."""
+    """Paper 000's step for binary and multilabel, paper 002's first temperature for multiclass."""
     return LinearStep.at_temperature(0.2) if task == "multiclass" else LinearStep(0.1)
 
 
@@ -207,7 +207,7 @@ class MeanLoss(nn.Module):
     """``sum s_i v_i l_i / sum s_i`` with sample weights ``s`` and class weights ``v``.
 
     Class weights do not enter the denominator: with ``v_y = n / n_y`` of the training set the
-    expected loss is the class-balanced one of seed 004 eq. 2, whatever a batch looks like.
+    expected loss is the class-balanced one of paper 004 eq. 2, whatever a batch looks like.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class MeanLoss(nn.Module):
 
 
 class CrossEntropyLoss(MeanLoss):
-    """``-log p_y`` (seed 004 eq. 13), of the logits.
+    """``-log p_y`` (paper 004 eq. 13), of the logits.
 
     >>> import torch
     >>> round(CrossEntropyLoss()(torch.tensor([0.0]), torch.tensor([1])).item(), 4)
@@ -274,7 +274,7 @@ class CrossEntropyLoss(MeanLoss):
 
 
 class MeanAbsoluteErrorLoss(MeanLoss):
-    """``2 - 2 p_y`` (seed 004 eq. 14), robust to wrong labels.
+    """``2 - 2 p_y`` (paper 004 eq. 14), robust to wrong labels.
 
     >>> import torch
     >>> MeanAbsoluteErrorLoss()(torch.tensor([0.0]), torch.tensor([1])).item()
@@ -311,7 +311,7 @@ class FocalLoss(CrossEntropyLoss):
 
 
 class SurrogateFBetaLoss(MeanLoss):
-    """``-y log f + (1 - y) log(c + f)`` with ``c = beta^2 p / (1 - p)`` (seed 004 eq. 20).
+    """``-y log f + (1 - y) log(c + f)`` with ``c = beta^2 p / (1 - p)`` (paper 004 eq. 20).
 
     ``q > 0`` gives its generalisation for noisy labels, ``y (1 - f^q)/q + (1 - y) ((c+f)^q - 1)/q``
     (eq. 25), of which ``q -> 0`` is the limit above. At a critical point its class-balanced mean
@@ -367,7 +367,7 @@ class SurrogateFBetaLoss(MeanLoss):
 
 
 def balanced_class_weight(target: Any, classes: int = 2) -> Tensor:
-    """``n / n_y`` for each class of a *training set* (seed 004 eq. 2), for ``class_weight``.
+    """``n / n_y`` for each class of a *training set* (paper 004 eq. 2), for ``class_weight``.
 
     >>> import torch
     >>> balanced_class_weight(torch.tensor([0, 0, 0, 1])).tolist()

@@ -208,7 +208,7 @@ class BalancedAccuracy(Metric):
 class FBeta(Metric):
     """``(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp)``: recall counts ``b`` times as much.
 
-    ``beta`` is a number, or one for each class (seed 002 section F).
+    ``beta`` is a number, or one for each class (paper 002 section F).
     """
 
     average: str | None = "macro"
