@@ -14,7 +14,7 @@ from softset.counting import Confusion, Problem, arrange, confusion, weights_by_
 from softset.evaluation import one_against_rest
 from softset.fused import as_dtype, check_labels, full_precision, working
 from softset.metrics import Custom, Metric, MetricLike, get_metric
-from softset.steps import LinearStep, Step, is_hard
+from softset.steps import LinearStep, Step
 
 EMPTY = ("penalise", "ignore")
 DEFAULT_GRID = tuple(i / 100 for i in range(1, 100))
@@ -378,8 +378,3 @@ def balanced_class_weight(target: Any, classes: int = 2) -> Tensor:
     if len(counts) != classes or (counts == 0).any():
         raise ValueError(f"target must hold every class 0 to {classes - 1}, got {counts.tolist()}.")
     return len(y) / counts.double()
-
-
-def is_soft(loss: object) -> bool:
-    """Whether a loss counts softly, so that its step can be cooled."""
-    return isinstance(loss, MetricLoss) and not is_hard(loss.step)
