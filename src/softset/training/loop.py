@@ -335,9 +335,9 @@ class _Run:
         self, batch: Data, shared: bool, step: LinearStep | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Losses and gradients of the members whose loss is finite, and which those are."""
-        leaves = {k: t.requires_grad_() for k, t in self.network.leaves(self.flat).items()}
+        flat = self.flat.detach().requires_grad_()
         scores = self.network.forward(
-            leaves, self.buffers, batch.x, shared, self.dropout(), self.draw_seed()
+            flat, self.buffers, batch.x, shared, self.dropout(), self.draw_seed()
         )
         scores = _arrange(scores, self.task)
         fine = _finite(scores.detach())
@@ -353,8 +353,7 @@ class _Run:
         good = _finite(losses.detach())
         if not good.all():
             losses, fine[fine.clone()] = losses[good], good
-        grads = torch.autograd.grad(losses.sum(), list(leaves.values()), materialize_grads=True)
-        grad = torch.cat([g.flatten(1) for g in grads], 1)
+        (grad,) = torch.autograd.grad(losses.sum(), flat)
         return losses.detach(), grad if fine.all() else grad[fine], fine
 
     def step(self) -> LinearStep | None:
@@ -507,9 +506,8 @@ class _Run:
 @torch.no_grad()
 def score(network: Network, flat: Tensor, buffers: Buffers, x: Tensor, task: str) -> Tensor:
     """Logits of every member for every row, by chunks of rows."""
-    leaves, members = network.leaves(flat), len(flat)
-    size = max(1, _CHUNK // max(1, members * max(x[0].numel(), 64)))
-    parts = [network.forward(leaves, buffers, part, True) for part in x.split(size)]
+    size = max(1, _CHUNK // max(1, len(flat) * max(x[0].numel(), 64)))
+    parts = [network.forward(flat, buffers, part, True) for part in x.split(size)]
     return _arrange(torch.cat(parts, 1), task)
 
 

@@ -26,13 +26,10 @@ class Network:
         self.size = sum(shape.numel() for shape in shapes.values())
 
     def leaves(self, flat: Tensor) -> dict[str, Tensor]:
-        """The parameters as tensors ``[K, *shape]`` that share memory with ``flat``."""
-        found, start = {}, 0
-        for name, shape in self.shapes.items():
-            part = flat.detach()[:, start : start + shape.numel()]
-            found[name] = part.unflatten(1, shape)
-            start += shape.numel()
-        return found
+        """The parameters as views ``[K, *shape]`` of ``flat``."""
+        parts = flat.split([shape.numel() for shape in self.shapes.values()], 1)
+        shapes = self.shapes.items()
+        return {name: p.unflatten(1, shape) for (name, shape), p in zip(shapes, parts, strict=True)}
 
     def start(self, seeds: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Buffers]:
         """Fresh parameters ``[K, P]`` and buffers ``[K, ...]``, each member from its own seed."""
@@ -40,7 +37,7 @@ class Network:
 
     def forward(
         self,
-        leaves: dict[str, Tensor],
+        flat: Tensor,
         buffers: Buffers,
         x: Tensor,
         shared: bool,
@@ -81,7 +78,7 @@ class Mlp(Network):
     >>> flat, _ = network.start([0, 1, 2], torch.float32)
     >>> flat.shape
     torch.Size([3, 769])
-    >>> network.forward(network.leaves(flat), {}, torch.zeros(5, 6), shared=True).shape
+    >>> network.forward(flat, {}, torch.zeros(5, 6), shared=True).shape
     torch.Size([3, 5, 1])
     """
 
@@ -94,6 +91,16 @@ class Mlp(Network):
             shapes[f"weight{i}"] = torch.Size((a, b))
             shapes[f"bias{i}"] = torch.Size((1, b))
         super().__init__(shapes)
+        self._memory: dict[str, Tensor] = {}
+        self.passes = 0
+
+    def scratch(self, name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """Memory that is used again at every update: fresh megabytes cost more than the sums."""
+        size = math.prod(shape)
+        memory = self._memory.get(name)
+        if memory is None or len(memory) < size or memory.dtype != like.dtype:
+            memory = self._memory[name] = torch.empty(size, dtype=like.dtype, device=like.device)
+        return memory[:size].view(shape)
 
     def __repr__(self) -> str:
         return f"Mlp{self.widths}"
@@ -114,24 +121,17 @@ class Mlp(Network):
 
     def forward(
         self,
-        leaves: dict[str, Tensor],
+        flat: Tensor,
         buffers: Buffers,
         x: Tensor,
         shared: bool,
         dropout: Dropout | None = None,
         step: int | None = None,
     ) -> Tensor:
-        last = len(self.widths) - 2
-        members = leaves["weight0"].shape[0]
-        x = x.expand(members, *x.shape) if shared else x
+        x = x.expand(len(flat), *x.shape) if shared else x
         hidden = self.widths[1:-1]
         masks = dropout.masks(x.shape[1], hidden, x) if dropout is not None and hidden else None
-        for i in range(last + 1):
-            x = torch.baddbmm(leaves[f"bias{i}"], x, leaves[f"weight{i}"])
-            if i < last:
-                x = torch.relu(x)
-                x = x * masks[i] if masks is not None else x
-        return x
+        return _MlpFunction.apply(flat, x, self, masks)
 
     def module(self, row: Tensor, buffers: Buffers) -> nn.Module:
         leaves = self.leaves(row.unsqueeze(0))
@@ -143,6 +143,43 @@ class Mlp(Network):
                 layer.bias.copy_(leaves[f"bias{i}"][0, 0])
             layers += [layer, nn.ReLU()]
         return nn.Sequential(*layers[:-1])
+
+
+class _MlpFunction(torch.autograd.Function):
+    """Forward and backward of ``Mlp`` in memory of its own. One at a time: ``forward`` again before
+    ``backward`` spoils the activations, which is refused."""
+
+    @staticmethod
+    def forward(ctx: Any, flat: Tensor, x: Tensor, network: Mlp, masks: Any) -> Tensor:
+        leaves, last = network.leaves(flat), len(network.widths) - 2
+        members, rows = x.shape[:2]
+        inputs = [x]
+        for i in range(last):
+            h = network.scratch(f"h{i}", (members, rows, network.widths[i + 1]), x)
+            torch.baddbmm(leaves[f"bias{i}"], inputs[-1], leaves[f"weight{i}"], out=h).relu_()
+            inputs.append(h if masks is None else h.mul_(masks[i]))
+        ctx.network, ctx.inputs, ctx.masks, ctx.flat = network, inputs, masks, flat
+        network.passes += 1
+        ctx.number = network.passes
+        return torch.baddbmm(leaves[f"bias{last}"], inputs[-1], leaves[f"weight{last}"])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        network, inputs, g = ctx.network, ctx.inputs, grads[0]
+        assert network.passes == ctx.number, "another forward pass came before this backward"
+        leaves, out = network.leaves(ctx.flat), torch.empty_like(ctx.flat)
+        parts = network.leaves(out)
+        for i in reversed(range(len(inputs))):
+            h = inputs[i]
+            parts[f"weight{i}"].copy_(torch.bmm(h.mT, g))
+            torch.sum(g, 1, keepdim=True, out=parts[f"bias{i}"])
+            if i > 0:
+                down = network.scratch(f"g{i}", h.shape, h)
+                torch.bmm(g, leaves[f"weight{i}"].mT, out=down)
+                g = down if ctx.masks is None else down.mul_(ctx.masks[i - 1])
+                # What ReLU (or dropout) cut off is exactly zero in h.
+                torch.ops.aten.threshold_backward.grad_input(g, h, 0, grad_input=g)
+        return out, None, None, None
 
 
 class Stacked(Network):
@@ -182,7 +219,7 @@ class Stacked(Network):
 
     def forward(
         self,
-        leaves: dict[str, Tensor],
+        flat: Tensor,
         buffers: Buffers,
         x: Tensor,
         shared: bool,
@@ -190,6 +227,7 @@ class Stacked(Network):
         step: int | None = None,
     ) -> Tensor:
         self.base.train(step is not None)
+        leaves = self.leaves(flat)
 
         def single(parameters: Any, state: Any, inputs: Tensor) -> Tensor:
             return functional_call(self.base, (parameters, state), (inputs,))
