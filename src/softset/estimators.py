@@ -209,9 +209,7 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         _warn_of_blanks(self.classes_)
         known = self.classes_.tolist()
         if len(known) < 2:
-            raise ValueError(
-                f"y must hold at least two classes, got one class only: {known[0]!r}."
-            )
+            raise ValueError(f"y must hold at least two classes, got one class only: {known[0]!r}.")
         self._task = "binary" if len(known) == 2 else "multiclass"
         self._positive = 1
         if self.pos_label is not None:
@@ -421,9 +419,7 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         target = self._codes(y)
         unseen = target.max() + 1 - p.shape[1] if self._task == "multiclass" else 0
         if not metric.curve:
-            p = self._as_scores(
-                p, self.offsets_ if self._task == "multiclass" else self.threshold_
-            )
+            p = self._as_scores(p, self.offsets_ if self._task == "multiclass" else self.threshold_)
         if unseen > 0:  # classes that training never saw are never predicted
             p = np.column_stack([p, np.zeros((len(p), unseen))])
         return evaluate(

@@ -13,9 +13,7 @@ from softset._tools import check_choice
 SAMPLING = ("shuffled", "stratified", "oversampled")
 
 
-def epoch_orders(
-    classes: Tensor, sampling: str, generators: Sequence[torch.Generator]
-) -> Tensor:
+def epoch_orders(classes: Tensor, sampling: str, generators: Sequence[torch.Generator]) -> Tensor:
     """Row numbers ``[K, M]`` for one epoch, one order for each generator.
 
     ``"shuffled"``: a permutation. ``"stratified"``: one in which every stretch has its share of

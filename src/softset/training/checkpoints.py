@@ -177,9 +177,7 @@ class Checkpoint:
     SIGTERM) asks for a last write at the end of the epoch; a second one stops at once.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], fingerprint: str, every: float = 30.0
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], fingerprint: str, every: float = 30.0) -> None:
         self.path, self.fingerprint, self.every = Path(path), fingerprint, every
         self._last = time.monotonic()
         self._signal: int | None = None
@@ -207,9 +205,7 @@ class Checkpoint:
         """Write if it is time, if this is the end, or if a signal came; then obey the signal."""
         due = time.monotonic() - self._last >= self.every
         if due or last or self._signal is not None:
-            write_file(
-                self.path, "checkpoint", {"fingerprint": self.fingerprint, "state": state()}
-            )
+            write_file(self.path, "checkpoint", {"fingerprint": self.fingerprint, "state": state()})
             self._last = time.monotonic()
         if self._signal == signal.SIGINT:
             raise KeyboardInterrupt

@@ -230,7 +230,10 @@ class _Run:
         shared = settings["shared_order"]
         self.shared = None if shared is None else _generator(shared)
         self.history: list[dict[str, list[Any]]] = [
-            {k: [] for k in ("phase", "loss", "validation_loss", "validation_metric", "temperature")}
+            {
+                k: []
+                for k in ("phase", "loss", "validation_loss", "validation_metric", "temperature")
+            }
             for _ in members
         ]
         self.outcome = ["" for _ in members]
@@ -327,7 +330,9 @@ class _Run:
         n = len(self.data.x)
         if self.sampling == "shuffled" and self.batch_size >= n:
             return n, None, True  # one batch: its order does not matter
-        generators = [self.generators[k] for k in self.ids] if self.shared is None else [self.shared]
+        generators = (
+            [self.generators[k] for k in self.ids] if self.shared is None else [self.shared]
+        )
         orders = epoch_orders(self.classes, self.sampling, generators).to(self.data.x.device)
         return orders.shape[1], orders, self.shared is not None
 
@@ -403,7 +408,9 @@ class _Run:
         fine = _finite(scores)
         if not fine.all():
             scores = scores[fine]
-            losses = None if losses is None else [v for v, ok in zip(losses, fine, strict=True) if ok]
+            losses = (
+                None if losses is None else [v for v, ok in zip(losses, fine, strict=True) if ok]
+            )
             self.leave(fine.tolist(), "not finite")
             if not self.ids:
                 return

@@ -166,7 +166,8 @@ class _MlpFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         network, inputs, g = ctx.network, ctx.inputs, grads[0]
-        assert network.passes == ctx.number, "another forward pass came before this backward"
+        if network.passes != ctx.number:
+            raise RuntimeError("another forward pass came before this backward.")
         leaves, out = network.leaves(ctx.flat), torch.empty_like(ctx.flat)
         parts = network.leaves(out)
         for i in reversed(range(len(inputs))):
@@ -212,9 +213,7 @@ class Stacked(Network):
                 modules.append(self.factory())
         parameters, buffers = stack_module_state(modules)
         flat = torch.cat([parameters[name].detach().flatten(1) for name in self.shapes], 1)
-        buffers = {
-            name: b.to(dtype) if b.is_floating_point() else b for name, b in buffers.items()
-        }
+        buffers = {name: b.to(dtype) if b.is_floating_point() else b for name, b in buffers.items()}
         return flat.to(dtype), buffers
 
     def forward(

@@ -40,9 +40,7 @@ class Phase:
         if self.cooling is not None and not (
             isinstance(self.loss, MetricLoss) and isinstance(self.loss.step, LinearStep)
         ):
-            raise ValueError(
-                f"cooling needs a MetricLoss with a linear step, got {self.loss!r}."
-            )
+            raise ValueError(f"cooling needs a MetricLoss with a linear step, got {self.loss!r}.")
 
 
 def make_phases(
