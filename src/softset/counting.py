@@ -12,6 +12,7 @@ from torch import Tensor
 from softset._tools import check_choice, check_number, under_transform
 from softset.fused import (
     BinaryKernel,
+    Counts,
     GridKernel,
     LinearKernel,
     MulticlassKernel,
@@ -65,7 +66,7 @@ class Confusion:
 
     @property
     def matrix(self) -> Tensor:
-        """Rows true, columns predicted: ``[..., 2, 2]`` for each positive class, or ``[..., C, C]``.
+        """Rows true, columns predicted: ``[..., 2, 2]`` for a positive class, or ``[..., C, C]``.
 
         For several classes it is counted on request only: ``confusion(..., matrix=True)``.
         """
@@ -74,7 +75,7 @@ class Confusion:
         if self.task == "multiclass":
             raise ValueError("matrix was not counted; pass matrix=True to confusion().")
         cells = torch.stack([self.tn, self.fp, self.fn, self.tp], -1)
-        return cells.unflatten(-1, (2, 2))
+        return cells.reshape(*self.tp.shape, 2, 2)
 
     @classmethod
     def from_matrix(cls, matrix: Any, task: str = "multiclass") -> Confusion:
@@ -155,7 +156,7 @@ def confusion(
 ) -> Confusion:
     """Count how ``scores`` and ``target`` meet; hard decisions without a ``step``, else soft ones.
 
-    binary: ``tp = sum w y H(p, threshold)``, ``predicted = sum w H(p, threshold)`` (seed 000 eq. 6);
+    binary: ``tp = sum w y H(p, tau)``, ``predicted = sum w H(p, tau)`` (seed 000 eq. 6);
     multiclass: each row belongs to class j to the degree ``H(p_j, tau) / sum H`` with ``tau`` the
     mean of its two largest probabilities (seed 002 eq. 3 to 5), or wholly to its first largest;
     multilabel: one binary confusion for each label.
@@ -208,16 +209,13 @@ def confusion(
     if offsets is not None:
         raise ValueError(f"offsets are for task='multiclass', not {task!r}. Use threshold.")
     taus, grid = _taus(threshold, thresholds, problem)
-    kernel: BinaryKernel
-    if is_hard(step):
-        counts = _hard_binary(problem, taus, grid, from_logits)
+    if step is None or is_hard(step):
+        tp, predicted, support, total = _hard_binary(problem, taus, grid, from_logits)
     else:
-        assert step is not None
         kernel = _binary_kernel(step, taus, grid, from_logits)
-        counts = count(kernel, problem.z, problem.y, problem.w)
-    if task == "multilabel" and grid:
-        counts = tuple(c.movedim(-1, -2) for c in counts)  # type: ignore[assignment]
-    return Confusion(*counts, task)
+        tp, predicted, support, total = count(kernel, problem.z, problem.y, problem.w)
+    c = Confusion(tp, predicted, support, total, task)
+    return c.map(lambda t: t.movedim(-1, -2)) if task == "multilabel" and grid else c
 
 
 # --- arguments ----------------------------------------------------------------------------------
@@ -271,9 +269,9 @@ def arrange(
 
 def _shapes(z: Tensor, y: Tensor, task: str, batch_dims: int) -> tuple[Tensor, Tensor]:
     """Scores and target in kernel layout, target expanded over the batch dimensions."""
-    got = f"scores {list(z.shape)}, target {list(y.shape)}"
-    if batch_dims:
-        got += f", batch_dims={batch_dims}"
+    if task == "binary" and z.dim() == 1 and y.shape == z.shape and not batch_dims:
+        return z, y
+    got = f"scores {list(z.shape)}, target {list(y.shape)}, batch_dims={batch_dims}"
     inner = z.dim() - batch_dims
     batch = z.shape[:batch_dims]
 
@@ -436,9 +434,7 @@ def probabilities(z: Tensor, task: str, from_logits: bool) -> Tensor:
 
 
 @torch.no_grad()
-def _hard_binary(
-    problem: Problem, taus: Sequence[Any], grid: bool, from_logits: bool
-) -> tuple[Tensor, ...]:
+def _hard_binary(problem: Problem, taus: Sequence[Any], grid: bool, from_logits: bool) -> Counts:
     z, y, w, _, _ = problem
     # In float64: a threshold between two neighbouring float32 probabilities must stay between.
     hard = BinaryKernel(lambda p, tau: p.to(wide(p.device)) >= tau, taus, grid, from_logits)
@@ -463,9 +459,8 @@ def _multiclass(
         from_logits = True
     if not under_transform(z, y):
         check_classes(y, z.shape[-1])
-    if is_hard(step):
+    if step is None or is_hard(step):
         return _hard_multiclass(z.detach(), y, w, matrix)
-    assert step is not None
     if matrix:
         with full_precision(z):
             return _with_matrix(memberships(probabilities(z, task, from_logits), step), y, w)
@@ -485,7 +480,7 @@ def _hard_multiclass(z: Tensor, y: Tensor, w: Tensor | None, matrix: bool) -> Co
     zeros = zeros.to(z.device, dtype)
     if matrix:
         m = zeros.scatter_add(-1, y * classes + decided, ones)
-        return Confusion.from_matrix(m.unflatten(-1, (classes, classes)))
+        return Confusion.from_matrix(m.reshape(*y.shape[:-1], classes, classes))
     tp = zeros.scatter_add(-1, y, ones * (decided == y))
     predicted = zeros.scatter_add(-1, decided, ones)
     support = zeros.scatter_add(-1, y, ones)

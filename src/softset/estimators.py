@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import warnings
 from typing import Any, Self
@@ -47,7 +48,7 @@ _KIND = "MetricClassifier"
 _FOLDS = 5
 
 
-class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Small neural networks trained for the metric they are judged by.
 
     ``n_members`` networks are trained together; their probabilities are averaged, and the
@@ -536,7 +537,11 @@ def _shifted(p: Array, offsets: Any) -> Array:
     return np.log(np.maximum(p, np.finfo(float).tiny)) + offsets
 
 
-# --- labels ----------------------------------------------------------------------------------------
+# --- labels --------------------------------------------------------------------------------------
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _refuse_missing(y: Any) -> None:
@@ -544,7 +549,7 @@ def _refuse_missing(y: Any) -> None:
         return
     values = np.asarray(y, dtype=object)
     if values.ndim == 1:
-        bad = [i for i, v in enumerate(values) if v is None or v != v]
+        bad = [i for i, v in enumerate(values) if v is None or _is_nan(v)]
         if bad:
             listed = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
             raise ValueError(f"y is missing (NaN or None) in {len(bad)} row(s): {listed}.")
@@ -581,7 +586,7 @@ def _weights(sample_weight: Any, X: Array) -> Array:
     return weight
 
 
-# --- plain data ------------------------------------------------------------------------------------
+# --- plain data ----------------------------------------------------------------------------------
 
 
 def _plain(value: Any) -> Any:

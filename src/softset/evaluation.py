@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from softset.counting import Confusion, Problem, arrange, confusion, probabilities
+from softset.fused import check_labels, refuse_rows
 from softset.metrics import Custom, Metric, MetricLike, get_metric
 
 
@@ -25,7 +26,7 @@ def evaluate(
     class_weight: Any = None,
     ignore_index: int | None = None,
 ) -> Any:
-    """``metric`` of the hard decisions, as scikit-learn has it; a float (a list for ``average=None``).
+    """``metric`` of the hard decisions, as scikit-learn has it: a float (a list if not averaged).
 
     Arguments as for ``confusion``; ``scores`` and ``target`` may be arrays. The areas (AUROC,
     average precision) are exact, by sorting; of several classes they are one against the rest.
@@ -98,13 +99,11 @@ def all_cuts(problem: Problem, from_logits: bool) -> tuple[Tensor, Confusion]:
     z, y, w, task, _ = problem
     p = probabilities(z, task, from_logits).double()
     if torch.isnan(p).any():
-        row = int(torch.isnan(p).nonzero()[0, -1])
-        raise ValueError(f"scores must not be NaN: the first bad row is {row}.")
+        refuse_rows(torch.isnan(p))
+    check_labels(y)
     p, order = p.sort(dim=-1, stable=True)
     y = y.double().gather(-1, order)
     w = torch.ones_like(p) if w is None else w.expand_as(p).gather(-1, order)
-    if ((y != 0) & (y != 1)).any():
-        raise ValueError("target must hold 0 and 1 only.")
     position = torch.arange(p.shape[-1], device=p.device)
     fresh = torch.ones_like(p, dtype=torch.bool)
     fresh[..., 1:] = p[..., 1:] != p[..., :-1]

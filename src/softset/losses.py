@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from softset._tools import check_choice, check_number, under_transform
 from softset.counting import Confusion, Problem, arrange, confusion
 from softset.evaluation import one_against_rest
-from softset.fused import full_precision, working
+from softset.fused import as_dtype, check_classes, check_labels, full_precision, working
 from softset.metrics import Custom, Metric, MetricLike, get_metric
 from softset.steps import LinearStep, Step, is_hard
 
@@ -90,7 +90,7 @@ def metric_loss(
     if thresholds is not None and not m.curve:
         value = value.mean(-1)
     dtype = working(scores) if scores.is_floating_point() else torch.float32
-    return (1 - value).to(dtype)
+    return as_dtype(1 - value, dtype)
 
 
 def _wants_matrix(m: Metric, task: str, scores: Tensor, batch_dims: int) -> bool:
@@ -254,15 +254,10 @@ class MeanLoss(nn.Module):
 
 
 def _check_values(problem: Problem) -> None:
-    from softset.fused import _off_labels, check_classes
-
-    z, y = problem.z, problem.y
     if problem.task == "multiclass":
-        check_classes(y, z.shape[-1])
-    elif float(_off_labels(y.to(working(z)))) != 0:
-        wrong = y[(y != 0) & (y != 1)].flatten()[0].item()
-        hint = " Map -1 to 0: target = (target > 0)." if wrong == -1 else ""
-        raise ValueError(f"target must hold 0 and 1 only, got {wrong:g}.{hint}")
+        check_classes(problem.y, problem.z.shape[-1])
+    else:
+        check_labels(problem.y)
 
 
 class CrossEntropyLoss(MeanLoss):
@@ -321,8 +316,8 @@ class SurrogateFBetaLoss(MeanLoss):
     """``-y log f + (1 - y) log(c + f)`` with ``c = beta^2 p / (1 - p)`` (seed 004 eq. 20).
 
     ``q > 0`` gives its generalisation for noisy labels, ``y (1 - f^q)/q + (1 - y) ((c+f)^q - 1)/q``
-    (eq. 25), of which ``q -> 0`` is the limit above. At a critical point its class-balanced mean has
-    the gradient condition of F-beta (eq. 12 and 22).
+    (eq. 25), of which ``q -> 0`` is the limit above. At a critical point its class-balanced mean
+    has the gradient condition of F-beta (eq. 12 and 22).
 
     Args:
         prevalence: share ``p`` of positives in the *training set*, never the batch; a list for

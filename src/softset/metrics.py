@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from softset._tools import check_choice, check_number, nearest, ratio, root
+from softset._tools import all_positive, check_choice, check_number, nearest, ratio, root
 from softset.counting import Confusion
 
 AVERAGES = ("macro", "micro", "weighted", None)
@@ -28,7 +28,7 @@ class Metric:
     """What all metrics share: averaging over classes. Think twice before adding anything here.
 
     ``average`` over classes or labels: ``"macro"`` (plain mean), ``"micro"`` (counts are summed
-    first), ``"weighted"`` (by support) or ``None`` (one value for each class). For ``task="binary"``
+    first), ``"weighted"`` (by support) or ``None`` (a value for each class). For ``task="binary"``
     a metric is that of the positive class; ``both_classes=True`` averages over the negative class
     too, as scikit-learn's ``f1_macro`` does.
     """
@@ -105,10 +105,15 @@ class Metric:
         if empty is None or c.task == "multiclass":
             return values
         c = self._without_grid(c)
+        if all_positive(c.support) and not (
+            self.needs_negatives and not all_positive(c.total - c.support)
+        ):
+            return values
+        defined = self._defined(c)
         if empty == "ignore":
-            return torch.where(self._defined(c), values, 1.0)
+            return torch.where(defined, values, 1.0)
         share = ratio(c.predicted, c.total)
-        return torch.where(self._defined(c), values, torch.where(c.support > 0, share, 1 - share))
+        return torch.where(defined, values, torch.where(c.support > 0, share, 1 - share))
 
     def _defined(self, c: Confusion) -> Tensor:
         some = c.support > 0
@@ -203,7 +208,7 @@ class BalancedAccuracy(Metric):
 
 @dataclass(frozen=True)
 class FBeta(Metric):
-    """``(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp)``: recall counts ``b`` times as much as precision.
+    """``(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp)``: recall counts ``b`` times as much.
 
     ``beta`` is a number, or one for each class (seed 002 section F).
     """
@@ -232,10 +237,12 @@ class FBeta(Metric):
                     f"{list(c.tp.shape)}. Give one beta, or one for each class."
                 )
             square = torch.tensor(self.beta, dtype=c.tp.dtype, device=c.tp.device) ** 2
+            wanted = square * c.support
         else:
             square = self.beta**2
+            wanted = c.support if square == 1 else square * c.support
         # b^2 fn + fp + (1 + b^2) tp = b^2 support + predicted
-        return ratio((1 + square) * c.tp, square * c.support + c.predicted)
+        return ratio((1 + square) * c.tp, wanted + c.predicted)
 
     @property
     def name(self) -> str:
@@ -377,7 +384,7 @@ class AUROC(Curve):
 
 @dataclass(frozen=True)
 class AveragePrecision(Curve):
-    """``sum (recall_k - recall_k+1) precision_k`` over ascending thresholds, from "predict all" on."""
+    """``sum (recall_k - recall_k+1) precision_k`` over ascending thresholds."""
 
     def integrate(self, c: Confusion) -> Tensor:
         recall, precision = ratio(c.tp, c.support), ratio(c.tp, c.predicted)
@@ -449,8 +456,8 @@ def get_metric(metric: MetricLike) -> Metric:
         return metric
     if isinstance(metric, str):
         return _parse(metric)
-    if isinstance(metric, type) and issubclass(metric, Metric):
-        return metric()
+    if isinstance(metric, type):
+        raise ValueError(f"metric must be called first: {metric.__name__}().")
     if callable(metric):
         return Custom(metric)
     raise ValueError(
@@ -520,15 +527,17 @@ def _unbatched(function: Callable[[Confusion], Tensor], c: Confusion, dims: int)
     if dims == 0:
         value = function(c)
         return value if isinstance(value, Tensor) else torch.as_tensor(value)
-    has_matrix = c.counted_matrix is not None
 
-    def single(*tensors: Tensor) -> Tensor:
-        return function(Confusion(*tensors[:4], c.task, tensors[4] if has_matrix else None))
+    def single(
+        tp: Tensor, predicted: Tensor, support: Tensor, total: Tensor, *matrix: Tensor
+    ) -> Tensor:
+        one = Confusion(tp, predicted, support, total, c.task, matrix[0] if matrix else None)
+        return function(one)
 
     for _ in range(dims):
         single = torch.func.vmap(single)
-    tensors = [c.tp, c.predicted, c.support, c.total]
-    return single(*tensors, c.counted_matrix) if has_matrix else single(*tensors)
+    matrix = [] if c.counted_matrix is None else [c.counted_matrix]
+    return single(c.tp, c.predicted, c.support, c.total, *matrix)
 
 
 def _probe(function: Any, name: str, task: str, classes: int) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.counting import Confusion, Problem, arrange, probabilities
+from softset.counting import Confusion, arrange, probabilities
 from softset.evaluation import all_cuts
 from softset.metrics import Custom, Metric, MetricLike, get_metric
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -40,7 +41,7 @@ def _stratified(classes: Tensor, generator: torch.Generator) -> Tensor:
     # its class: then any stretch holds its share of c, give or take one.
     order = torch.randperm(len(classes), generator=generator)
     place = torch.empty(len(classes), dtype=torch.float64)
-    for c in classes.unique():
+    for c in torch.unique(classes):
         rows = order[classes[order] == c]
         shift = torch.rand((), generator=generator, dtype=torch.float64)
         place[rows] = (torch.arange(len(rows)) + shift) / len(rows)
@@ -48,10 +49,10 @@ def _stratified(classes: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _oversampled(classes: Tensor, generator: torch.Generator) -> Tensor:
-    counts = classes.unique(return_counts=True)[1]
+    counts = torch.unique(classes, return_counts=True)[1]
     wanted = int(counts.max())
     parts = []
-    for c in classes.unique():
+    for c in torch.unique(classes):
         rows = (classes == c).nonzero().flatten()
         # Every row as often as the others of its class, give or take one.
         whole, rest = divmod(wanted, len(rows))
@@ -69,5 +70,5 @@ def slices(rows: int, batch_size: int) -> Iterator[slice]:
     """
     batches = math.ceil(rows / batch_size)
     edges = [i * rows // batches for i in range(batches + 1)]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         yield slice(start, stop)

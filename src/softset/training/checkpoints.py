@@ -155,7 +155,7 @@ def update_digest(digest: Any, name: str, tensor: Tensor) -> None:
     """Add a tensor's name, dtype, shape and bytes."""
     digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
     raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-    digest.update(memoryview(raw.numpy()))
+    digest.update(raw.numpy().tobytes())
 
 
 def _sync_directory(directory: Path) -> None:
@@ -232,7 +232,7 @@ class Checkpoint:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        previous = {}
+        previous: dict[int, Any] = {}
 
         def note(number: int, frame: FrameType | None) -> None:
             self._signal = number
@@ -243,7 +243,7 @@ class Checkpoint:
         try:
             yield
         finally:
-            for number, handler in previous.items():
+            for number, handler in previous.items():  # type: ignore[assignment]
                 signal.signal(number, handler)
 
 

@@ -13,7 +13,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ from softset.metrics import MetricLike
 from softset.steps import LinearStep
 from softset.training.batches import epoch_orders, slices
 from softset.training.checkpoints import Checkpoint, fingerprint
+from softset.training.data import Data, compare_data, make_data, outputs_of
 from softset.training.networks import Buffers, Dropout, Mlp, Network, make_network
 from softset.training.progress import Progress
 from softset.training.recipes import (
@@ -40,6 +41,7 @@ from softset.training.stopping import Patience
 from softset.training.updates import Updater
 
 MONITORS = ("loss", "metric")
+HISTORY = ("phase", "loss", "validation_loss", "validation_metric", "temperature")
 # Numbers in one chunk of inputs when scoring: bounds memory.
 _CHUNK = 2**22
 
@@ -67,21 +69,13 @@ class Member:
             check_number("temperature", self.temperature, 0, 0.4)
 
 
-class Data(NamedTuple):
-    """Inputs ``[N, ...]``, targets ``[N]`` or ``[N, L]``, weights ``[N]`` or none."""
-
-    x: Tensor
-    y: Tensor
-    w: Tensor | None = None
-
-
 @dataclass(frozen=True)
 class Trained:
     """Members after training, each at its best epoch.
 
     ``weights`` is ``[K, P]``; ``history[k]`` has a list for each of ``phase``, ``loss``,
     ``validation_loss``, ``validation_metric`` and ``temperature``, with one entry an epoch;
-    ``outcome[k]`` is ``"stopped"`` (early), ``"max_epochs"``, ``"not finite"`` or ``"interrupted"``.
+    ``outcome[k]`` is ``"stopped"`` (early), ``"max_epochs"``, ``"not finite"``, ``"interrupted"``.
     """
 
     network: Network
@@ -167,8 +161,8 @@ def train_members(
     data = make_data("train", train, task)
     judged = None if validation is None else make_data("validation", validation, task)
     if judged is not None:
-        _compare(data, judged, task)
-    outputs = _outputs(data, task)
+        compare_data(data, judged, task)
+    outputs = outputs_of(data, task)
     settings: dict[str, Any] = {
         "members": [asdict(m) for m in members],
         "metric": one_number(metric),
@@ -198,7 +192,7 @@ def train_members(
 
 
 class _Run:
-    """The members still in training (row i of every stack is member ``ids[i]``) and the best of all."""
+    """The members in training (row i of every stack is member ``ids[i]``) and the best of all."""
 
     def __init__(
         self,
@@ -229,13 +223,7 @@ class _Run:
         self.generators = [_generator(seed) for seed in seeds]
         shared = settings["shared_order"]
         self.shared = None if shared is None else _generator(shared)
-        self.history: list[dict[str, list[Any]]] = [
-            {
-                k: []
-                for k in ("phase", "loss", "validation_loss", "validation_metric", "temperature")
-            }
-            for _ in members
-        ]
+        self.history: list[dict[str, list[Any]]] = [{name: [] for name in HISTORY} for _ in members]
         self.outcome = ["" for _ in members]
         self.finished = False
         self.start_phase(0)
@@ -514,7 +502,7 @@ class _Run:
 def score(network: Network, flat: Tensor, buffers: Buffers, x: Tensor, task: str) -> Tensor:
     """Logits of every member for every row, by chunks of rows."""
     size = max(1, _CHUNK // max(1, len(flat) * max(x[0].numel(), 64)))
-    parts = [network.forward(flat, buffers, part, True) for part in x.split(size)]
+    parts = [network.forward(flat, buffers, part, True) for part in torch.split(x, size)]
     return _arrange(torch.cat(parts, 1), task)
 
 
@@ -535,7 +523,7 @@ def _finite(values: Tensor) -> Tensor:
 
 def _take(values: Tensor, index: Tensor) -> Tensor:
     """``values[index]`` along the first dimension; ``index_select`` is 5 times as fast."""
-    return values.index_select(0, index.reshape(-1)).unflatten(0, index.shape)
+    return values.index_select(0, index.reshape(-1)).reshape(*index.shape, *values.shape[1:])
 
 
 def _select(step: LinearStep | None, rows: Tensor) -> LinearStep | None:
@@ -551,70 +539,3 @@ def _mixed(text: str) -> int:
 def _generator(seed: int) -> torch.Generator:
     """For orders and dropout: another stream than the one that drew the weights."""
     return torch.Generator().manual_seed(_mixed(f"order {seed}"))
-
-
-def make_data(name: str, given: Sequence[Any], task: str) -> Data:
-    """Checked tensors; rows of weight zero are left out."""
-    if not isinstance(given, list | tuple) or len(given) not in (2, 3):
-        raise ValueError(f"{name} must be (x, y) or (x, y, sample_weight), got {type(given)}.")
-    x, y = torch.as_tensor(given[0]), torch.as_tensor(given[1])
-    w = None if len(given) == 2 or given[2] is None else torch.as_tensor(given[2])
-    if task == "binary" and y.dim() == 2 and y.shape[1] == 1:
-        y = y.squeeze(1)
-    dims = 2 if task == "multilabel" else 1
-    if len(x) == 0 or y.dim() != dims or len(y) != len(x):
-        raise ValueError(
-            f"{name} must hold as many targets as inputs, at least one, with {dims} dimension(s) "
-            f"for task={task!r}: got x {list(x.shape)}, y {list(y.shape)}."
-        )
-    if x.is_floating_point() and not torch.isfinite(x).all():
-        row = int((~torch.isfinite(x)).nonzero()[0, 0])
-        raise ValueError(f"{name} holds NaN or infinity in x, first in row {row}.")
-    if task == "multiclass":
-        y = y.long()
-        bad = (y < 0).any()
-    else:
-        bad = ((y != 0) & (y != 1)).any()
-        y = y.to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
-    if bad:
-        wanted = "classes 0, 1, 2, …" if task == "multiclass" else "0 and 1"
-        raise ValueError(f"{name} must hold {wanted} in y, got {y.min():g} to {y.max():g}.")
-    if w is not None:
-        if w.shape != x.shape[:1]:
-            raise ValueError(f"{name}: sample_weight must have shape ({len(x)},), got {w.shape}.")
-        if not torch.isfinite(w).all() or (w < 0).any() or not (w > 0).any():
-            raise ValueError(
-                f"{name}: sample_weight must be finite, not negative and not zero everywhere."
-            )
-        some = w > 0
-        if not some.all():
-            x, y, w = x[some], y[some], w[some]
-        w = w.double()
-    return Data(x, y, w)
-
-
-def _outputs(data: Data, task: str) -> int:
-    if task == "binary":
-        return 1
-    return data.y.shape[1] if task == "multilabel" else max(2, int(data.y.max()) + 1)
-
-
-def _compare(train: Data, validation: Data, task: str) -> None:
-    if train.x.shape[1:] != validation.x.shape[1:]:
-        raise ValueError(
-            f"validation must look like train: inputs {list(validation.x.shape[1:])} against "
-            f"{list(train.x.shape[1:])}."
-        )
-    if task == "multilabel":
-        return
-    seen, asked = train.y.unique().tolist(), validation.y.unique().tolist()
-    unknown = [c for c in asked if c not in seen]
-    if unknown:
-        raise ValueError(f"validation holds class {unknown[0]:g}, which train never shows.")
-    missing = [c for c in seen if c not in asked]
-    if missing:
-        warnings.warn(
-            f"class {missing[0]:g} is absent from validation: early stopping cannot see it.",
-            UserWarning,
-            stacklevel=3,
-        )

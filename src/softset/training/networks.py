@@ -27,9 +27,11 @@ class Network:
 
     def leaves(self, flat: Tensor) -> dict[str, Tensor]:
         """The parameters as views ``[K, *shape]`` of ``flat``."""
-        parts = flat.split([shape.numel() for shape in self.shapes.values()], 1)
+        parts = torch.split(flat, [shape.numel() for shape in self.shapes.values()], 1)
         shapes = self.shapes.items()
-        return {name: p.unflatten(1, shape) for (name, shape), p in zip(shapes, parts, strict=True)}
+        return {
+            name: p.view(len(flat), *shape) for (name, shape), p in zip(shapes, parts, strict=True)
+        }
 
     def start(self, seeds: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Buffers]:
         """Fresh parameters ``[K, P]`` and buffers ``[K, ...]``, each member from its own seed."""
@@ -67,7 +69,8 @@ class Dropout:
         for row, generator in zip(uniform, self.generators, strict=True):
             torch.rand(row.shape, generator=generator, out=row)
         rates = self.rates.to(like.dtype)[:, None, None]
-        return list(((uniform >= rates) / (1 - rates)).to(like.device).split(list(widths), -1))
+        factors = ((uniform >= rates) / (1 - rates)).to(like.device, like.dtype)
+        return list(torch.split(factors, list(widths), -1))
 
 
 class Mlp(Network):
@@ -131,7 +134,7 @@ class Mlp(Network):
         x = x.expand(len(flat), *x.shape) if shared else x
         hidden = self.widths[1:-1]
         masks = dropout.masks(x.shape[1], hidden, x) if dropout is not None and hidden else None
-        return _MlpFunction.apply(flat, x, self, masks)
+        return _MlpFunction.apply(flat, x, self, masks)  # type: ignore[no-untyped-call]
 
     def module(self, row: Tensor, buffers: Buffers) -> nn.Module:
         leaves = self.leaves(row.unsqueeze(0))

@@ -23,7 +23,7 @@ from softset._tools import check_choice, check_number
 from softset.annealing import Annealing
 from softset.metrics import MetricLike
 from softset.training.checkpoints import Checkpoint, fingerprint
-from softset.training.loop import MONITORS
+from softset.training.loop import HISTORY, MONITORS
 from softset.training.progress import Progress
 from softset.training.recipes import RecipeLike, make_phases, member_metrics, one_number
 from softset.training.stopping import Patience
@@ -48,7 +48,7 @@ def fit(
     checkpoint_seconds: float = 30.0,
     verbose: int = 0,
 ) -> History:
-    """Train ``model`` in place and leave it at its best epoch; what happened in each epoch is returned.
+    """Train ``model`` in place and leave it at its best epoch; returns the history of all epochs.
 
     Args:
         model: gives scores ``(N,)`` or ``(N, 1)``, ``(N, classes)`` or ``(N, labels)``.
@@ -114,8 +114,7 @@ class _Plain:
         self.model, self.train, self.validation = model, train, validation
         self.best = copy.deepcopy(model.state_dict())
         self.finished = False
-        names = ("phase", "loss", "validation_loss", "validation_metric", "temperature")
-        self.history: History = {name: [] for name in names}
+        self.history: History = {name: [] for name in HISTORY}
 
     def make_phase(self, number: int) -> None:
         """A phase's loss, early stopping and fresh optimiser."""
@@ -267,7 +266,7 @@ class _Plain:
     def state_dict(self) -> dict[str, Any]:
         """Everything that determines the future, at the end of an epoch."""
         generator = getattr(self.train, "generator", None)
-        name, keys, *rest = np.random.get_state()
+        name, keys, *rest = np.random.get_state(legacy=True)
         return {
             "phase_number": self.phase_number,
             "epoch_number": self.epoch_number,
@@ -283,7 +282,7 @@ class _Plain:
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "loader": None if generator is None else generator.get_state(),
             "python": random.getstate(),
-            "numpy": (name, keys.tolist(), *rest),  # type: ignore[union-attr]
+            "numpy": (name, np.asarray(keys).tolist(), *rest),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -60,7 +60,7 @@ def distinct_rows(x: Floats, y: NDArray[np.int64], w: Floats) -> Rows:
         _, first, inverse = np.unique(both, axis=0, return_index=True, return_inverse=True)
     # Added smallest first: the sum does not depend on the order of the rows.
     order = np.argsort(w, kind="stable")
-    summed = np.bincount(inverse.ravel()[order], weights=w[order])
+    summed: Floats = np.bincount(inverse.ravel()[order], weights=w[order]).astype(float)
     return Rows(x[first], y[first], summed)
 
 
