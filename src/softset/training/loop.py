@@ -359,7 +359,7 @@ class _Run:
             return None
         if len(set(temperatures)) == 1:  # numbers are faster than tensors
             return LinearStep.at_temperature(temperatures[0])
-        return LinearStep.at_temperature(torch.tensor(temperatures, device=self.flat.device))
+        return LinearStep.at_temperature(torch.tensor(temperatures, dtype=torch.float64))
 
     def temperature(self, row: int) -> float | None:
         stopper = self.stoppers[row]

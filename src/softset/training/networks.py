@@ -65,9 +65,10 @@ class Dropout:
 
     def masks(self, rows: int, widths: Sequence[int], like: Tensor) -> list[Tensor]:
         """Factors ``[K, rows, width]`` for each layer: 0 or ``1 / (1 - rate)``."""
-        uniform = torch.empty(len(self.generators), rows, sum(widths), dtype=like.dtype)
-        for row, generator in zip(uniform, self.generators, strict=True):
-            torch.rand(row.shape, generator=generator, out=row)
+        uniform = torch.ones(len(self.generators), rows, sum(widths), dtype=like.dtype)
+        for row, rate, generator in zip(uniform, self.rates, self.generators, strict=True):
+            if rate > 0:  # a member without dropout draws nothing, alone or in company
+                torch.rand(row.shape, generator=generator, out=row)
         rates = self.rates.to(like.dtype)[:, None, None]
         factors = ((uniform >= rates) / (1 - rates)).to(like.device, like.dtype)
         return list(torch.split(factors, list(widths), -1))
@@ -215,7 +216,7 @@ class Stacked(Network):
                 torch.manual_seed(seed)
                 modules.append(self.factory())
         parameters, buffers = stack_module_state(modules)
-        flat = torch.cat([parameters[name].detach().flatten(1) for name in self.shapes], 1)
+        flat = torch.cat([parameters[name].detach().reshape(len(seeds), -1) for name in self.shapes], 1)
         buffers = {name: b.to(dtype) if b.is_floating_point() else b for name, b in buffers.items()}
         return flat.to(dtype), buffers
 
