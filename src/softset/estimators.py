@@ -27,7 +27,7 @@ from softset.evaluation import evaluate
 from softset.metrics import Custom, Metric, MetricLike, get_metric
 from softset.thresholds import best_offsets, best_threshold
 from softset.training.checkpoints import SavedFileError, read_file, write_file
-from softset.training.loop import Member, score, train_members
+from softset.training.loop import Member, Trained, score, train_members
 from softset.training.networks import Mlp
 from softset.training.rows import Rows, Scaler, content_split, distinct_rows
 
@@ -168,22 +168,10 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
             )
         self._scaler = Scaler.of(rows.x, rows.w)
         self._begin(X, y)
-        trained = train_members(
-            tuple(self.hidden),
-            self._tensors(rows),
-            self._tensors(held) if held is not None and self.early_stopping else None,
-            members=[
-                Member(int(s), self.learning_rate, self.weight_decay, self.dropout) for s in seeds
-            ],
-            recipe=self.recipe,
-            metric=metric,
-            task=self._task,
-            batch_size=self._batch_size(len(rows.x)),
-            max_epochs=self.max_epochs,
-            patience=self.patience,
-            verbose=self.verbose,
-            on_epoch=self._on_epoch(X, y),
-        )
+        with warnings.catch_warnings():
+            # _hold_out has said so already, with the name of the class
+            warnings.filterwarnings("ignore", "class .* is absent from validation")
+            trained = self._train(rows, held, seeds, self._on_epoch(X, y))
         self._weights = trained.weights.double()
         self._widths = trained.network.widths  # type: ignore[attr-defined]
         self.history_ = trained.history
@@ -191,6 +179,24 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
         self._end(X, y)
         self._warn_if_constant(rows, held)
         return self
+
+    def _train(self, rows: Rows, held: Rows | None, seeds: Array, on_epoch: Any) -> Trained:
+        return train_members(
+            tuple(self.hidden),
+            self._tensors(rows),
+            self._tensors(held) if held is not None and self.early_stopping else None,
+            members=[
+                Member(int(s), self.learning_rate, self.weight_decay, self.dropout) for s in seeds
+            ],
+            recipe=self.recipe,
+            metric=self.metric,
+            task=self._task,
+            batch_size=self._batch_size(len(rows.x)),
+            max_epochs=self.max_epochs,
+            patience=self.patience,
+            verbose=self.verbose,
+            on_epoch=on_epoch,
+        )
 
     def _learn_classes(self, y: Array) -> NDArray[np.int64]:
         """Set ``classes_`` and the task; class numbers (the positive class of two is 1)."""
@@ -204,7 +210,7 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
             self._positive = 1
             return y.astype(np.int64)
         y = column_or_1d(y, warn=True)
-        _refuse_mixed(y)
+        y = _plain_labels(y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         _warn_of_blanks(self.classes_)
@@ -220,6 +226,9 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
                 raise ValueError(f"pos_label must be one of {known}, got {self.pos_label!r}.")
             self._positive = known.index(self.pos_label)
         return codes if self._positive == 1 else 1 - codes
+
+    def _name(self, code: int) -> Any:
+        return self.classes_.tolist()[code if self._positive == 1 else 1 - code]
 
     def _class_weights(self, codes: NDArray[np.int64], weight: Array) -> Array:
         """The factor of every row."""
@@ -253,10 +262,9 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
         if rows.y.ndim == 1:
             missing = np.setdiff1d(parts[0].y, parts[1].y)
             if len(missing):
-                order = self.classes_ if self._positive == 1 else self.classes_[::-1]
                 warnings.warn(
-                    f"class {order[missing[0]]!r} has too few distinct rows to be held out: early "
-                    "stopping and the threshold cannot see it.",
+                    f"class {self._name(missing[0])!r} has too few distinct rows to be held out: "
+                    "early stopping and the threshold cannot see it.",
                     UserWarning,
                     stacklevel=3,
                 )
@@ -355,9 +363,8 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
         x = rows.x if held is None else np.concatenate([rows.x, held.x])
         decided = np.unique(self._decide(self._positive_probabilities(x)))
         if len(decided) == 1:
-            order = self.classes_ if self._positive == 1 else self.classes_[::-1]
             warnings.warn(
-                f"every training row is predicted as {order[decided[0]]!r}. Try more epochs, "
+                f"every training row is predicted as {self._name(decided[0])!r}. Try more epochs, "
                 "another learning_rate or metric, or class_weight='balanced'.",
                 UserWarning,
                 stacklevel=3,
@@ -555,11 +562,14 @@ def _refuse_missing(y: Any) -> None:
             raise ValueError(f"y is missing (NaN or None) in {len(bad)} row(s): {listed}.")
 
 
-def _refuse_mixed(y: Array) -> None:
-    if y.dtype == object:
-        text = [isinstance(v, str) for v in y]
-        if any(text) and not all(text):
-            raise ValueError("y must not mix text and numbers. Convert it: y = y.astype(str).")
+def _plain_labels(y: Array) -> Array:
+    """Objects that are all numbers become numbers; text stays text."""
+    if y.dtype != object:
+        return y
+    text = [isinstance(v, str) for v in y]
+    if any(text) and not all(text):
+        raise ValueError("y must not mix text and numbers. Convert it: y = y.astype(str).")
+    return y if any(text) else np.array(y.tolist())
 
 
 def _warn_of_blanks(classes: Array) -> None:

@@ -114,9 +114,7 @@ def test_weights_of_members_equal_repeated_rows_in_a_full_batch():
     w = torch.randint(0, 4, (60,), generator=torch.Generator().manual_seed(0))
     settings = {"network": (6,), "recipe": "warm", "batch_size": 1000, "max_epochs": 25}
     weighted = train_members(train=(x, y, w), **settings)
-    repeated = train_members(
-        train=(x.repeat_interleave(w, 0), y.repeat_interleave(w)), **settings
-    )
+    repeated = train_members(train=(x.repeat_interleave(w, 0), y.repeat_interleave(w)), **settings)
     torch.testing.assert_close(weighted.weights, repeated.weights, rtol=1e-8, atol=1e-8)
 
 
@@ -333,9 +331,7 @@ def test_class_weight_enters_the_losses_of_named_recipes():
     plain = train_members((4,), (x, y), max_epochs=5)
     weight = torch.where(y == 1, 9.0, 1.0)
     by_sample = train_members((4,), (x, y, weight), recipe="metric", max_epochs=5)
-    by_class = train_members(
-        (4,), (x, y), recipe="metric", class_weight=[1.0, 9.0], max_epochs=5
-    )
+    by_class = train_members((4,), (x, y), recipe="metric", class_weight=[1.0, 9.0], max_epochs=5)
     assert (given.weights - plain.weights).abs().max() > 1e-4
     torch.testing.assert_close(by_sample.weights, by_class.weights)
 
@@ -356,7 +352,7 @@ class _Explodes(nn.Module):
 
 @pytest.mark.parametrize("validated", [True, False])
 def test_a_member_whose_loss_is_not_finite_stops_and_the_others_go_on(validated):
-    x, y = make_binary(100)
+    x, _ = make_binary(100)
     members = [Member(seed=0, learning_rate=r) for r in (0.001, 0.3, 0.002)]
     settings = {
         "network": _Explodes,
@@ -392,9 +388,7 @@ def test_a_loss_of_nan_stops_its_member_only():
 def test_all_members_may_fail():
     x, y = make_binary(60)
     with pytest.warns(RuntimeWarning, match="not finite"):
-        trained = train_members(
-            (4,), (x, y), recipe=lambda s, t: s.sum() * torch.nan, max_epochs=3
-        )
+        trained = train_members((4,), (x, y), recipe=lambda s, t: s.sum() * torch.nan, max_epochs=3)
     assert trained.outcome == ["not finite"]
 
 

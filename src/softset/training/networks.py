@@ -216,7 +216,9 @@ class Stacked(Network):
                 torch.manual_seed(seed)
                 modules.append(self.factory())
         parameters, buffers = stack_module_state(modules)
-        flat = torch.cat([parameters[name].detach().reshape(len(seeds), -1) for name in self.shapes], 1)
+        flat = torch.cat(
+            [parameters[name].detach().reshape(len(seeds), -1) for name in self.shapes], 1
+        )
         buffers = {name: b.to(dtype) if b.is_floating_point() else b for name, b in buffers.items()}
         return flat.to(dtype), buffers
 
