@@ -540,7 +540,7 @@ def _unbatched(function: Callable[[Confusion], Tensor], c: Confusion, dims: int)
     return single(c.tp, c.predicted, c.support, c.total, *matrix)
 
 
-@torch.enable_grad()  # type: ignore[untyped-decorator]
+@torch.enable_grad()
 def _probe(function: Any, name: str, task: str, classes: int) -> bool:
     refused = f"metric {name} is refused: on made-up {task} counts "
     d = max(2, classes if task == "multiclass" else 2)
