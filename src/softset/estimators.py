@@ -322,26 +322,23 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
     def _tuned(self, metric: Metric, held: Rows) -> Any:
         """The best threshold on held-out rows, if tuning helps on rows it was not tuned on.
 
-        Each fifth is decided by the threshold of the others; that must beat 1/2 (or the largest
-        probability) whichever fifth is left out, so that a gain does not hang on a row or two.
+        Each fifth is decided by the threshold of the others, and all of them together must beat
+        1/2 (or the largest probability). Fewer than 20 rows are too few to tune on.
         """
+        if len(held.x) < 4 * _FOLDS:
+            return None
         p = self._positive_probabilities(held.x)
         fold = np.arange(len(p)) % _FOLDS  # rows are in the order of hashes
-        if len(p) < 2 * _FOLDS:
-            return None
         default = self._as_scores(p, None)
         crossed = default.copy()
         for k in range(_FOLDS):
             rest = fold != k
             found = self._best(metric, p[rest], held.y[rest], held.w[rest])
             crossed[~rest] = self._as_scores(p[~rest], found)
-        for k in range(_FOLDS):
-            rest = fold != k
-            settings: Any = {"task": self._task, "from_logits": False}
-            settings["sample_weight"] = held.w[rest]
-            before = evaluate(default[rest], held.y[rest], metric, **settings)
-            if not evaluate(crossed[rest], held.y[rest], metric, **settings) > before:
-                return None
+        settings: Any = {"task": self._task, "from_logits": False, "sample_weight": held.w}
+        before = evaluate(default, held.y, metric, **settings)
+        if not evaluate(crossed, held.y, metric, **settings) > before:
+            return None
         return self._best(metric, p, held.y, held.w)
 
     def _best(self, metric: Metric, p: Array, y: Array, w: Array) -> Any:
