@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import os
 import warnings
 from typing import Any, Self
@@ -15,20 +13,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_is_fitted,
     column_or_1d,
     validate_data,
 )
 
-from softset import metrics as metric_module
 from softset._tools import check_choice, check_number
 from softset.evaluation import evaluate
-from softset.metrics import Custom, Metric, MetricLike, get_metric
+from softset.metrics import Metric, MetricLike, get_metric
 from softset.thresholds import best_offsets, best_threshold
 from softset.training.checkpoints import SavedFileError, read_file, write_file
+from softset.training.labels import checked_weights, plain_labels, refuse_missing, warn_of_blanks
 from softset.training.loop import Member, Trained, score, train_members
 from softset.training.networks import Mlp
+from softset.training.portable import pack_array, pack_metric, plain, unpack_array, unpack_metric
 from softset.training.rows import Rows, Scaler, content_split, distinct_rows
 
 try:  # from scikit-learn 1.9 on
@@ -146,11 +144,11 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         if self.batch_size is not None:
             check_number("batch_size", self.batch_size, 1, float("inf"), closed="low")
-        _refuse_missing(y)
+        refuse_missing(y)
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, accept_sparse=False)
         y = y.toarray() if hasattr(y, "toarray") else y
         codes = self._learn_classes(y)
-        weight = _weights(sample_weight, X)
+        weight = checked_weights(sample_weight, X)
         weight = weight * self._class_weights(codes, weight)
         rows = distinct_rows(X, codes, weight)
         rows = rows._replace(w=rows.w / rows.w.mean())
@@ -210,10 +208,10 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
             self._positive = 1
             return y.astype(np.int64)
         y = column_or_1d(y, warn=True)
-        y = _plain_labels(y)
+        y = plain_labels(y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        _warn_of_blanks(self.classes_)
+        warn_of_blanks(self.classes_)
         known = self.classes_.tolist()
         if len(known) < 2:
             raise ValueError(f"y must hold at least two classes, got one class only: {known[0]!r}.")
@@ -477,12 +475,12 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
         A metric, recipe or random state that is an object of your own is not written.
         """
         check_is_fitted(self)
-        params = {k: _plain(v) for k, v in self.get_params(deep=False).items() if k != "metric"}
+        params = {k: plain(v) for k, v in self.get_params(deep=False).items() if k != "metric"}
         fitted = {
             "task": self._task,
             "positive": self._positive,
-            "classes": _pack_array(self.classes_),
-            "names": _pack_array(self.feature_names_in_)
+            "classes": pack_array(self.classes_),
+            "names": pack_array(self.feature_names_in_)
             if hasattr(self, "feature_names_in_")
             else None,
             "threshold": torch.as_tensor(
@@ -494,7 +492,7 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
             "scale": torch.from_numpy(self._scaler.scale),
             "history": self.history_,
         }
-        metric = _pack_metric(self.metric)
+        metric = pack_metric(self.metric)
         write_file(path, _KIND, {"metric": metric, "params": params, "fitted": fitted})
 
     @classmethod
@@ -504,7 +502,7 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
         name = os.path.basename(path)
         try:
             if metric is None:
-                metric = _unpack_metric(content["metric"])
+                metric = unpack_metric(content["metric"])
             if metric is None:
                 raise SavedFileError(
                     f"{name} was saved with a metric of your own. Pass it: load(path, metric=...)."
@@ -519,9 +517,9 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
 
     def _restore(self, fitted: dict[str, Any]) -> Self:
         self._task, self._positive = fitted["task"], fitted["positive"]
-        self.classes_ = _unpack_array(fitted["classes"])
+        self.classes_ = unpack_array(fitted["classes"])
         if fitted["names"] is not None:
-            self.feature_names_in_ = _unpack_array(fitted["names"])
+            self.feature_names_in_ = unpack_array(fitted["names"])
         self._widths, self._weights = tuple(fitted["widths"]), fitted["weights"]
         self._scaler = Scaler(fitted["center"].numpy(), fitted["scale"].numpy())
         self.n_features_in_ = self._widths[0]
@@ -539,102 +537,3 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
 
 def _shifted(p: Array, offsets: Any) -> Array:
     return np.log(np.maximum(p, np.finfo(float).tiny)) + offsets
-
-
-# --- labels --------------------------------------------------------------------------------------
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _refuse_missing(y: Any) -> None:
-    if y is None or hasattr(y, "toarray"):
-        return
-    values = np.asarray(y, dtype=object)
-    if values.ndim == 1:
-        bad = [i for i, v in enumerate(values) if v is None or _is_nan(v)]
-        if bad:
-            listed = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
-            raise ValueError(f"y is missing (NaN or None) in {len(bad)} row(s): {listed}.")
-
-
-def _plain_labels(y: Array) -> Array:
-    """Objects that are all numbers become numbers; text stays text."""
-    if y.dtype != object:
-        return y
-    text = [isinstance(v, str) for v in y]
-    if any(text) and not all(text):
-        raise ValueError("y must not mix text and numbers. Convert it: y = y.astype(str).")
-    return y if any(text) else np.array(y.tolist())
-
-
-def _warn_of_blanks(classes: Array) -> None:
-    if classes.dtype.kind in "UO":
-        seen: dict[str, str] = {}
-        for name in classes.tolist():
-            other = seen.setdefault(str(name).strip(), name)
-            if other != name:
-                warnings.warn(
-                    f"classes {other!r} and {name!r} differ only by blanks.",
-                    UserWarning,
-                    stacklevel=4,
-                )
-
-
-def _weights(sample_weight: Any, X: Array) -> Array:
-    if sample_weight is None:
-        return np.ones(len(X))
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if (weight < 0).any():
-        raise ValueError(f"sample_weight must not be negative, got {weight.min():g}.")
-    if not (weight > 0).any():
-        raise ValueError("sample_weight must not be zero everywhere.")
-    return weight
-
-
-# --- plain data ----------------------------------------------------------------------------------
-
-
-def _plain(value: Any) -> Any:
-    """Parameters as JSON has them; objects that are not are left out."""
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict):
-        return {_plain(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_plain(v) for v in value)
-    return value if value is None or isinstance(value, bool | int | float | str) else None
-
-
-def _pack_array(values: Array) -> dict[str, Any]:
-    kind = "O" if values.dtype == object else values.dtype.str
-    return {"dtype": kind, "values": [_plain(v) for v in values.tolist()]}
-
-
-def _unpack_array(packed: dict[str, Any]) -> Array:
-    dtype = np.dtype(packed["dtype"])
-    if dtype.kind not in "biufUO":
-        raise ValueError(f"dtype {dtype} is not allowed")
-    return np.array(packed["values"], dtype=dtype)
-
-
-def _pack_metric(metric: MetricLike) -> Any:
-    """A name, or a metric of ours by the name of its class and its fields."""
-    if isinstance(metric, str):
-        return metric
-    found = get_metric(metric)
-    if isinstance(found, Custom) or type(found).__module__ != metric_module.__name__:
-        return None
-    return {"class": type(found).__name__, "fields": _plain(dataclasses.asdict(found))}
-
-
-def _unpack_metric(packed: Any) -> MetricLike | None:
-    if packed is None or isinstance(packed, str):
-        return packed
-    kind = getattr(metric_module, packed["class"])
-    if not issubclass(kind, Metric):
-        raise ValueError(f"{packed['class']} is no metric")
-    return kind(**packed["fields"])
