@@ -83,7 +83,7 @@ def check_number(
     right = "]" if closed in ("high", "both") else ")"
     interval = f"{left}{low:g}, {high:g}{right}"
     try:
-        numbers = value.tolist() if isinstance(value, Tensor) else value
+        numbers = list(torch.aminmax(value)) if isinstance(value, Tensor) else value
         flat = _flatten(numbers)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number in {interval}, got {value!r}. {hint}") from None

@@ -1,4 +1,4 @@
-"""How large must a batch be for its confusion matrix to be trusted (seed 002 theorem 5.8)."""
+"""How large must a batch be for its confusion matrix to be trusted (paper 002 theorem 5.8)."""
 
 from __future__ import annotations
 

@@ -65,6 +65,16 @@ class Confusion:
         return self.total - self.support - self.predicted + self.tp
 
     @property
+    def negatives(self) -> Tensor:
+        """``total - support``, exactly zero where only the rounding of weights is left."""
+        return _rest(self.total, self.support)
+
+    @property
+    def rejected(self) -> Tensor:
+        """``total - predicted``, likewise."""
+        return _rest(self.total, self.predicted)
+
+    @property
     def matrix(self) -> Tensor:
         """Rows true, columns predicted: ``[..., 2, 2]`` for a positive class, or ``[..., C, C]``.
 
@@ -124,6 +134,11 @@ class Confusion:
         )
 
 
+def _rest(total: Tensor, part: Tensor) -> Tensor:
+    rest = total - part
+    return torch.where(rest > 1e-12 * total, rest, 0.0)
+
+
 class Problem(NamedTuple):
     """Checked arguments in the layout of the kernels, see ``fused``.
 
@@ -156,9 +171,9 @@ def confusion(
 ) -> Confusion:
     """Count how ``scores`` and ``target`` meet; hard decisions without a ``step``, else soft ones.
 
-    binary: ``tp = sum w y H(p, tau)``, ``predicted = sum w H(p, tau)`` (seed 000 eq. 6);
+    binary: ``tp = sum w y H(p, tau)``, ``predicted = sum w H(p, tau)`` (paper 000 eq. 6);
     multiclass: each row belongs to class j to the degree ``H(p_j, tau) / sum H`` with ``tau`` the
-    mean of its two largest probabilities (seed 002 eq. 3 to 5), or wholly to its first largest;
+    mean of its two largest probabilities (paper 002 eq. 3 to 5), or wholly to its first largest;
     multilabel: one binary confusion for each label.
 
     Args:
@@ -261,8 +276,10 @@ def arrange(
         y = torch.where(ignored, torch.zeros_like(y), y)
         # A left-out row may hold anything, NaN too.
         z = torch.where(ignored.unsqueeze(-1) if task == "multiclass" else ignored, 0.0, z)
+    if task == "multiclass" and not under_transform(z, y):
+        check_classes(y, z.shape[-1])
     if class_weight is not None:
-        by_class = _class_weights(class_weight, z, y, task)
+        by_class = weights_by_class(class_weight, z, y, task)
         w = by_class if w is None else w * by_class
     return Problem(z, y, w, task, batch_dims)
 
@@ -348,9 +365,10 @@ def _weights(
     return w.unsqueeze(-2) if task == "multilabel" else w
 
 
-def _class_weights(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tensor:
+def weights_by_class(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tensor:
+    """The weight of each example by its class (by its label, where there are several)."""
     v = torch.as_tensor(class_weight, device=z.device).to(wide(z.device))
-    size = {"binary": 2, "multiclass": z.shape[-1], "multilabel": z.shape[-2]}[task]
+    size = 2 if task == "binary" else z.shape[-1 if task == "multiclass" else -2]
     if v.shape != (size,):
         raise ValueError(
             f"class_weight must hold {size} numbers for task={task!r}, got shape {list(v.shape)}."
@@ -361,7 +379,7 @@ def _class_weights(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tensor
         return v.unsqueeze(-1)
     if task == "binary":
         return torch.where(y > 0, v[1], v[0])
-    return v[y.clamp(0, size - 1)]
+    return v[y]
 
 
 def _taus(threshold: Any, thresholds: Any, problem: Problem) -> tuple[list[Any], bool]:
@@ -421,7 +439,7 @@ def _binary_kernel(step: Step, taus: Sequence[Any], grid: bool, from_logits: boo
     uniform = grid and size > 2 and all(abs(t - i / size) < 1e-12 for i, t in enumerate(taus, 1))
     plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
     if uniform and plain and step.width == 1:
-        return GridKernel(step, size, from_logits)
+        return GridKernel.make(step, size, from_logits)
     return LinearKernel(step, taus, grid, from_logits)
 
 
@@ -457,8 +475,6 @@ def _multiclass(
             )
         z = (z.to(working(z)) if from_logits else z.to(working(z)).log()) + shift
         from_logits = True
-    if not under_transform(z, y):
-        check_classes(y, z.shape[-1])
     if step is None or is_hard(step):
         return _hard_multiclass(z.detach(), y, w, matrix)
     if matrix:

@@ -38,14 +38,20 @@ def evaluate(
     0.5
     """
     m = get_metric(metric)
-    weights = {"sample_weight": sample_weight, "ignore_index": ignore_index}
+    settings = {
+        "from_logits": from_logits,
+        "sample_weight": sample_weight,
+        "class_weight": class_weight,
+        "ignore_index": ignore_index,
+    }
     if m.curve:
         if task == "multiclass":
-            scores, target, task = one_against_rest(scores, target, from_logits, offsets)
-            from_logits = False
-        problem = arrange(
-            scores, target, task=task, from_logits=from_logits, class_weight=class_weight, **weights
-        )
+            if offsets is not None:
+                raise ValueError("offsets do not apply to a metric over all thresholds.")
+            p, y, w = one_against_rest(scores, target, **settings)
+            problem = arrange(p, y, task="multilabel", from_logits=False, sample_weight=w)
+            return _plain(_area(m, problem, from_logits=False))
+        problem = arrange(scores, target, task=task, **settings)
         return _plain(_area(m, problem, from_logits))
     needs_matrix = isinstance(m, Custom) and task == "multiclass"
     c = confusion(
@@ -54,24 +60,23 @@ def evaluate(
         task=task,
         threshold=threshold,
         offsets=offsets,
-        from_logits=from_logits,
-        class_weight=class_weight,
         matrix=needs_matrix,
-        **weights,
+        **settings,
     )
     return _plain(m(c))
 
 
 def one_against_rest(
-    scores: Any, target: Any, from_logits: bool, offsets: Any = None
-) -> tuple[Tensor, Tensor, str]:
-    """A multiclass problem as one of labels, for areas under curves: ``(N, C)`` only."""
-    if offsets is not None:
-        raise ValueError("offsets do not apply to a metric over all thresholds.")
-    problem = arrange(scores, target, task="multiclass", from_logits=from_logits)
+    scores: Any, target: Any, *, from_logits: bool, **settings: Any
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """A multiclass problem as one of labels, for areas under curves.
+
+    Probabilities and labels ``[*batch, N, C]``, and weights with all of ``settings`` in them.
+    """
+    problem = arrange(scores, target, task="multiclass", from_logits=from_logits, **settings)
     p = probabilities(problem.z, "multiclass", from_logits).clamp(0, 1)
     y = problem.y.unsqueeze(-1) == torch.arange(p.shape[-1], device=p.device)
-    return p, y, "multilabel"
+    return p, y, problem.w
 
 
 def _plain(value: Tensor) -> Any:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -88,10 +89,14 @@ class _Fused(torch.autograd.Function):
         return tp, predicted
 
     @staticmethod
-    def backward(ctx: Any, *adjoint: Tensor) -> Any:
+    def backward(ctx: Any, *adjoint: Tensor | None) -> Any:
         z, y, w, *saved = ctx.saved_tensors
-        known = next(a for a in adjoint if a is not None)
-        d_tp, d_pred = (torch.zeros_like(known) if a is None else a for a in adjoint)
+        d_tp, d_pred = adjoint
+        known = d_pred if d_tp is None else d_tp
+        if known is None:
+            return None, None, None, None, None
+        d_tp = torch.zeros_like(known) if d_tp is None else d_tp
+        d_pred = torch.zeros_like(known) if d_pred is None else d_pred
         with full_precision(z):
             if torch.is_grad_enabled() or under_transform(known):
                 # A second derivative is wanted: differentiate the plain composition instead.
@@ -177,7 +182,9 @@ class BinaryKernel:
         total = _total(w, z.shape[-1], support)
         if self.grid:
             support, total = (m.unsqueeze(-1).expand(tp.shape) for m in (support, total))
-        return (tp, predicted, support, total), []
+        # A single chunk is small enough to keep; of more, the backward pass computes p again.
+        saved = [p] if p.shape == z.shape and self.from_logits else []
+        return (tp, predicted, support, total), saved
 
     def probabilities(self, zc: Tensor) -> Tensor:
         zc = as_dtype(zc, working(zc))
@@ -195,7 +202,7 @@ class BinaryKernel:
                 leaf = zc.detach().to(working(z)).requires_grad_()
                 tp, predicted, _ = self._soft_sums(leaf, yc, wc)
                 sums = (self.stack(tp), self.stack(predicted))
-            out[..., part] = _vjp(sums, leaf, (d_tp, d_pred))
+            _store(out[..., part], _vjp(sums, leaf, (d_tp, d_pred)))
         return out
 
 
@@ -233,7 +240,7 @@ class LinearKernel(BinaryKernel):
         per_tp, per_pred = self.unstack(d_tp, dtype), self.unstack(d_pred, dtype)
         out = torch.empty_like(z, memory_format=torch.contiguous_format)
         for part, zc, yc, wc in self.chunks(z, y, w):
-            p, yf = self.probabilities(zc), as_dtype(yc, dtype)
+            p, yf = saved[0] if saved else self.probabilities(zc), as_dtype(yc, dtype)
             g: Any = None
             for tau, by_tp, by_pred in zip(self.taus, per_tp, per_pred, strict=True):
                 term = self.times_slope(_affine(yf, by_tp, by_pred), p, tau)
@@ -246,12 +253,12 @@ class LinearKernel(BinaryKernel):
         if wc is not None:
             g = g * wc.to(g.dtype)
         if not self.from_logits:
-            out.copy_(g)
+            _store(out, g)
         elif zc.device.type == "cpu" and out.dtype == p.dtype and float(p.amax()) < 0.9995:
             _through_sigmoid(g, p, grad_input=out)  # g p (1 - p)
         else:
             # 1 - p loses its digits, in float32 it is exactly 0 from z = 17 on; sigmoid(-z) not.
-            out.copy_(torch.sigmoid(-zc.to(g.dtype)).mul_(p).mul_(g))
+            _store(out, torch.sigmoid(-zc.to(g.dtype)).mul_(p).mul_(g))
 
 
 class GridKernel(LinearKernel):
@@ -259,8 +266,13 @@ class GridKernel(LinearKernel):
 
     Every corner of every step is a multiple of ``1/(2K)``. So count and sum of ``p`` per class in
     ``2K`` bins determine all sums, by prefix sums; and the derivative by ``p`` is constant in a
-    bin, so that the backward pass is one look-up per example.
+    bin, so that the backward pass is one look-up per example. Made once for each grid.
     """
+
+    @classmethod
+    @lru_cache(maxsize=16)
+    def make(cls, step: LinearStep, size: int, from_logits: bool) -> GridKernel:
+        return cls(step, size, from_logits)
 
     def __init__(self, step: LinearStep, size: int, from_logits: bool) -> None:
         super().__init__(step, [i / size for i in range(1, size)], True, from_logits)
@@ -333,7 +345,7 @@ class GridKernel(LinearKernel):
 
 
 def memberships(p: Tensor, step: Step) -> Tensor:
-    """``g = H(p, tau) / sum H`` with ``tau`` the mean of the two largest (seed 002 eq. 3 to 5)."""
+    """``g = H(p, tau) / sum H`` with ``tau`` the mean of the two largest (paper 002 eq. 3 to 5)."""
     tau = p.topk(2, dim=-1).values.mean(-1, keepdim=True)
     h = step(p, tau)
     return h / h.sum(-1, keepdim=True)
@@ -384,7 +396,7 @@ class MulticlassKernel:
             with torch.enable_grad():
                 leaf = zc.detach().to(working(z)).requires_grad_()
                 sums = self.compose(leaf, yc, wc)[:2]
-            out[..., part, :] = _vjp(sums, leaf, (d_tp, d_pred))
+            _store(out[..., part, :], _vjp(sums, leaf, (d_tp, d_pred)))
         return out
 
 
@@ -498,7 +510,7 @@ class MulticlassLinearKernel(MulticlassKernel):
             g.scatter_add_(dim, yk, weight * slope_y * by_y / h_sum)
             g.scatter_add_(dim, i1, weight * (lam * p1 + tilt * (by_1 - mean) / h_sum))
             g.scatter_add_(dim, i2, weight * lam * e2 * p1)
-            out[..., part, :] = g if dim == -1 else g.mT
+            _store(out[..., part, :], g if dim == -1 else g.mT)
         return out
 
 
@@ -561,6 +573,8 @@ def _sum(x: Tensor, w: Tensor | None) -> Tensor:
 
 
 def _total(w: Tensor | None, n: int, like: Tensor) -> Tensor:
+    if w is None and like.dim() == 0 and like.device.type == "cpu":
+        return torch.scalar_tensor(n, dtype=like.dtype)
     return torch.full_like(like, n) if w is None else w.sum(-1).expand_as(like)
 
 
@@ -579,6 +593,14 @@ def _axpy(x: Tensor, y: Tensor, c: Any) -> Tensor:
 def _prefix(x: Tensor) -> Tensor:
     """Sums of the first 0, 1, 2, … elements."""
     return torch.nn.functional.pad(x.cumsum(-1), (1, 0))
+
+
+def _store(out: Tensor, g: Tensor) -> None:
+    """Write a gradient; what half precision cannot hold becomes its largest number."""
+    if out.dtype != g.dtype:
+        limit = torch.finfo(out.dtype).max
+        g = g.clamp(-limit, limit)
+    out.copy_(g)
 
 
 def _vjp(outputs: tuple[Tensor, ...], leaf: Tensor, adjoint: tuple[Tensor, ...]) -> Tensor:

@@ -105,9 +105,7 @@ class Metric:
         if empty is None or c.task == "multiclass":
             return values
         c = self._without_grid(c)
-        if all_positive(c.support) and not (
-            self.needs_negatives and not all_positive(c.total - c.support)
-        ):
+        if all_positive(c.support) and not (self.needs_negatives and not all_positive(c.negatives)):
             return values
         defined = self._defined(c)
         if empty == "ignore":
@@ -117,7 +115,7 @@ class Metric:
 
     def _defined(self, c: Confusion) -> Tensor:
         some = c.support > 0
-        return some & (c.support < c.total) if self.needs_negatives else some
+        return some & (c.negatives > 0) if self.needs_negatives else some
 
     def _without_grid(self, c: Confusion) -> Confusion:
         return c.map(lambda t: t.mean(_grid_axis(c))) if self.curve else c
@@ -139,8 +137,8 @@ def _two_classes(c: Confusion) -> Confusion:
     """A binary confusion as one of two classes, the negative one first."""
     return Confusion(
         torch.stack([c.tn, c.tp], -1),
-        torch.stack([c.total - c.predicted, c.predicted], -1),
-        torch.stack([c.total - c.support, c.support], -1),
+        torch.stack([c.rejected, c.predicted], -1),
+        torch.stack([c.negatives, c.support], -1),
         torch.stack([c.total, c.total], -1),
         "multiclass",
     )
@@ -189,7 +187,7 @@ class Specificity(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return ratio(c.tn, c.total - c.support)
+        return ratio(c.tn, c.negatives)
 
 
 @dataclass(frozen=True)
@@ -210,7 +208,7 @@ class BalancedAccuracy(Metric):
 class FBeta(Metric):
     """``(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp)``: recall counts ``b`` times as much.
 
-    ``beta`` is a number, or one for each class (seed 002 section F).
+    ``beta`` is a number, or one for each class (paper 002 section F).
     """
 
     average: str | None = "macro"
@@ -276,7 +274,7 @@ class GMean(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return root(ratio(c.tp, c.support)) * root(ratio(c.tn, c.total - c.support))
+        return root(ratio(c.tp, c.support)) * root(ratio(c.tn, c.negatives))
 
     def score_jointly(self, c: Confusion) -> Tensor:
         recalls = root(ratio(c.tp, c.support), c.tp.shape[-1])
@@ -300,8 +298,8 @@ class MCC(Metric):
         n = torch.where(c.total > 0, c.total, 1.0)
         # tp tn - fp fn = n tp - predicted support, without cancelling large products
         covariance = ((c.tp / n) * (c.tn / n) - (c.fp / n) * (c.fn / n)).sum(-1)
-        decided = ((c.predicted / n) * ((n - c.predicted) / n)).sum(-1)
-        true = ((c.support / n) * ((n - c.support) / n)).sum(-1)
+        decided = ((c.predicted / n) * (c.rejected / n)).sum(-1)
+        true = ((c.support / n) * (c.negatives / n)).sum(-1)
         return ratio(covariance, root(decided) * root(true))
 
 
@@ -318,7 +316,7 @@ class CohenKappa(Metric):
     def score_jointly(self, c: Confusion) -> Tensor:
         n = torch.where(c.total > 0, c.total, 1.0)
         covariance = ((c.tp / n) * (c.tn / n) - (c.fp / n) * (c.fn / n)).sum(-1)
-        chance = ((c.predicted / n) * ((n - c.support) / n)).sum(-1)
+        chance = ((c.predicted / n) * (c.negatives / n)).sum(-1)
         return ratio(covariance, chance)
 
 
@@ -329,7 +327,7 @@ class Informedness(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return ratio(c.tp, c.support) + ratio(c.tn, c.total - c.support) - 1
+        return ratio(c.tp, c.support) + ratio(c.tn, c.negatives) - 1
 
 
 @dataclass(frozen=True)
@@ -339,7 +337,7 @@ class Markedness(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return ratio(c.tp, c.predicted) + ratio(c.tn, c.total - c.predicted) - 1
+        return ratio(c.tp, c.predicted) + ratio(c.tn, c.rejected) - 1
 
 
 @dataclass(frozen=True)
@@ -374,11 +372,11 @@ class AUROC(Curve):
     needs_negatives = True
 
     def integrate(self, c: Confusion) -> Tensor:
-        tpr, fpr = ratio(c.tp, c.support), ratio(c.fp, c.total - c.support)
+        tpr, fpr = ratio(c.tp, c.support), ratio(c.fp, c.negatives)
         one, zero = torch.ones_like(tpr[..., :1]), torch.zeros_like(tpr[..., :1])
         tpr, fpr = torch.cat([one, tpr, zero], -1), torch.cat([one, fpr, zero], -1)
         area = ((tpr[..., 1:] + tpr[..., :-1]) * (fpr[..., :-1] - fpr[..., 1:])).sum(-1) / 2
-        defined = (c.support > 0) & (c.support < c.total)
+        defined = (c.support > 0) & (c.negatives > 0)
         return torch.where(defined[..., 0], area, torch.nan)
 
 
