@@ -21,13 +21,28 @@ import softset as ss
 from softset import MetricClassifier, SavedFileError
 from softset.training.rows import Rows, Scaler, content_split, distinct_rows
 
-FAST = {"n_members": 2, "max_epochs": 30, "hidden": (16,), "random_state": 0}
+FAST = {
+    "n_members": 2,
+    "max_epochs": 15,
+    "hidden": (16,),
+    "batch_size": 100,
+    "learning_rate": 0.01,
+    "random_state": 0,
+}
 
 
-@parametrize_with_checks([MetricClassifier(n_members=3, max_epochs=100)])
+@parametrize_with_checks([MetricClassifier(n_members=2, max_epochs=60)])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks([MetricClassifier()])
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learn_estimator_checks_of_the_defaults(estimator, check):
     check(estimator)
 
 
@@ -153,7 +168,7 @@ def test_a_given_threshold_is_respected(binary, multiclass, multilabel):
 
 def test_tuning_moves_the_threshold_of_cross_entropy_where_it_helps():
     X, y = make_classification(4000, 6, weights=[0.9], class_sep=0.7, random_state=0)
-    settings = FAST | {"recipe": "cross-entropy", "max_epochs": 60}
+    settings = FAST | {"recipe": "cross-entropy", "max_epochs": 30}
     tuned = MetricClassifier(**settings).fit(X[:3000], y[:3000])
     plain = MetricClassifier(threshold=0.5, **settings).fit(X[:3000], y[:3000])
     assert tuned.threshold_ < 0.5
@@ -349,7 +364,7 @@ def test_bad_sample_weights_are_refused(binary, weight, message):
 
 def test_a_batch_larger_than_the_data_warns(binary):
     with pytest.warns(UserWarning, match="batch_size=5000 is more than the"):
-        MetricClassifier(batch_size=5000, **FAST).fit(*binary)
+        MetricClassifier(**FAST | {"batch_size": 5000}).fit(*binary)
 
 
 def test_class_weight_is_sample_weight(binary):

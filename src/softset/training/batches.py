@@ -19,7 +19,7 @@ def epoch_orders(classes: Tensor, sampling: str, generators: Sequence[torch.Gene
 
     ``"shuffled"``: a permutation. ``"stratified"``: one in which every stretch has its share of
     each class. ``"oversampled"``: rows of rare classes come again until all classes are equally
-    often there (seed 000's comparison).
+    often there (paper 000's comparison).
 
     >>> import torch
     >>> y = torch.tensor([0, 0, 0, 0, 0, 0, 1, 1])

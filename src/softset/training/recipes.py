@@ -49,9 +49,9 @@ def make_phases(
     """The phases of a recipe: a name in ``RECIPES``, any loss, or phases of your own.
 
     - ``"cross-entropy"``
-    - ``"metric"``: the soft metric from scratch, at threshold 1/2 (text of seed 000).
+    - ``"metric"``: the soft metric from scratch, at threshold 1/2 (text of paper 000).
     - ``"metric-grid"``: averaged over thresholds 0.1 to 0.9 with ``delta = 0.2`` (its code).
-    - ``"anneal"``: the soft metric, its temperature falling from 0.2 (seed 002 section 4.3).
+    - ``"anneal"``: the soft metric, its temperature falling from 0.2 (paper 002 section 4.3).
     - ``"warm"``: cross-entropy, then the soft metric from the best point, at a tenth of the rate.
 
     >>> [phase.rate for phase in make_phases("warm", "f1", "binary")]
@@ -99,7 +99,7 @@ def member_losses(
     ``target`` and ``weight`` are shared ``[N, ...]`` or ``[K, N, ...]``; ``step`` takes the place
     of the loss's own. Losses of ours go through in one pass, others member by member.
     """
-    if isinstance(loss, MetricLoss) and not (loss.metric.curve and loss.task == "multiclass"):
+    if isinstance(loss, MetricLoss):
         settings = loss._settings() | {"batch_dims": 1}
         settings["step"] = settings["step"] if step is None else step
         return metric_loss(scores, target, loss.metric, sample_weight=weight, **settings)
@@ -133,7 +133,7 @@ def _mean_losses(loss: MeanLoss, scores: Tensor, target: Tensor, weight: Tensor 
         batch_dims=1,
     )
     losses = loss.each(problem._replace(z=problem.z.to(working(problem.z))))
-    by_class = loss.weights_by_class(problem)
+    by_class = loss.class_weights(problem)
     if by_class is not None:
         losses = losses * by_class.to(losses.dtype)
     if problem.w is None:
