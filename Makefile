@@ -17,6 +17,7 @@ test-slow: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/losses.py
+	$(BIN)/python benchmarks/training.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -47,6 +47,8 @@ _MODULES = {
         "metric_loss",
     ],
     "annealing": ["Annealing"],
+    "training": ["Member", "Phase", "SavedFileError", "Trained", "fit", "train_members"],
+    "estimators": ["MetricClassifier"],
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from softset.bounds import confusion_error_bound as confusion_error_bound
     from softset.counting import Confusion as Confusion
     from softset.counting import confusion as confusion
+    from softset.estimators import MetricClassifier as MetricClassifier
     from softset.evaluation import evaluate as evaluate
     from softset.losses import CrossEntropyLoss as CrossEntropyLoss
     from softset.losses import FocalLoss as FocalLoss
@@ -105,3 +108,9 @@ if TYPE_CHECKING:
     from softset.steps import SigmoidStep as SigmoidStep
     from softset.thresholds import best_offsets as best_offsets
     from softset.thresholds import best_threshold as best_threshold
+    from softset.training import Member as Member
+    from softset.training import Phase as Phase
+    from softset.training import SavedFileError as SavedFileError
+    from softset.training import Trained as Trained
+    from softset.training import fit as fit
+    from softset.training import train_members as train_members

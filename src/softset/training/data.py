@@ -1,0 +1,87 @@
+"""Tensors in memory, checked once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Data(NamedTuple):
+    """Inputs ``[N, ...]``, targets ``[N]`` or ``[N, L]``, weights ``[N]`` or none."""
+
+    x: Tensor
+    y: Tensor
+    w: Tensor | None = None
+
+
+def make_data(name: str, given: Sequence[Any], task: str) -> Data:
+    """Checked tensors; rows of weight zero are left out."""
+    if not isinstance(given, list | tuple) or len(given) not in (2, 3):
+        raise ValueError(f"{name} must be (x, y) or (x, y, sample_weight), got {type(given)}.")
+    x, y = torch.as_tensor(given[0]), torch.as_tensor(given[1])
+    w = None if len(given) == 2 or given[2] is None else torch.as_tensor(given[2])
+    if task == "binary" and y.dim() == 2 and y.shape[1] == 1:
+        y = y.squeeze(1)
+    dims = 2 if task == "multilabel" else 1
+    if len(x) == 0 or y.dim() != dims or len(y) != len(x):
+        raise ValueError(
+            f"{name} must hold as many targets as inputs, at least one, with {dims} dimension(s) "
+            f"for task={task!r}: got x {list(x.shape)}, y {list(y.shape)}."
+        )
+    if x.is_floating_point() and not torch.isfinite(x).all():
+        row = int((~torch.isfinite(x)).nonzero()[0, 0])
+        raise ValueError(f"{name} holds NaN or infinity in x, first in row {row}.")
+    if task == "multiclass":
+        y = y.long()
+        bad = (y < 0).any()
+    else:
+        bad = ((y != 0) & (y != 1)).any()
+        y = y.to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
+    if bad:
+        wanted = "classes 0, 1, 2, …" if task == "multiclass" else "0 and 1"
+        raise ValueError(f"{name} must hold {wanted} in y, got {y.min():g} to {y.max():g}.")
+    if w is not None:
+        if w.shape != x.shape[:1]:
+            raise ValueError(f"{name}: sample_weight must have shape ({len(x)},), got {w.shape}.")
+        if not torch.isfinite(w).all() or (w < 0).any() or not (w > 0).any():
+            raise ValueError(
+                f"{name}: sample_weight must be finite, not negative and not zero everywhere."
+            )
+        some = w > 0
+        if not some.all():
+            x, y, w = x[some], y[some], w[some]
+        w = w.double()
+    return Data(x, y, w)
+
+
+def outputs_of(data: Data, task: str) -> int:
+    """Scores a row: one, or one for each class or label."""
+    if task == "binary":
+        return 1
+    return data.y.shape[1] if task == "multilabel" else max(2, int(data.y.max()) + 1)
+
+
+def compare_data(train: Data, validation: Data, task: str) -> None:
+    """Refuse validation data that training says nothing about."""
+    if train.x.shape[1:] != validation.x.shape[1:]:
+        raise ValueError(
+            f"validation must look like train: inputs {list(validation.x.shape[1:])} against "
+            f"{list(train.x.shape[1:])}."
+        )
+    if task == "multilabel":
+        return
+    seen, asked = torch.unique(train.y).tolist(), torch.unique(validation.y).tolist()
+    unknown = [c for c in asked if c not in seen]
+    if unknown:
+        raise ValueError(f"validation holds class {unknown[0]:g}, which train never shows.")
+    missing = [c for c in seen if c not in asked]
+    if missing:
+        warnings.warn(
+            f"class {missing[0]:g} is absent from validation: early stopping cannot see it.",
+            UserWarning,
+            stacklevel=3,
+        )

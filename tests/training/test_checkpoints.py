@@ -1,0 +1,348 @@
+"""Files that survive kills, and refuse what is not theirs."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from softset.training import Member, Phase, SavedFileError, checkpoints, train_members
+from softset.training.checkpoints import read_file, write_file
+from tests.training.helpers import make_binary, split
+
+SCRIPT = Path(__file__).with_name("run_to_kill.py")
+CONTENT = {
+    "numbers": [1, 2.5, float("inf"), None, True],
+    "tuple": (1, ("a", 2)),
+    7: torch.arange(5, dtype=torch.float64),
+    "half": torch.ones(2, 3, dtype=torch.bfloat16),
+    "text": "ä\n\"'",
+}
+
+
+def assert_same(a, b):
+    assert type(a) is type(b)
+    if isinstance(a, dict):
+        assert list(a) == list(b)
+        for key in a:
+            assert_same(a[key], b[key])
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b)
+        for left, right in zip(a, b, strict=True):
+            assert_same(left, right)
+    elif isinstance(a, torch.Tensor):
+        assert a.dtype == b.dtype
+        assert torch.equal(a, b)
+    else:
+        assert a == b
+
+
+def test_what_is_written_is_read(tmp_path):
+    write_file(tmp_path / "a", "test", CONTENT)
+    assert_same(read_file(tmp_path / "a", "test"), CONTENT)
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_objects_are_refused_and_the_old_file_stays(tmp_path):
+    write_file(tmp_path / "a", "test", 1)
+    with pytest.raises(TypeError, match="cannot save object"):
+        write_file(tmp_path / "a", "test", {"x": object()})
+    assert read_file(tmp_path / "a", "test") == 1
+
+
+def test_a_flipped_byte_anywhere_is_noticed(tmp_path):
+    path = tmp_path / "a"
+    write_file(path, "test", CONTENT)
+    data = path.read_bytes()
+    for position in range(len(data)):
+        changed = bytearray(data)
+        changed[position] ^= 1
+        path.write_bytes(changed)
+        try:
+            got = read_file(path, "test")
+        except SavedFileError:
+            continue
+        assert_same(got, CONTENT)  # blanks that pad the header may change
+
+
+def fuzz(path: Path, rounds: int) -> int:
+    write_file(path, "test", CONTENT)
+    data = path.read_bytes()
+    chance = random.Random(0)
+    refused = 0
+    for _ in range(rounds):
+        changed = bytearray(data)
+        for _ in range(chance.randint(1, 8)):
+            kind = chance.random()
+            at = chance.randrange(len(changed))
+            if kind < 0.6:
+                changed[at] = chance.randrange(256)
+            elif kind < 0.8:
+                del changed[at : at + chance.randint(1, 20)]
+            else:
+                changed[at:at] = chance.randbytes(chance.randint(1, 20))
+            if not changed:
+                break
+        path.write_bytes(changed)
+        try:
+            read_file(path, "test")
+        except SavedFileError:
+            refused += 1
+    return refused
+
+
+def test_mutated_files_raise_our_error_only(tmp_path):
+    assert fuzz(tmp_path / "a", 1_000) > 900
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_mutated_files_raise_our_error_only(tmp_path):
+    assert fuzz(tmp_path / "a", 100_000) > 90_000
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x80\x04]\x94.", b"\xff" * 100])
+def test_other_files_are_refused(tmp_path, data):
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(SavedFileError, match="a is damaged or no file of softset"):
+        read_file(tmp_path / "a", "test")
+
+
+def test_a_pickle_is_refused(tmp_path):
+    torch.save({"x": torch.ones(2)}, tmp_path / "a")
+    with pytest.raises(SavedFileError):
+        read_file(tmp_path / "a", "test")
+
+
+def test_another_format_or_kind_is_refused(tmp_path, monkeypatch):
+    write_file(tmp_path / "a", "other", 1)
+    with pytest.raises(SavedFileError, match="is 'other'"):
+        read_file(tmp_path / "a", "test")
+    monkeypatch.setattr(checkpoints, "FORMAT", 2)
+    write_file(tmp_path / "a", "test", 1)
+    monkeypatch.undo()
+    with pytest.raises(SavedFileError, match="format '2'; expected 'test' in format '1'"):
+        read_file(tmp_path / "a", "test")
+
+
+@pytest.mark.parametrize("where", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file_intact(tmp_path, monkeypatch, where):
+    write_file(tmp_path / "a", "test", 1)
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, where, full)
+    with pytest.raises(OSError, match=r"could not write a .No space left on device"):
+        write_file(tmp_path / "a", "test", 2)
+    monkeypatch.undo()
+    assert read_file(tmp_path / "a", "test") == 1
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_missing_directory_says_so(tmp_path):
+    with pytest.raises(OSError, match="could not write b"):
+        write_file(tmp_path / "a" / "b", "test", 1)
+
+
+# --- runs ----------------------------------------------------------------------------------------
+
+
+def small(checkpoint, **changes):
+    train, validation = split(*make_binary())
+    settings = {
+        "network": (4,),
+        "train": train,
+        "validation": validation,
+        "members": [Member(seed=s, learning_rate=0.02 * (s + 1)) for s in range(3)],
+        "recipe": "anneal",
+        "batch_size": 100,
+        "max_epochs": 12,
+        "patience": 2,
+        "checkpoint": checkpoint,
+        "checkpoint_seconds": 0,
+    }
+    return train_members(**settings | changes)
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("recipe", ["anneal", "warm", "metric-grid"])
+@pytest.mark.parametrize("shared_order", [None, 3])
+def test_resume_after_any_epoch_is_bit_equal(tmp_path, recipe, shared_order):
+    changes = {"recipe": recipe, "shared_order": shared_order}
+    whole = small(None, **changes)
+    epochs = max(len(h["loss"]) for h in whole.history)
+    for stop_after in range(1, epochs):
+        left = [stop_after]
+
+        def stop(left=left):
+            left[0] -= 1
+            if left[0] == 0:
+                raise StopError
+
+        path = tmp_path / f"{stop_after}"
+        with pytest.raises(StopError):
+            small(path, on_epoch=stop, **changes)
+        resumed = small(path, **changes)
+        assert torch.equal(resumed.weights, whole.weights)
+        assert resumed.history == whole.history
+        assert resumed.outcome == whole.outcome
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path):
+    first = small(tmp_path / "a")
+    again = small(tmp_path / "a", on_epoch=lambda: pytest.fail("trained again"))
+    assert torch.equal(again.weights, first.weights)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"batch_size": 99},
+        {"patience": 3},
+        {"recipe": "metric"},
+        {"recipe": [Phase(torch.nn.BCEWithLogitsLoss())]},
+        {"metric": "f2"},
+        {"network": (5,)},
+        {"members": [Member(seed=9)]},
+        {"optimizer": "adam"},
+        {"train": make_binary(seed=5)},
+    ],
+)
+def test_resume_with_other_data_or_settings_is_refused(tmp_path, change):
+    small(tmp_path / "a")
+    with pytest.raises(SavedFileError, match="other data or settings"):
+        small(tmp_path / "a", **change)
+
+
+def test_step_and_class_weight_of_a_loss_belong_to_the_settings(tmp_path):
+    import softset as ss  # noqa: PLC0415
+
+    small(tmp_path / "a", recipe=ss.MetricLoss(step=ss.LinearStep(0.1)))
+    for other in (ss.MetricLoss(step=ss.LinearStep(0.2)), ss.MetricLoss(class_weight=[1.0, 2.0])):
+        with pytest.raises(SavedFileError, match="other data or settings"):
+            small(tmp_path / "a", recipe=other)
+
+
+def test_leftover_temporary_files_are_swept(tmp_path):
+    (tmp_path / "a.123.tmp").write_bytes(b"half")
+    small(tmp_path / "a")
+    assert sorted(os.listdir(tmp_path)) == ["a", "a.lock"]
+
+
+def test_a_second_run_on_the_same_file_is_refused(tmp_path):
+    def again():
+        with pytest.raises(SavedFileError, match="in use by another run"):
+            small(tmp_path / "a")
+        return True
+
+    small(tmp_path / "a", on_epoch=again)
+
+
+def start(kind: str, *paths: Path) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), kind, *map(str, paths)],
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+
+
+def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_exits_with_its_code(tmp_path, number, code):
+    process = start("many", tmp_path / "a", tmp_path / "result")
+    with process:
+        wait_for(tmp_path / "a", process)
+        process.send_signal(number)
+        process.wait(60)
+    # A KeyboardInterrupt ends Python by the signal itself, which a shell shows as 130.
+    assert process.returncode in (code, -number)
+    assert not (tmp_path / "result").exists()
+    read_file(tmp_path / "a", "checkpoint")
+
+
+def finish(kind: str, path: Path) -> torch.Tensor:
+    result = path.with_suffix(".result")
+    with start(kind, path, result) as process:
+        assert process.wait() == 0
+    return torch.load(result, weights_only=True)
+
+
+def kill_and_resume(tmp_path: Path, kind: str, rounds: int) -> None:
+    whole = finish(kind, tmp_path / "whole")
+    chance, killed = random.Random(0), 0
+    for i in range(rounds):
+        path = tmp_path / f"{kind}{i}"
+        with start(kind, path, path.with_suffix(".result")) as process:
+            wait_for(path, process)
+            time.sleep(chance.random() * 0.3)
+            killed += process.poll() is None
+            process.kill()
+        assert torch.equal(finish(kind, path), whole)
+    assert killed >= 0.8 * rounds, "the run must be long enough to be killed"
+
+
+@pytest.mark.parametrize("kind", ["many", "one"])
+def test_killed_and_resumed_is_bit_equal(tmp_path, kind):
+    kill_and_resume(tmp_path, kind, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["many", "one"])
+def test_killed_twenty_times_and_resumed_is_bit_equal(tmp_path, kind):
+    kill_and_resume(tmp_path, kind, 20)
+
+
+def kill_while_saving(tmp_path: Path, rounds: int) -> None:
+    path = tmp_path / "a"
+    write_file(path, "test", {"number": -1, "values": torch.full((500_000,), -1.0)})
+    chance = random.Random(0)
+    halves = 0
+    for _ in range(rounds):
+        with start("save", path) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(chance.random() * 0.05)
+            process.kill()
+            process.wait()
+        content = read_file(path, "test")
+        assert (content["values"] == content["number"]).all()
+        leftovers = list(tmp_path.glob("*.tmp"))
+        halves += bool(leftovers)
+        for leftover in leftovers:
+            leftover.unlink()
+    assert halves > 0, "some kill must have hit a save on its way"
+
+
+def test_kills_during_save_never_lose_the_previous_file(tmp_path):
+    kill_while_saving(tmp_path, 5)
+
+
+@pytest.mark.slow
+def test_a_hundred_kills_during_save_never_lose_the_previous_file(tmp_path):
+    kill_while_saving(tmp_path, 100)
+
+
+def test_nothing_in_a_checkpoint_is_pickled(tmp_path):
+    small(tmp_path / "a")
+    data = (tmp_path / "a").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    assert set(header["__metadata__"]) == {"format", "kind", "content", "checksum"}
+    json.loads(header["__metadata__"]["content"])
