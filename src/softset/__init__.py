@@ -47,6 +47,8 @@ _MODULES = {
         "metric_loss",
     ],
     "annealing": ["Annealing"],
+    "boosting": ["lightgbm_objective", "xgboost_objective"],
+    "boosting_estimator": ["MetricBoostingClassifier"],
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
@@ -67,10 +69,14 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from softset._tools import ratio as ratio
     from softset.annealing import Annealing as Annealing
+    from softset.boosting import lightgbm_objective as lightgbm_objective
+    from softset.boosting import xgboost_objective as xgboost_objective
+    from softset.boosting_estimator import MetricBoostingClassifier as MetricBoostingClassifier
     from softset.bounds import batch_size_for as batch_size_for
     from softset.bounds import confusion_error_bound as confusion_error_bound
     from softset.counting import Confusion as Confusion
     from softset.counting import confusion as confusion
+    from softset.evaluation import evaluate as evaluate
     from softset.losses import CrossEntropyLoss as CrossEntropyLoss
     from softset.losses import FocalLoss as FocalLoss
     from softset.losses import MeanAbsoluteErrorLoss as MeanAbsoluteErrorLoss
@@ -104,4 +110,3 @@ if TYPE_CHECKING:
     from softset.steps import SigmoidStep as SigmoidStep
     from softset.thresholds import best_offsets as best_offsets
     from softset.thresholds import best_threshold as best_threshold
-    from softset.evaluation import evaluate as evaluate
