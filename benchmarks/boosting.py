@@ -179,7 +179,7 @@ def report(rows: list[dict], library: str, metric: str) -> None:
 
 
 def curvatures(g: np.ndarray, z: np.ndarray) -> dict[str, np.ndarray]:
-    """The candidates; ``p (1 - 2p)`` over ``p (1 - p)`` is the diagonal where the step is straight."""
+    """The candidates; the diagonal is ``g (1 - 2p)`` where the step is straight."""
     p = 1 / (1 + np.exp(-z))
     return {
         "absolute gradient": np.abs(g),
@@ -208,7 +208,7 @@ def curvature(directory: Path) -> None:
             rows, checks = train[~held], train[held]
             for kind in curvatures(np.zeros(1), np.zeros(1)):
 
-                def objective(z, _, kind=kind, rows=rows):
+                def objective(z, _, kind=kind, rows=rows, y=y):
                     g, _ = metric_gradient(z, y[rows], "f1")
                     return g, curvatures(g, np.asarray(z))[kind] + 1e-6
 

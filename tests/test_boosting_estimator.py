@@ -132,11 +132,13 @@ def test_one_round_equals_the_objective_and_the_library_by_hand(data):
     import lightgbm
 
     x, y = data
-    model = small(warm_rounds=0, rounds=1).fit(x, y)
+    every_row = {"bagging_freq": 0, "feature_fraction": 1.0}
+    model = small(warm_rounds=0, rounds=1, parameters=every_row).fit(x, y)
     held = _hold_out(y, 0.25, np.random.RandomState(0))
     rows = lightgbm.Dataset(x[~held], y[~held])
     settings = {"objective": ss.lightgbm_objective("f1"), "num_leaves": 15, "lambda_l2": 1.0}
-    settings |= {"min_data_in_leaf": 18, "verbosity": -1, "num_threads": 1}
+    settings |= {"min_data_in_leaf": 18, "learning_rate": 0.05}
+    settings |= {"verbosity": -1, "num_threads": 1}
     by_hand = lightgbm.train(settings, rows, 1).predict(x)
     p = model.predict_proba(x)[:, 1]
     np.testing.assert_allclose(np.log(p / (1 - p)), by_hand, atol=1e-12)
