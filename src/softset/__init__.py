@@ -49,6 +49,8 @@ _MODULES = {
     "annealing": ["Annealing"],
     "training": ["Member", "Phase", "SavedFileError", "Trained", "fit", "train_members"],
     "estimators": ["MetricClassifier"],
+    "boosting": ["lightgbm_objective", "xgboost_objective"],
+    "boosting_estimator": ["MetricBoostingClassifier"],
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
@@ -69,6 +71,9 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from softset._tools import ratio as ratio
     from softset.annealing import Annealing as Annealing
+    from softset.boosting import lightgbm_objective as lightgbm_objective
+    from softset.boosting import xgboost_objective as xgboost_objective
+    from softset.boosting_estimator import MetricBoostingClassifier as MetricBoostingClassifier
     from softset.bounds import batch_size_for as batch_size_for
     from softset.bounds import confusion_error_bound as confusion_error_bound
     from softset.counting import Confusion as Confusion

@@ -1,0 +1,777 @@
+"""``MetricBoostingClassifier``: boosting for a metric behind the scikit-learn contract."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from softset._tools import check_choice, check_number
+from softset.boosting import NO_CATBOOST, MetricObjective
+from softset.counting import confusion
+from softset.evaluation import evaluate
+from softset.metrics import Custom, Metric, MetricLike, get_metric
+from softset.steps import IdentityStep
+from softset.thresholds import best_offsets
+
+FORMAT, VERSION = "softset-boosting", 1
+# The scores of the log-loss rounds are shrunk by this before the metric takes over. No decision
+# changes, but rows that log-loss had settled get a gradient again (docs/boosting.md, measured).
+SHRINK = 0.7
+# The learning rate of the rounds for the metric, as a share of that of log-loss.
+SLOWER = 0.5
+# Rows of each class that a cut is searched over; more are merged into so many groups.
+GROUPS = 512
+
+
+class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Gradient boosting that is trained, stopped and cut for the metric it is judged by.
+
+    Log-loss rounds come first; their scores, moved to the best cut and shrunk, are where the rounds
+    for the metric start. Both stop early on rows that are held out, the second on the metric, and
+    so is the threshold tuned. If no round for the metric helps there, none is kept.
+
+    Columns of a data frame that are not numbers are categories, and NaN is a value of its own: the
+    library handles both. ``predict_proba`` is not calibrated and its larger value need not be what
+    ``predict`` says; ``decision_function`` is positive exactly where ``predict`` says
+    ``classes_[1]``.
+
+    Args:
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``; of the second
+            class in ``classes_`` if there are two.
+        library: ``"lightgbm"`` or ``"xgboost"``.
+        warm_rounds: at most so many log-loss rounds; with 0 the metric starts from nothing.
+        rounds: at most so many rounds for the metric.
+        learning_rate: of log-loss; rounds for the metric take half of it.
+        patience: rounds without improvement after which a phase ends.
+        validation_fraction: the share of each class that is held out.
+        threshold: ``"tuned"`` for the metric (offsets of the classes if there are several), or a
+            probability; several classes take ``None`` for no offsets.
+        class_weight: ``None``, ``"balanced"`` or a dictionary; for the rows trained on only.
+        parameters: further settings of the library, as its native interface names them. Before
+            them stand 15 leaves (LightGBM) or depth 4 (XGBoost), and every tree is grown on 70 % of
+            the rows and columns.
+        n_jobs: threads of the library; ``None`` is one.
+        random_state: of the held-out rows and of the library.
+
+    Attributes: ``classes_``, ``n_features_in_``, ``feature_names_in_``, ``warm_rounds_``,
+    ``rounds_`` (kept), ``history_`` (the validation metric after every round), ``threshold_`` or
+    ``offsets_``.
+
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(600, weights=[0.9], random_state=0)
+    >>> model = MetricBoostingClassifier("f1", random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.8
+    True
+    """
+
+    _categories: list[list[Any] | None]
+
+    def __init__(
+        self,
+        metric: MetricLike = "f1",
+        *,
+        library: str = "lightgbm",
+        warm_rounds: int = 200,
+        rounds: int = 200,
+        learning_rate: float = 0.1,
+        patience: int = 30,
+        validation_fraction: float = 0.25,
+        threshold: Any = "tuned",
+        class_weight: Any = None,
+        parameters: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.metric = metric
+        self.library = library
+        self.warm_rounds = warm_rounds
+        self.rounds = rounds
+        self.learning_rate = learning_rate
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.threshold = threshold
+        self.class_weight = class_weight
+        self.parameters = parameters
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+    # --- fit ------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MetricBoostingClassifier:
+        """Train on ``X`` ``(N, features)``, ``y`` ``(N,)`` and weights ``(N,)`` if given."""
+        metric = self._check_settings()
+        if y is None:
+            raise ValueError(
+                "This MetricBoostingClassifier estimator requires y to be passed, but the target "
+                "y is None."
+            )
+        x = self._matrix(X, reset=True)
+        labels = _check_labels(y, len(x))
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, x, dtype=np.float64, ensure_non_negative=True
+            )
+            if not weight.any():
+                raise ValueError("sample_weight must not be zero everywhere.")
+            keep = weight > 0
+            x, labels, weight = x[keep], labels[keep], weight[keep]
+        self.classes_, target = np.unique(labels, return_inverse=True)
+        _check_classes(self.classes_, target)
+        if self.threshold is None and len(self.classes_) == 2:
+            raise ValueError("threshold must be 'tuned' or in (0, 1) for two classes, got None.")
+
+        random = check_random_state(self.random_state)
+        held_out = _hold_out(target, self.validation_fraction, random)
+        seed = int(random.randint(2**31 - 1))
+        rows = _Rows(x[~held_out], target[~held_out], None if weight is None else weight[~held_out])
+        checks = _Rows(x[held_out], target[held_out], None if weight is None else weight[held_out])
+        rows.weigh_classes(self.class_weight, self.classes_)
+
+        library = self._library(seed, len(rows.y))
+        library.load(rows, checks)
+        start = self._warm_up(library, rows, checks, metric)
+        self._train_for_metric(library, rows, checks, metric, start)
+        return self
+
+    def _check_settings(self) -> Metric:
+        if self.library == "catboost":
+            raise ValueError(
+                f"library must be 'lightgbm' or 'xgboost', got 'catboost'. {NO_CATBOOST}"
+            )
+        check_choice("library", self.library, LIBRARIES)
+        infinity = float("inf")
+        check_number("warm_rounds", self.warm_rounds, 0, infinity, closed="low")
+        check_number("rounds", self.rounds, 0, infinity, closed="low")
+        check_number("learning_rate", self.learning_rate, 0, infinity)
+        check_number("patience", self.patience, 1, infinity, closed="low")
+        check_number("validation_fraction", self.validation_fraction, 0, 1)
+        if self.warm_rounds == 0 and self.rounds == 0:
+            raise ValueError("rounds must be positive where warm_rounds is 0, got 0.")
+        if isinstance(self.threshold, str):
+            check_choice("threshold", self.threshold, ("tuned",))
+        elif self.threshold is not None:
+            check_number("threshold", self.threshold, 0, 1)
+        metric = get_metric(self.metric)
+        if metric.average is None:
+            raise ValueError("average=None gives several numbers; training needs one. Use 'macro'.")
+        return metric
+
+    def _library(self, seed: int, n: int) -> _LightGBM | _XGBoost:
+        settings = {"learning_rate": self.learning_rate, "seed": seed}
+        threads = effective_n_jobs(self.n_jobs)
+        categorical = [i for i, c in enumerate(self._categories) if c is not None]
+        make = LIBRARIES[self.library]
+        return make(settings, threads, n, len(self.classes_), categorical, self.parameters or {})
+
+    def _warm_up(
+        self, library: Any, rows: _Rows, checks: _Rows, metric: Metric
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log-loss rounds; the scores of both parts that the metric starts from."""
+        classes = len(self.classes_)
+        self._warm, self.warm_rounds_ = None, 0
+        self._shift: Any = 0.0 if classes == 2 else np.zeros(classes)
+        if self.warm_rounds:
+            self._warm, self.warm_rounds_ = library.log_loss(self.warm_rounds, self.patience)
+            z = library.margins(self._warm, checks.x)
+            self._shift = (
+                -_offsets(z, checks, metric) if classes > 2 else _cut(z, checks, metric)[0]
+            )
+        return self._start(library, rows.x), self._start(library, checks.x)
+
+    def _start(self, library: Any, x: np.ndarray) -> np.ndarray:
+        if self._warm is None:
+            shape = (len(x),) if len(self.classes_) == 2 else (len(x), len(self.classes_))
+            return np.zeros(shape)
+        return SHRINK * (library.margins(self._warm, x) - self._shift)
+
+    def _train_for_metric(
+        self, library: Any, rows: _Rows, checks: _Rows, metric: Metric, start: Any
+    ) -> None:
+        objective = MetricObjective(self.library, metric, None, 0.5)
+
+        def value(z: np.ndarray) -> float:
+            if z.ndim == 1 and not metric.curve:
+                return _cut(z, checks, metric)[1]
+            return _value(z, checks, metric)
+
+        # Without log-loss rounds, nothing is what has to be beaten.
+        best, self.rounds_ = (value(start[1]) if self._warm is not None else -np.inf), 0
+        self.history_ = []
+        z_best, self._booster = start[1], None
+        steps = library.steps(start[0], start[1], objective) if self.rounds else iter(())
+        for i, z in enumerate(steps, 1):
+            self.history_.append(value(z))
+            if self.history_[-1] > best + 1e-9:
+                best, self.rounds_, z_best = self.history_[-1], i, z
+            if i >= self.rounds or i - self.rounds_ >= self.patience:
+                break
+        if self.rounds_:
+            self._booster = library.kept(self.rounds_)
+        self._tune(z_best, checks, metric)
+
+    def _tune(self, z: np.ndarray, checks: _Rows, metric: Metric) -> None:
+        if len(self.classes_) > 2:
+            tuned = self.threshold == "tuned"
+            self.offsets_ = _offsets(z, checks, metric) if tuned else np.zeros(z.shape[1])
+            if not tuned and self.threshold is not None:
+                raise ValueError(
+                    f"threshold must be 'tuned' or None for {z.shape[1]} classes, got "
+                    f"{self.threshold!r}."
+                )
+            return
+        if self.threshold == "tuned":
+            self._logit = _cut(z, checks, metric)[0]
+        else:
+            self._logit = float(np.log(self.threshold) - np.log1p(-self.threshold))
+        self.threshold_ = float(_sigmoid(np.array(self._logit)))
+
+    # --- columns --------------------------------------------------------------------------------
+
+    def _matrix(self, X: Any, reset: bool) -> np.ndarray:
+        """Numbers for the library: categories become their position, unknown ones NaN."""
+        limits = {"ensure_all_finite": "allow-nan", "ensure_min_samples": 2 if reset else 1}
+        known: list[list[Any] | None] = _categories(X) if reset else self._categories
+        plain = all(c is None for c in known)
+        if not plain and not hasattr(X, "iloc"):
+            raise ValueError(
+                "X must be a data frame, because the model was fitted with columns of categories; "
+                f"got {type(X).__name__}."
+            )
+        if plain:
+            x = validate_data(self, X, reset=reset, dtype=np.float64, **limits)
+        else:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            columns = [_encode(X.iloc[:, i], c) for i, c in enumerate(known)]
+            x = check_array(np.column_stack(columns), **limits)
+        if reset:
+            self._categories = known or [None] * x.shape[1]
+        return x
+
+    # --- predict --------------------------------------------------------------------------------
+
+    def _margins(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        x = self._matrix(X, reset=False)
+        library = LIBRARIES[self.library]
+        z = self._start(library, x)
+        return z if self._booster is None else z + library.margins(self._booster, x)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """``(N,)``: ``logit p - logit threshold``; ``(N, C)``: log-probabilities plus offsets."""
+        z = self._margins(X)
+        if z.ndim == 1:
+            return z - self._logit
+        return torch.log_softmax(torch.from_numpy(z), -1).numpy() + self.offsets_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The classes ``(N,)``: where the decision function is positive, or largest."""
+        d = self.decision_function(X)
+        return self.classes_[(d > 0).astype(int) if d.ndim == 1 else d.argmax(-1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities ``(N, C)``, not calibrated."""
+        z = self._margins(X)
+        if z.ndim == 1:
+            return np.column_stack([_sigmoid(-z), _sigmoid(z)])
+        return torch.softmax(torch.from_numpy(z), -1).numpy()
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The metric of ``predict(X)``."""
+        d = self.decision_function(X)
+        metric = get_metric(self.metric)
+        labels = column_or_1d(y)
+        unknown = ~np.isin(labels, self.classes_)
+        if unknown.any():
+            raise ValueError(
+                f"y must hold classes seen in fit, {self.classes_.tolist()}, got "
+                f"{labels[unknown][0]!r}."
+            )
+        if d.ndim == 1 and not metric.curve:
+            d = np.where(d > 0, 1.0, -1.0)
+        rows = _Rows(d, np.searchsorted(self.classes_, labels), sample_weight)
+        return _value(d, rows, metric)
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write one file: the library's own model text and JSON, no pickle; atomic, with checksum.
+
+        A metric that has no name is passed again to ``load``.
+        """
+        check_is_fitted(self)
+        metric = get_metric(self.metric)
+        settings = self.get_params(deep=False)
+        settings["metric"] = metric.name if _has_name(metric) else None
+        if isinstance(self.class_weight, dict):
+            settings["class_weight"] = [[_plain(k), v] for k, v in self.class_weight.items()]
+        if not isinstance(self.random_state, int | np.integer | None):
+            settings["random_state"] = None
+        library = LIBRARIES[self.library]
+        names = getattr(self, "feature_names_in_", None)
+        state = {
+            "settings": settings,
+            "classes": {
+                "dtype": self.classes_.dtype.str,
+                "values": [_plain(c) for c in self.classes_],
+            },
+            "features": None if names is None else list(names),
+            "categories": [c if c is None else [_plain(v) for v in c] for c in self._categories],
+            "rounds": [self.warm_rounds_, self.rounds_],
+            "history": self.history_,
+            "shift": np.asarray(self._shift).tolist(),
+            "decision": self._logit if len(self.classes_) == 2 else self.offsets_.tolist(),
+            "warm": None if self._warm is None else library.dump(self._warm),
+            "booster": None if self._booster is None else library.dump(self._booster),
+        }
+        body = json.dumps(state, default=_plain).encode()
+        head = {"format": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
+        _write(Path(path), json.dumps(head).encode() + b"\n" + body)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike, metric: MetricLike | None = None
+    ) -> MetricBoostingClassifier:
+        """Read what ``save`` wrote. A metric of your own is passed again."""
+        state = _read(Path(path))
+        settings = state["settings"]
+        settings["metric"] = settings["metric"] if metric is None else metric
+        if settings["metric"] is None:
+            raise ValueError(f"{path} was trained for a metric of its own: pass metric=… to load.")
+        if isinstance(settings["class_weight"], list):
+            settings["class_weight"] = dict(settings["class_weight"])
+        model = cls(**settings)
+        library = LIBRARIES[model.library]
+        dtype = state["classes"]["dtype"]
+        model.classes_ = np.array(state["classes"]["values"], dtype=dtype)
+        model.n_features_in_ = len(state["categories"])
+        if state["features"] is not None:
+            model.feature_names_in_ = np.array(state["features"], dtype=object)
+        model._categories = state["categories"]
+        model.warm_rounds_, model.rounds_ = state["rounds"]
+        model.history_ = state["history"]
+        model._shift = np.array(state["shift"])
+        if len(model.classes_) == 2:
+            model._logit = state["decision"]
+            model.threshold_ = float(_sigmoid(np.array(model._logit)))
+        else:
+            model.offsets_ = np.array(state["decision"])
+        model._warm = None if state["warm"] is None else library.parse(state["warm"])
+        model._booster = None if state["booster"] is None else library.parse(state["booster"])
+        return model
+
+
+# --- rows and labels ----------------------------------------------------------------------------
+
+
+class _Rows:
+    """Part of the data: columns ``x``, class numbers ``y``, weights ``w`` or ``None``."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, w: Any) -> None:
+        self.x, self.y, self.w = x, y, w
+
+    def weigh_classes(self, class_weight: Any, classes: np.ndarray) -> None:
+        if class_weight is None:
+            return
+        by_class = compute_class_weight(class_weight, classes=classes, y=classes[self.y])
+        self.w = by_class[self.y] * (1.0 if self.w is None else self.w)
+
+
+def _check_labels(y: Any, n: int) -> np.ndarray:
+    labels = column_or_1d(y, warn=True)
+    if len(labels) != n:
+        raise ValueError(f"y must have one label for each of {n} rows, got {len(labels)}.")
+    values = np.asarray(labels, dtype=object)
+    missing = np.array([_is_missing(v) for v in values])
+    if missing.any():
+        rows = np.flatnonzero(missing)[:5].tolist()
+        raise ValueError(f"y must not hold missing labels (NaN), got some in rows {rows}.")
+    if labels.dtype.kind == "f" and np.isinf(labels).any():
+        row = int(np.flatnonzero(np.isinf(labels))[0])
+        raise ValueError(f"y contains infinity, first in row {row}. Labels must be classes.")
+    if labels.dtype == object:
+        kinds = {"text" if isinstance(v, str) else "numbers" for v in values}
+        if len(kinds) > 1:
+            raise ValueError("y must hold text or numbers, got both. Convert it to text.")
+        labels = np.array(labels.tolist(), dtype=object if kinds == {"text"} else None)
+    check_classification_targets(labels)
+    return labels
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or not np.asarray(value == value).all()  # noqa: PLR0124
+
+
+def _check_classes(classes: np.ndarray, target: np.ndarray) -> None:
+    if len(classes) < 2:
+        raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()}.")
+    sizes = np.bincount(target)
+    if sizes.min() < 2:
+        once = f"class {classes[sizes.argmin()].item()!r} has one row"
+        if len(classes) == 2:
+            raise ValueError(f"y must hold both classes at least twice, {once}: none to hold out.")
+        warnings.warn(f"{once}: it is trained on, but no row of it is held out.", stacklevel=3)
+    if classes.dtype.kind in "UO" and len({str(c).strip() for c in classes}) < len(classes):
+        warnings.warn("some classes differ only by spaces around them.", stacklevel=3)
+
+
+def _hold_out(target: np.ndarray, fraction: float, random: np.random.RandomState) -> np.ndarray:
+    """A mask with the same share of every class, and of every class at least one row."""
+    mask = np.zeros(len(target), dtype=bool)
+    for k in range(target.max() + 1):
+        rows = random.permutation(np.flatnonzero(target == k))
+        held = min(max(1, round(fraction * len(rows))), len(rows) - 1)
+        mask[rows[:held]] = True
+    return mask
+
+
+def _categories(X: Any) -> list[list[Any] | None]:
+    """For each column of a data frame its categories, or ``None`` for a column of numbers."""
+    if not hasattr(X, "dtypes") or not hasattr(X, "iloc"):
+        return []
+    found: list[list[Any] | None] = []
+    for i in range(X.shape[1]):
+        column = X.iloc[:, i]
+        if getattr(column.dtype, "kind", "O") in "biuf":
+            found.append(None)
+        elif hasattr(column, "cat"):
+            found.append(list(column.cat.categories))
+        else:
+            found.append(sorted({v for v in column if not _is_missing(v)}, key=str))
+    return found
+
+
+def _encode(column: Any, known: list[Any] | None) -> np.ndarray:
+    if known is None:
+        return np.asarray(column, dtype=np.float64)
+    place = {v: i for i, v in enumerate(known)}
+    return np.array([place.get(v, np.nan) for v in column], dtype=np.float64)
+
+
+# --- decisions ----------------------------------------------------------------------------------
+
+
+def _cut(z: np.ndarray, rows: _Rows, metric: Metric) -> tuple[float, float]:
+    """The score to cut at for the best ``metric``, and that metric, smoothed; ``z`` is ``(N,)``.
+
+    A few positives make the metric of hard cuts so jagged that its highest peak is luck. So counts
+    at a cut ``b`` are soft here, ``sigmoid((z - b) / T)``, with ``T = 2 m^(-1/3)`` for ``m`` rows
+    of the rarer class: the bandwidth of a kernel estimate, which vanishes as data grows.
+    """
+    if metric.curve:
+        return 0.0, _value(z, rows, metric)
+    w = np.ones(len(z)) if rows.w is None else rows.w
+    parts = [_grouped(z[rows.y == k], w[rows.y == k]) for k in (0, 1)]
+    scores, weights = (np.concatenate(pair) for pair in zip(*parts, strict=True))
+    target = np.repeat([0, 1], [len(parts[0][0]), len(parts[1][0])])
+    rarer = min(np.bincount(rows.y, minlength=2))
+    temperature = 2 * rarer ** (-1 / 3)
+    at = np.linspace(0, 1, 64)
+    cuts = np.unique([np.quantile(s, at) for s in (scores, parts[1][0])])
+    c = confusion(
+        (scores - cuts[:, None]) / temperature,
+        target,
+        step=IdentityStep(),
+        sample_weight=weights,
+        batch_dims=1,
+    )
+    values = metric(c)
+    best = int(values.argmax())
+    return float(cuts[best]), float(values[best])
+
+
+def _grouped(z: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """At most ``GROUPS`` neighbouring groups: their mean scores and their weights."""
+    order = np.argsort(z, kind="stable")
+    z, w = z[order], w[order]
+    if len(z) <= GROUPS:
+        return z, w
+    first = np.linspace(0, len(z), GROUPS, endpoint=False).astype(int)
+    weight = np.add.reduceat(w, first)
+    return np.add.reduceat(z * w, first) / weight, weight
+
+
+def _offsets(z: np.ndarray, rows: _Rows, metric: Metric) -> np.ndarray:
+    if metric.curve:
+        return np.zeros(z.shape[1])
+    return np.array(best_offsets(z, rows.y, metric, sample_weight=rows.w))
+
+
+def _value(z: np.ndarray, rows: _Rows, metric: Metric) -> float:
+    task = "binary" if z.ndim == 1 else "multiclass"
+    return float(evaluate(z, rows.y, metric, task=task, sample_weight=rows.w))
+
+
+def _sigmoid(z: np.ndarray) -> np.ndarray:
+    return torch.sigmoid(torch.from_numpy(np.asarray(z, dtype=np.float64))).numpy()
+
+
+# --- the libraries ------------------------------------------------------------------------------
+
+
+class _LightGBM:
+    """LightGBM: data sets, both phases, scores, and its own text format."""
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        threads: int,
+        n: int,
+        classes: int,
+        categorical: list[int],
+        extra: dict[str, Any],
+    ) -> None:
+        self.settings = {
+            "num_leaves": 15,
+            "lambda_l2": 1.0,
+            "bagging_fraction": 0.7,
+            "bagging_freq": 1,
+            "feature_fraction": 0.7,
+            "min_data_in_leaf": max(1, min(20, n // 20)),
+            "min_data_in_bin": 3 if n > 100 else 1,
+            "verbosity": -1,
+            "deterministic": True,
+            "force_col_wise": True,
+            "feature_pre_filter": False,
+            "num_threads": threads,
+            **settings,
+            **extra,
+        }
+        if classes > 2:
+            self.settings["num_class"] = classes
+        self.objective = "binary" if classes == 2 else "multiclass"
+        self.categorical = categorical
+
+    def load(self, rows: _Rows, checks: _Rows) -> None:
+        import lightgbm
+
+        settings: dict[str, Any] = {
+            "params": self.settings,
+            "categorical_feature": self.categorical,
+        }
+        self.rows = lightgbm.Dataset(rows.x, rows.y, weight=rows.w, **settings)
+        self.checks = self.rows.create_valid(
+            checks.x, checks.y, weight=checks.w, params=self.settings
+        )
+
+    def log_loss(self, rounds: int, patience: int) -> tuple[Any, int]:
+        import lightgbm
+
+        booster = lightgbm.train(
+            {**self.settings, "objective": self.objective},
+            self.rows,
+            rounds,
+            valid_sets=[self.checks],
+            callbacks=[lightgbm.early_stopping(patience, verbose=False)],
+        )
+        kept = booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
+        return self.parse(booster.model_to_string(num_iteration=kept)), kept
+
+    def steps(self, start: Any, checks: Any, objective: MetricObjective) -> Iterator[np.ndarray]:
+        import lightgbm
+
+        self.rows.set_init_score(start)
+        self.checks.set_init_score(checks)
+        # Exactly 0 makes LightGBM fail on splits with an empty side.
+        settings = {"min_sum_hessian_in_leaf": 1e-3, **self.settings, "objective": "none"}
+        settings["learning_rate"] *= SLOWER
+        self.booster = lightgbm.Booster(settings, self.rows)
+        self.booster.add_valid(self.checks, "checks")
+        seen: list[np.ndarray] = []
+
+        def look(scores: np.ndarray, _: Any) -> tuple[str, float, bool]:
+            seen.append(np.array(scores, dtype=np.float64))
+            return "", 0.0, True
+
+        while not self.booster.update(fobj=objective):
+            self.booster.eval_valid(look)
+            yield seen.pop()
+
+    def kept(self, rounds: int) -> Any:
+        return self.parse(self.booster.model_to_string(num_iteration=rounds))
+
+    @staticmethod
+    def margins(booster: Any, x: np.ndarray) -> np.ndarray:
+        return np.asarray(booster.predict(x, raw_score=True), dtype=np.float64)
+
+    @staticmethod
+    def dump(booster: Any) -> str:
+        return booster.model_to_string()
+
+    @staticmethod
+    def parse(text: str) -> Any:
+        import lightgbm
+
+        return lightgbm.Booster(model_str=text)
+
+
+class _XGBoost:
+    """XGBoost (``xgboost`` or ``xgboost-cpu``, the same module), and its own JSON format."""
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        threads: int,
+        n: int,
+        classes: int,
+        categorical: list[int],
+        extra: dict[str, Any],
+    ) -> None:
+        self.settings = {
+            "max_depth": 4,
+            "subsample": 0.7,
+            "colsample_bytree": 0.7,
+            "tree_method": "hist",
+            "verbosity": 0,
+            "nthread": threads,
+            "objective": "binary:logistic" if classes == 2 else "multi:softprob",
+            **settings,
+            **extra,
+        }
+        if classes > 2:
+            self.settings["num_class"] = classes
+        self.threads, self.categorical = threads, set(categorical)
+
+    def load(self, rows: _Rows, checks: _Rows) -> None:
+        import xgboost
+
+        types = ["c" if i in self.categorical else "q" for i in range(rows.x.shape[1])]
+        settings: dict[str, Any] = {"nthread": self.threads}
+        if self.categorical:
+            settings.update(feature_types=types, enable_categorical=True)
+        self.rows = xgboost.DMatrix(rows.x, rows.y, weight=rows.w, **settings)
+        self.checks = xgboost.DMatrix(checks.x, checks.y, weight=checks.w, **settings)
+
+    def log_loss(self, rounds: int, patience: int) -> tuple[Any, int]:
+        import xgboost
+
+        booster = xgboost.train(
+            self.settings,
+            self.rows,
+            rounds,
+            evals=[(self.checks, "checks")],
+            early_stopping_rounds=patience,
+            verbose_eval=False,
+        )
+        kept = booster.best_iteration + 1
+        return booster[:kept], kept
+
+    def steps(self, start: Any, checks: Any, objective: MetricObjective) -> Iterator[np.ndarray]:
+        import xgboost
+
+        self.rows.set_base_margin(start)
+        self.checks.set_base_margin(checks)
+        # A probability of 1/2 is a score of 0: scores are those of the base margin and the trees.
+        settings = {"min_child_weight": 1e-3, **self.settings, "base_score": 0.5}
+        settings["learning_rate"] *= SLOWER
+        self.booster = xgboost.Booster(settings, [self.rows, self.checks])
+        i = 0
+        while True:
+            self.booster.update(self.rows, i, fobj=objective)
+            yield np.asarray(
+                self.booster.predict(self.checks, output_margin=True), dtype=np.float64
+            )
+            i += 1
+
+    def kept(self, rounds: int) -> Any:
+        return self.booster[:rounds]
+
+    @staticmethod
+    def margins(booster: Any, x: np.ndarray) -> np.ndarray:
+        import xgboost
+
+        types = booster.feature_types
+        settings = {"feature_types": types, "enable_categorical": True} if types else {}
+        data = xgboost.DMatrix(x, **settings)
+        return np.asarray(booster.predict(data, output_margin=True), dtype=np.float64)
+
+    @staticmethod
+    def dump(booster: Any) -> str:
+        return booster.save_raw("json").decode()
+
+    @staticmethod
+    def parse(text: str) -> Any:
+        import xgboost
+
+        booster = xgboost.Booster()
+        booster.load_model(bytearray(text.encode()))
+        return booster
+
+
+LIBRARIES: dict[str, Any] = {"lightgbm": _LightGBM, "xgboost": _XGBoost}
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def _plain(value: Any) -> Any:
+    """A label or a setting as JSON has it."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, str | int | float | bool):
+        return plain
+    raise ValueError(f"cannot save {value!r}: classes, categories and settings must be plain.")
+
+
+def _has_name(metric: Metric) -> bool:
+    if isinstance(metric, Custom):
+        return False
+    try:
+        return get_metric(metric.name) == metric
+    except (ValueError, StopIteration):
+        return False
+
+
+def _write(path: Path, content: bytes) -> None:
+    """All of it or nothing: write beside, flush to disk, rename."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def _read(path: Path) -> dict[str, Any]:
+    first, _, body = path.read_bytes().partition(b"\n")
+    try:
+        head = json.loads(first)
+        known = head["format"] == FORMAT
+        version, checksum = head["version"], head["sha256"]
+    except (ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        raise ValueError(f"{path} is no file that MetricBoostingClassifier.save wrote.")
+    if version != VERSION:
+        raise ValueError(f"{path} has format version {version}, this softset reads {VERSION}.")
+    if hashlib.sha256(body).hexdigest() != checksum:
+        raise ValueError(f"{path} is damaged: its checksum does not fit. Save it again.")
+    return json.loads(body)
