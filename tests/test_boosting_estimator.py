@@ -1,4 +1,3 @@
-import json
 import subprocess
 import sys
 
@@ -241,7 +240,7 @@ def test_a_metric_of_ones_own_is_passed_again(data, tmp_path):
     x, y = data
     model = small(metric=own_metric).fit(x, y)
     model.save(tmp_path / "model")
-    with pytest.raises(ValueError, match="pass metric="):
+    with pytest.raises(ValueError, match=r"metric=\.\.\."):
         MetricBoostingClassifier.load(tmp_path / "model")
     loaded = MetricBoostingClassifier.load(tmp_path / "model", metric=own_metric)
     assert loaded.score(x, y) == model.score(x, y)
@@ -258,12 +257,8 @@ def test_damaged_and_foreign_files_are_refused(data, tmp_path):
         bad = bytearray(good)
         bad[place] ^= 1 << rng.integers(8)
         path.write_bytes(bytes(bad))
-        with pytest.raises(ValueError, match=r"damaged|no file|version"):
+        with pytest.raises(ss.SavedFileError, match=r"damaged|expected"):
             MetricBoostingClassifier.load(path)
-    head, body = good.split(b"\n", 1)
-    path.write_bytes(json.dumps({**json.loads(head), "version": 99}).encode() + b"\n" + body)
-    with pytest.raises(ValueError, match="format version 99"):
-        MetricBoostingClassifier.load(path)
     path.write_bytes(good[: len(good) // 2])
     with pytest.raises(ValueError, match="damaged"):
         MetricBoostingClassifier.load(path)
@@ -277,7 +272,7 @@ def test_a_failed_save_leaves_the_old_file(data, tmp_path, monkeypatch):
     before = path.read_bytes()
 
     def full(_):
-        raise OSError("No space left on device")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
@@ -328,8 +323,8 @@ def test_wrong_labels_and_weights_are_named(data):
     mixed[0] = "a"
     for labels, message in [
         (np.zeros(len(y)), "one class"),
-        (missing, r"rows \[3\]"),
-        (np.where(np.arange(len(y)) == 3, None, "a"), r"rows \[3\]"),
+        (missing, r"row\(s\): 3"),
+        (np.where(np.arange(len(y)) == 3, None, "a"), r"row\(s\): 3"),
         (np.where(y, np.inf, 0.0), "infinity, first in row"),
         (mixed, "text or numbers, got both"),
         (x[:, 0], "continuous"),
@@ -344,7 +339,7 @@ def test_wrong_labels_and_weights_are_named(data):
         small().fit(x, y, np.zeros(len(y)))
     with pytest.raises(ValueError, match="classes seen in fit"):
         small().fit(x, y).score(x, y + 1)
-    with pytest.warns(UserWarning, match="spaces"):
+    with pytest.warns(UserWarning, match="blanks"):
         small().fit(x, np.array(["A", "A "])[y])
     with pytest.warns(Warning, match="column-vector"):
         small().fit(x, y[:, None])

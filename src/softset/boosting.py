@@ -264,8 +264,9 @@ def _soft_counts(
     if metric.curve:
         settings["thresholds"] = DEFAULT_GRID
         if task == "multiclass":
-            z, target, task = one_against_rest(z, target, from_logits=True)
-            settings["from_logits"] = False
+            z, target, weight = one_against_rest(z, target, from_logits=True, sample_weight=weight)
+            settings |= {"sample_weight": weight, "from_logits": False}
+            task = "multilabel"
     elif task == "binary":
         settings["threshold"] = threshold
     step = default_step(task) if step is None else step

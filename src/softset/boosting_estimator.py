@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils import assert_all_finite, check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_array,
     check_is_fitted,
     column_or_1d,
@@ -29,11 +24,14 @@ from softset._tools import check_choice, check_number
 from softset.boosting import NO_CATBOOST, MetricObjective
 from softset.counting import confusion
 from softset.evaluation import evaluate
-from softset.metrics import Custom, Metric, MetricLike, get_metric
+from softset.metrics import Metric, MetricLike, get_metric
 from softset.steps import IdentityStep
 from softset.thresholds import best_offsets
+from softset.training.checkpoints import SavedFileError, read_file, write_file
+from softset.training.labels import checked_weights, plain_labels, refuse_missing, warn_of_blanks
+from softset.training.portable import pack_array, pack_metric, plain, unpack_array, unpack_metric
 
-FORMAT, VERSION = "softset-boosting", 1
+_KIND = "MetricBoostingClassifier"
 # The scores of the log-loss rounds are shrunk by this before the metric takes over. No decision
 # changes, but rows that log-loss had settled get a gradient again (docs/boosting.md, measured).
 SHRINK = 0.7
@@ -135,11 +133,7 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         labels = _check_labels(y, len(x))
         weight = None
         if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, x, dtype=np.float64, ensure_non_negative=True
-            )
-            if not weight.any():
-                raise ValueError("sample_weight must not be zero everywhere.")
+            weight = checked_weights(sample_weight, x)
             keep = weight > 0
             x, labels, weight = x[keep], labels[keep], weight[keep]
         self.classes_, target = np.unique(labels, return_inverse=True)
@@ -326,23 +320,13 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         A metric that has no name is passed again to ``load``.
         """
         check_is_fitted(self)
-        metric = get_metric(self.metric)
-        settings = self.get_params(deep=False)
-        settings["metric"] = metric.name if _has_name(metric) else None
-        if isinstance(self.class_weight, dict):
-            settings["class_weight"] = [[_plain(k), v] for k, v in self.class_weight.items()]
-        if not isinstance(self.random_state, int | np.integer | None):
-            settings["random_state"] = None
         library = LIBRARIES[self.library]
         names = getattr(self, "feature_names_in_", None)
-        state = {
-            "settings": settings,
-            "classes": {
-                "dtype": self.classes_.dtype.str,
-                "values": [_plain(c) for c in self.classes_],
-            },
-            "features": None if names is None else list(names),
-            "categories": [c if c is None else [_plain(v) for v in c] for c in self._categories],
+        params = {k: plain(v) for k, v in self.get_params(deep=False).items() if k != "metric"}
+        fitted = {
+            "classes": pack_array(self.classes_),
+            "names": None if names is None else pack_array(names),
+            "categories": [c if c is None else [_item(v) for v in c] for c in self._categories],
             "rounds": [self.warm_rounds_, self.rounds_],
             "history": self.history_,
             "shift": np.asarray(self._shift).tolist(),
@@ -350,40 +334,38 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             "warm": None if self._warm is None else library.dump(self._warm),
             "booster": None if self._booster is None else library.dump(self._booster),
         }
-        body = json.dumps(state, default=_plain).encode()
-        head = {"format": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
-        _write(Path(path), json.dumps(head).encode() + b"\n" + body)
+        metric = pack_metric(self.metric)
+        write_file(path, _KIND, {"metric": metric, "params": params, "fitted": fitted})
 
     @classmethod
     def load(
         cls, path: str | os.PathLike, metric: MetricLike | None = None
     ) -> MetricBoostingClassifier:
-        """Read what ``save`` wrote. A metric of your own is passed again."""
-        state = _read(Path(path))
-        settings = state["settings"]
-        settings["metric"] = settings["metric"] if metric is None else metric
-        if settings["metric"] is None:
-            raise ValueError(f"{path} was trained for a metric of its own: pass metric=… to load.")
-        if isinstance(settings["class_weight"], list):
-            settings["class_weight"] = dict(settings["class_weight"])
-        model = cls(**settings)
+        """Read what ``save`` wrote; ``metric`` is needed if it was a function of your own."""
+        content = read_file(path, _KIND)
+        metric = unpack_metric(content["metric"]) if metric is None else metric
+        if metric is None:
+            raise SavedFileError(
+                f"{os.path.basename(path)} was saved with a metric of your own. "
+                "Pass it: load(path, metric=...)."
+            )
+        model, fitted = cls(metric, **content["params"]), content["fitted"]
         library = LIBRARIES[model.library]
-        dtype = state["classes"]["dtype"]
-        model.classes_ = np.array(state["classes"]["values"], dtype=dtype)
-        model.n_features_in_ = len(state["categories"])
-        if state["features"] is not None:
-            model.feature_names_in_ = np.array(state["features"], dtype=object)
-        model._categories = state["categories"]
-        model.warm_rounds_, model.rounds_ = state["rounds"]
-        model.history_ = state["history"]
-        model._shift = np.array(state["shift"])
+        model.classes_ = unpack_array(fitted["classes"])
+        model.n_features_in_ = len(fitted["categories"])
+        if fitted["names"] is not None:
+            model.feature_names_in_ = unpack_array(fitted["names"])
+        model._categories = fitted["categories"]
+        model.warm_rounds_, model.rounds_ = fitted["rounds"]
+        model.history_ = fitted["history"]
+        model._shift = np.array(fitted["shift"])
         if len(model.classes_) == 2:
-            model._logit = state["decision"]
+            model._logit = fitted["decision"]
             model.threshold_ = float(_sigmoid(np.array(model._logit)))
         else:
-            model.offsets_ = np.array(state["decision"])
-        model._warm = None if state["warm"] is None else library.parse(state["warm"])
-        model._booster = None if state["booster"] is None else library.parse(state["booster"])
+            model.offsets_ = np.array(fitted["decision"])
+        model._warm = None if fitted["warm"] is None else library.parse(fitted["warm"])
+        model._booster = None if fitted["booster"] is None else library.parse(fitted["booster"])
         return model
 
 
@@ -404,28 +386,14 @@ class _Rows:
 
 
 def _check_labels(y: Any, n: int) -> np.ndarray:
-    labels = column_or_1d(y, warn=True)
+    refuse_missing(y)
+    labels = plain_labels(column_or_1d(y, warn=True))
     if len(labels) != n:
         raise ValueError(f"y must have one label for each of {n} rows, got {len(labels)}.")
-    values = np.asarray(labels, dtype=object)
-    missing = np.array([_is_missing(v) for v in values])
-    if missing.any():
-        rows = np.flatnonzero(missing)[:5].tolist()
-        raise ValueError(f"y must not hold missing labels (NaN), got some in rows {rows}.")
-    if labels.dtype.kind == "f" and np.isinf(labels).any():
-        row = int(np.flatnonzero(np.isinf(labels))[0])
-        raise ValueError(f"y contains infinity, first in row {row}. Labels must be classes.")
-    if labels.dtype == object:
-        kinds = {"text" if isinstance(v, str) else "numbers" for v in values}
-        if len(kinds) > 1:
-            raise ValueError("y must hold text or numbers, got both. Convert it to text.")
-        labels = np.array(labels.tolist(), dtype=object if kinds == {"text"} else None)
+    if labels.dtype != object:
+        assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     return labels
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or not np.asarray(value == value).all()  # noqa: PLR0124
 
 
 def _check_classes(classes: np.ndarray, target: np.ndarray) -> None:
@@ -437,8 +405,7 @@ def _check_classes(classes: np.ndarray, target: np.ndarray) -> None:
         if len(classes) == 2:
             raise ValueError(f"y must hold both classes at least twice, {once}: none to hold out.")
         warnings.warn(f"{once}: it is trained on, but no row of it is held out.", stacklevel=3)
-    if classes.dtype.kind in "UO" and len({str(c).strip() for c in classes}) < len(classes):
-        warnings.warn("some classes differ only by spaces around them.", stacklevel=3)
+    warn_of_blanks(classes)
 
 
 def _hold_out(target: np.ndarray, fraction: float, random: np.random.RandomState) -> np.ndarray:
@@ -449,6 +416,14 @@ def _hold_out(target: np.ndarray, fraction: float, random: np.random.RandomState
         held = min(max(1, round(fraction * len(rows))), len(rows) - 1)
         mask[rows[:held]] = True
     return mask
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or not np.asarray(value == value).all()  # noqa: PLR0124
+
+
+def _item(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _categories(X: Any) -> list[list[Any] | None]:
@@ -725,53 +700,3 @@ class _XGBoost:
 
 
 LIBRARIES: dict[str, Any] = {"lightgbm": _LightGBM, "xgboost": _XGBoost}
-
-
-# --- files --------------------------------------------------------------------------------------
-
-
-def _plain(value: Any) -> Any:
-    """A label or a setting as JSON has it."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, str | int | float | bool):
-        return plain
-    raise ValueError(f"cannot save {value!r}: classes, categories and settings must be plain.")
-
-
-def _has_name(metric: Metric) -> bool:
-    if isinstance(metric, Custom):
-        return False
-    try:
-        return get_metric(metric.name) == metric
-    except (ValueError, StopIteration):
-        return False
-
-
-def _write(path: Path, content: bytes) -> None:
-    """All of it or nothing: write beside, flush to disk, rename."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-
-
-def _read(path: Path) -> dict[str, Any]:
-    first, _, body = path.read_bytes().partition(b"\n")
-    try:
-        head = json.loads(first)
-        known = head["format"] == FORMAT
-        version, checksum = head["version"], head["sha256"]
-    except (ValueError, KeyError, TypeError):
-        known = False
-    if not known:
-        raise ValueError(f"{path} is no file that MetricBoostingClassifier.save wrote.")
-    if version != VERSION:
-        raise ValueError(f"{path} has format version {version}, this softset reads {VERSION}.")
-    if hashlib.sha256(body).hexdigest() != checksum:
-        raise ValueError(f"{path} is damaged: its checksum does not fit. Save it again.")
-    return json.loads(body)
