@@ -54,25 +54,30 @@ class Confusion:
 
     @property
     def fn(self) -> Tensor:
-        return self.support - self.tp
+        return self._rest(self.support, self.tp)
 
     @property
     def fp(self) -> Tensor:
-        return self.predicted - self.tp
+        return self._rest(self.predicted, self.tp)
 
     @property
     def tn(self) -> Tensor:
-        return self.total - self.support - self.predicted + self.tp
+        return self._rest(self.total - self.support, self.predicted - self.tp)
 
     @property
     def negatives(self) -> Tensor:
-        """``total - support``, exactly zero where only the rounding of weights is left."""
-        return _rest(self.total, self.support)
+        """``total - support``."""
+        return self._rest(self.total, self.support)
 
     @property
     def rejected(self) -> Tensor:
-        """``total - predicted``, likewise."""
-        return _rest(self.total, self.predicted)
+        """``total - predicted``."""
+        return self._rest(self.total, self.predicted)
+
+    def _rest(self, whole: Tensor, part: Tensor) -> Tensor:
+        """``whole - part``, exactly zero where only the rounding of weights is left."""
+        rest = whole - part
+        return torch.where(rest > 1e-12 * self.total, rest, 0.0)
 
     @property
     def matrix(self) -> Tensor:
@@ -132,11 +137,6 @@ class Confusion:
             self.task,
             self.counted_matrix + other.counted_matrix if both else None,  # type: ignore[operator]
         )
-
-
-def _rest(total: Tensor, part: Tensor) -> Tensor:
-    rest = total - part
-    return torch.where(rest > 1e-12 * total, rest, 0.0)
 
 
 class Problem(NamedTuple):

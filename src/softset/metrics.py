@@ -281,6 +281,16 @@ class GMean(Metric):
         return torch.where(c.support > 0, recalls, 1.0).prod(-1)
 
 
+def _shared(c: Confusion, a: Tensor, b: Tensor) -> Tensor:
+    """``sum a b / n^2`` over the classes."""
+    return (ratio(a, c.total) * ratio(b, c.total)).sum(-1)
+
+
+def _covariance(c: Confusion) -> Tensor:
+    """``tp tn - fp fn = n tp - predicted support``, without cancelling large products."""
+    return _shared(c, c.tp, c.tn) - _shared(c, c.fp, c.fn)
+
+
 @dataclass(frozen=True)
 class MCC(Metric):
     """Matthews' correlation ``cov / sqrt(var var)``; Gorodkin's for several classes.
@@ -295,12 +305,8 @@ class MCC(Metric):
         return self.score_jointly(_two_classes(c))
 
     def score_jointly(self, c: Confusion) -> Tensor:
-        n = torch.where(c.total > 0, c.total, 1.0)
-        # tp tn - fp fn = n tp - predicted support, without cancelling large products
-        covariance = ((c.tp / n) * (c.tn / n) - (c.fp / n) * (c.fn / n)).sum(-1)
-        decided = ((c.predicted / n) * (c.rejected / n)).sum(-1)
-        true = ((c.support / n) * (c.negatives / n)).sum(-1)
-        return ratio(covariance, root(decided) * root(true))
+        decided, true = _shared(c, c.predicted, c.rejected), _shared(c, c.support, c.negatives)
+        return ratio(_covariance(c), root(decided) * root(true))
 
 
 @dataclass(frozen=True)
@@ -314,10 +320,7 @@ class CohenKappa(Metric):
         return self.score_jointly(_two_classes(c))
 
     def score_jointly(self, c: Confusion) -> Tensor:
-        n = torch.where(c.total > 0, c.total, 1.0)
-        covariance = ((c.tp / n) * (c.tn / n) - (c.fp / n) * (c.fn / n)).sum(-1)
-        chance = ((c.predicted / n) * (c.negatives / n)).sum(-1)
-        return ratio(covariance, chance)
+        return ratio(_covariance(c), _shared(c, c.predicted, c.negatives))
 
 
 @dataclass(frozen=True)

@@ -149,26 +149,8 @@ def _tune_in_turn(m: Metric, cuts: Confusion, taus: Tensor, valid: Tensor) -> li
         for label in range(labels):
             at = chosen.unsqueeze(-1)
             now = cuts.map(lambda t, at=at: t.gather(-1, at).squeeze(-1))
-            values = []
-            block = max(1, _BLOCK // labels)
-            for first in range(0, taus.shape[-1], block):
-                part = slice(first, first + block)
-
-                def with_label(
-                    t: Tensor, every: Tensor, part: slice = part, k: int = label
-                ) -> Tensor:
-                    moved = t.expand(len(every[k, part]), labels).clone()
-                    moved[:, k] = every[k, part]
-                    return moved
-
-                c = Confusion(
-                    with_label(now.tp, cuts.tp),
-                    with_label(now.predicted, cuts.predicted),
-                    with_label(now.support, cuts.support),
-                    with_label(now.total, cuts.total),
-                    "multilabel",
-                )
-                values.append(m(c))
+            blocks = torch.split(torch.arange(taus.shape[-1]), max(1, _BLOCK // labels))
+            values = [m(_with_label(now, cuts, label, part)) for part in blocks]
             scores = torch.cat(values)
             pick = _pick(scores, taus[label], valid[label])
             if float(scores[pick]) > best + 1e-12:
@@ -176,6 +158,23 @@ def _tune_in_turn(m: Metric, cuts: Confusion, taus: Tensor, valid: Tensor) -> li
         if best <= before:
             break
     return taus.gather(-1, chosen.unsqueeze(-1)).squeeze(-1).tolist()
+
+
+def _with_label(now: Confusion, cuts: Confusion, label: int, part: Tensor) -> Confusion:
+    """``now`` with one label at each of some cuts: ``[cuts, labels]``."""
+
+    def moved(t: Tensor, at_cuts: Tensor) -> Tensor:
+        rows = t.expand(len(part), len(t)).clone()
+        rows[:, label] = at_cuts[label, part]
+        return rows
+
+    return Confusion(
+        moved(now.tp, cuts.tp),
+        moved(now.predicted, cuts.predicted),
+        moved(now.support, cuts.support),
+        moved(now.total, cuts.total),
+        "multilabel",
+    )
 
 
 def _best_offset(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[float, float]:
