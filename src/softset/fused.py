@@ -164,11 +164,12 @@ class BinaryKernel:
     def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> tuple[Counts, list[Tensor]]:
         f, dtype = working(z), wide(z.device)
         sums: list[Tensor] = []
-        bad: Any = 0.0
+        bad: Any = None
         for _, zc, yc, wc in self.chunks(z, y, w):
             yf = as_dtype(yc, f)
             if yc.dtype != torch.bool:
-                bad = bad + _off_labels(yf)
+                off = _off_labels(yf)
+                bad = off if bad is None else bad + off
             wc = None if wc is None else wc.to(dtype)
             wy = yf.to(dtype) if wc is None else yf.to(dtype) * wc
             p = self.probabilities(zc)
@@ -245,7 +246,7 @@ class LinearKernel(BinaryKernel):
             for tau, by_tp, by_pred in zip(self.taus, per_tp, per_pred, strict=True):
                 term = self.times_slope(_affine(yf, by_tp, by_pred), p, tau)
                 g = term if g is None else g.add_(term)
-            self.through(g, p, zc, wc, out[..., part])
+            self.through(g, p, zc, wc, out if zc is z else out[..., part])
         return out
 
     def through(self, g: Tensor, p: Tensor, zc: Tensor, wc: Tensor | None, out: Tensor) -> None:
@@ -630,7 +631,7 @@ def _off_labels(y: Tensor) -> Tensor:
 
 
 def _check_binary(z: Tensor, y: Tensor, bad: Any, sums: Tensor) -> None:
-    if float(bad) == 0 and math.isfinite(float(sums.sum() if sums.dim() else sums)):
+    if (bad is None or float(bad) == 0) and math.isfinite(float(sums.sum() if sums.dim() else sums)):
         return
     check_labels(y)
     refuse_rows(torch.isnan(z))
