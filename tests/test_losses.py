@@ -269,3 +269,21 @@ def test_ignored_entries_are_left_out_of_every_loss(task):
 def test_bad_arguments_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("metric", ["f1", "f2", "precision", "recall", "jaccard"])
+@pytest.mark.parametrize("empty", ["penalise", "ignore"])
+def test_a_small_batch_takes_the_short_way_to_the_same_loss(metric, empty, monkeypatch):
+    z, y = random_problem("binary", n=50)
+    w = torch.rand(50, dtype=torch.float64)
+    for labels in (y, y * 0):
+        short, long = z.clone().requires_grad_(), z.clone().requires_grad_()
+        settings = {"sample_weight": w, "threshold": 0.3, "empty": empty}
+        a = ss.metric_loss(short, labels, metric, **settings)
+        monkeypatch.setattr("softset.losses.SMALL", 0)
+        b = ss.metric_loss(long, labels, metric, **settings)
+        monkeypatch.undo()
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+        (a * 3).backward()
+        (b * 3).backward()
+        torch.testing.assert_close(short.grad, long.grad, rtol=1e-10, atol=1e-14)

@@ -27,6 +27,7 @@ from softset.fused import (
 )
 from softset.steps import LinearStep, Step, check_step, is_hard
 
+THRESHOLD_HINT = "Pass logits with from_logits=True or move the threshold inside."
 TASKS = ("binary", "multiclass", "multilabel")
 
 
@@ -227,7 +228,7 @@ def confusion(
     if step is None or is_hard(step):
         tp, predicted, support, total = _hard_binary(problem, taus, grid, from_logits)
     else:
-        kernel = _binary_kernel(step, taus, grid, from_logits)
+        kernel = binary_kernel(step, taus, grid, from_logits)
         tp, predicted, support, total = count(kernel, problem.z, problem.y, problem.w)
     c = Confusion(tp, predicted, support, total, task)
     return c.map(lambda t: t.movedim(-1, -2)) if task == "multilabel" and grid else c
@@ -384,16 +385,15 @@ def weights_by_class(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tens
 
 def _taus(threshold: Any, thresholds: Any, problem: Problem) -> tuple[list[Any], bool]:
     """The thresholds as numbers, or tensors that broadcast with ``[*lead, 1]``."""
-    hint = "Pass logits with from_logits=True or move the threshold inside."
     if thresholds is not None:
         values = torch.as_tensor(thresholds, dtype=torch.float64)
         if values.dim() != 1 or len(values) == 0:
             raise ValueError(
                 f"thresholds must be a list of numbers, got shape {list(values.shape)}."
             )
-        check_number("thresholds", values, 0, 1, hint=hint)
+        check_number("thresholds", values, 0, 1, hint=THRESHOLD_HINT)
         return values.tolist(), True
-    check_number("threshold", threshold, 0, 1, hint=hint)
+    check_number("threshold", threshold, 0, 1, hint=THRESHOLD_HINT)
     if isinstance(threshold, int | float):
         return [float(threshold)], False
     values = torch.as_tensor(threshold, dtype=torch.float64, device=problem.z.device)
@@ -432,7 +432,8 @@ def _spread_step(step: Step, problem: Problem) -> Step:
 # --- counting -----------------------------------------------------------------------------------
 
 
-def _binary_kernel(step: Step, taus: Sequence[Any], grid: bool, from_logits: bool) -> BinaryKernel:
+def binary_kernel(step: Step, taus: Sequence[Any], grid: bool, from_logits: bool) -> BinaryKernel:
+    """The fastest kernel for a step and its thresholds."""
     if not isinstance(step, LinearStep):
         return BinaryKernel(step, taus, grid, from_logits)
     size = len(taus) + 1

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -165,19 +165,48 @@ class Accuracy(Metric):
 
 
 @dataclass(frozen=True)
-class Precision(Metric):
-    """``tp / (tp + fp)``."""
+class Fraction(Metric):
+    """A metric that is one fraction, of sums of counts without a constant."""
+
+    def fraction(self, c: Any) -> tuple[Any, Any]:
+        """Numerator and denominator, by plain arithmetic: ``c`` may hold numbers too."""
+        raise NotImplementedError
 
     def score(self, c: Confusion) -> Tensor:
-        return ratio(c.tp, c.predicted)
+        return ratio(*self.fraction(c))
+
+    def slopes(self, tp: float, predicted: float, support: float) -> tuple[float, float, float]:
+        """The value and its derivatives by ``tp`` and ``predicted``, as numbers."""
+        num, den = self.fraction(_Numbers(tp, predicted, support))
+        if den <= 0:
+            return 0.0, 0.0, 0.0
+        by_tp, by_predicted = (self.fraction(_Numbers(*unit)) for unit in ((1, 0, 0), (0, 1, 0)))
+        value = num / den
+        return value, *((n - value * d) / den for n, d in (by_tp, by_predicted))
+
+
+class _Numbers(NamedTuple):
+    """The counts a ``Fraction`` is made of."""
+
+    tp: float
+    predicted: float
+    support: float
 
 
 @dataclass(frozen=True)
-class Recall(Metric):
+class Precision(Fraction):
+    """``tp / (tp + fp)``."""
+
+    def fraction(self, c: Any) -> tuple[Any, Any]:
+        return c.tp, c.predicted
+
+
+@dataclass(frozen=True)
+class Recall(Fraction):
     """``tp / (tp + fn)``."""
 
-    def score(self, c: Confusion) -> Tensor:
-        return ratio(c.tp, c.support)
+    def fraction(self, c: Any) -> tuple[Any, Any]:
+        return c.tp, c.support
 
 
 @dataclass(frozen=True)
@@ -205,7 +234,7 @@ class BalancedAccuracy(Metric):
 
 
 @dataclass(frozen=True)
-class FBeta(Metric):
+class FBeta(Fraction):
     """``(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp)``: recall counts ``b`` times as much.
 
     ``beta`` is a number, or one for each class (paper 002 section F).
@@ -226,7 +255,7 @@ class FBeta(Metric):
             object.__setattr__(self, key, value)
         self.__post_init__()
 
-    def score(self, c: Confusion) -> Tensor:
+    def fraction(self, c: Any) -> tuple[Any, Any]:
         square: Any
         if isinstance(self.beta, tuple):
             if c.tp.dim() == 0 or c.tp.shape[-1] != len(self.beta) or c.task == "binary":
@@ -240,7 +269,7 @@ class FBeta(Metric):
             square = self.beta**2
             wanted = c.support if square == 1 else square * c.support
         # b^2 fn + fp + (1 + b^2) tp = b^2 support + predicted
-        return ratio((1 + square) * c.tp, wanted + c.predicted)
+        return (1 + square) * c.tp, wanted + c.predicted
 
     @property
     def name(self) -> str:
@@ -259,11 +288,11 @@ def F1(average: str | None = "macro", both_classes: bool = False) -> FBeta:  # n
 
 
 @dataclass(frozen=True)
-class Jaccard(Metric):
+class Jaccard(Fraction):
     """``tp / (tp + fp + fn)``."""
 
-    def score(self, c: Confusion) -> Tensor:
-        return ratio(c.tp, c.support + c.predicted - c.tp)
+    def fraction(self, c: Any) -> tuple[Any, Any]:
+        return c.tp, c.support + c.predicted - c.tp
 
 
 @dataclass(frozen=True)
