@@ -103,7 +103,7 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
         dropout: float = 0.0,
         max_epochs: int = 200,
         early_stopping: bool = True,
-        patience: int = 20,
+        patience: int = 10,
         validation_fraction: float = 0.2,
         threshold: Any = "tuned",
         class_weight: Any = None,
