@@ -263,12 +263,10 @@ class Stacked(Network):
 
 def make_network(network: Any, x: Tensor, outputs: int) -> Network:
     """Hidden sizes -> the fast perceptron; a factory of modules -> copies of it."""
-    if isinstance(network, Network):
-        return network
     if isinstance(network, nn.Module):
         raise ValueError(
             "network must be a function that returns a new module (each member starts from its "
-            f"own weights), got the module {type(network).__name__}. Pass lambda: {{...}}."
+            f"own weights), got the module {type(network).__name__}. Pass lambda: YourModule()."
         )
     if callable(network):
         return Stacked(network)
