@@ -304,3 +304,15 @@ def test_counts_are_exact_beyond_what_float32_can_hold():
 @pytest.mark.slow
 def test_counts_are_exact_for_fifty_million():
     check_scale(50_000_000)
+
+
+def test_thousands_of_thresholds_need_no_memory_for_each():
+    z, y = random_problem("binary", n=200)
+    size = 20_000
+    grid = [i / size for i in range(1, size)]
+    x = z.clone().requires_grad_()
+    loss = ss.metric_loss(x, y, "auroc", thresholds=grid)
+    loss.backward()
+    few = ss.metric_loss(z, y, "auroc", thresholds=[i / 2000 for i in range(1, 2000)])
+    assert loss.item() == pytest.approx(few.item(), abs=1e-3)
+    assert torch.isfinite(x.grad).all()
