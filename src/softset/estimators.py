@@ -303,6 +303,8 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
             check_number("threshold", values.tolist(), 0, 1)
 
     def _set_threshold(self, metric: Metric, held: Rows | None) -> None:
+        for name in ("threshold_", "offsets_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         given = self.threshold
         if isinstance(given, str):
             given = None
