@@ -12,16 +12,18 @@ import argparse
 import datetime
 import itertools
 import multiprocessing
-import resource
+import re
 import statistics
 import time
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -122,9 +124,17 @@ def memory(index: int, size: Any, hidden: Any, threads: int, answer: Any) -> Non
     torch.set_num_threads(threads)
     x, y = make_data(*size)
     list(contestants(hidden, 1).values())[index](x[:2048], y[:2048])  # imports
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = highest_memory()
     list(contestants(hidden, 1).values())[index](x, y)
-    answer.put((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    answer.put(highest_memory() - before)
+
+
+def highest_memory() -> float:
+    """In MB. Linux only: elsewhere, and in ``getrusage``, a parent's memory may be counted."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return float("nan")
+    return float(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) / 1024  # type: ignore[index]
 
 
 def peak(index: int, size: Any, hidden: Any, threads: int) -> float:
@@ -170,6 +180,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
+    threadpool_limits(args.threads)  # what NumPy uses, for scikit-learn's sake
     print(
         f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, torch {torch.__version__}, numpy "
         f"{np.__version__}, {args.threads} thread(s), medians of {args.rounds} rounds, seed 0"

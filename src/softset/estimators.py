@@ -103,7 +103,7 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
         dropout: float = 0.0,
         max_epochs: int = 200,
         early_stopping: bool = True,
-        patience: int = 20,
+        patience: int = 10,
         validation_fraction: float = 0.2,
         threshold: Any = "tuned",
         class_weight: Any = None,
@@ -303,6 +303,8 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
             check_number("threshold", values.tolist(), 0, 1)
 
     def _set_threshold(self, metric: Metric, held: Rows | None) -> None:
+        for name in ("threshold_", "offsets_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         given = self.threshold
         if isinstance(given, str):
             given = None

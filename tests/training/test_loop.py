@@ -146,6 +146,13 @@ def test_forward_twice_before_backward_is_refused():
         first.sum().backward()
 
 
+def test_no_hidden_layer_is_a_linear_model():
+    x, y = make_binary(100)
+    trained = train_members((), (x, y), recipe="cross-entropy", max_epochs=5)
+    assert trained.weights.shape == (1, 6)
+    torch.testing.assert_close(trained.module(0)(x).squeeze(-1), trained.scores(x)[0])
+
+
 def test_best_weights_are_kept():
     train, validation = split(*make_binary())
     trained = train_members(

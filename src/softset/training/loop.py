@@ -481,8 +481,13 @@ class _Run:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         plain = ("phase_number", "epoch_number", "finished", "ids", "outcome", "history")
-        for name in (*plain, "flat", "buffers", "best", "best_buffers"):
+        for name in plain:
             setattr(self, name, state[name])
+        device = self.best.device
+        for name in ("flat", "best"):
+            setattr(self, name, state[name].to(device))
+        for name in ("buffers", "best_buffers"):
+            setattr(self, name, {k: b.to(device) for k, b in state[name].items()})
         phase = self.phases[self.phase_number]
         self.updater = self.make_updater()
         self.updater.load_state_dict(state["updater"])

@@ -135,7 +135,13 @@ class Mlp(Network):
         x = x.expand(len(flat), *x.shape) if shared else x
         hidden = self.widths[1:-1]
         masks = dropout.masks(x.shape[1], hidden, x) if dropout is not None and hidden else None
-        return _MlpFunction.apply(flat, x, self, masks)  # type: ignore[no-untyped-call]
+        if flat.requires_grad:
+            return _MlpFunction.apply(flat, x, self, masks)  # type: ignore[no-untyped-call]
+        leaves, last = self.leaves(flat), len(self.widths) - 2
+        for i in range(last + 1):
+            x = torch.baddbmm(leaves[f"bias{i}"], x, leaves[f"weight{i}"])
+            x = x.relu_() if i < last else x
+        return x
 
     def module(self, row: Tensor, buffers: Buffers) -> nn.Module:
         leaves = self.leaves(row.unsqueeze(0))
@@ -257,12 +263,10 @@ class Stacked(Network):
 
 def make_network(network: Any, x: Tensor, outputs: int) -> Network:
     """Hidden sizes -> the fast perceptron; a factory of modules -> copies of it."""
-    if isinstance(network, Network):
-        return network
     if isinstance(network, nn.Module):
         raise ValueError(
             "network must be a function that returns a new module (each member starts from its "
-            f"own weights), got the module {type(network).__name__}. Pass lambda: {{...}}."
+            f"own weights), got the module {type(network).__name__}. Pass lambda: YourModule()."
         )
     if callable(network):
         return Stacked(network)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,8 +59,10 @@ class Updater:
         root = self.second.sqrt().mul_(scale).add_(_EPS)
         flat.addcmul_(self.first.div(root), rate / (1 - _BETAS[0] ** self.step_count), value=-1)
 
-    def state_dict(self) -> dict[str, object]:
+    def state_dict(self) -> dict[str, Any]:
         return {"step_count": self.step_count, "first": self.first, "second": self.second}
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.step_count = state["step_count"]
+        self.first = state["first"].to(self.first)
+        self.second = None if self.second is None else state["second"].to(self.second)
