@@ -177,8 +177,13 @@ class Evaluation:
         if o.metric.curve or sum_up is None:
             # An area needs all scores, not counts: of several workers XGBoost takes the mean.
             return float(evaluate(z, target, o.metric, **settings))
-        matrix = isinstance(o.metric, Custom) and task == "multiclass"
-        return float(o.metric(sum_up(confusion(z, target, matrix=matrix, **settings))))
+        settings["matrix"] = isinstance(o.metric, Custom) and task == "multiclass"
+        if len(z) == 0:
+            settings["sample_weight"] = None
+            c = confusion(z.new_zeros(1, *z.shape[1:]), [0], **settings).map(lambda t: t * 0)
+        else:
+            c = confusion(z, target, **settings)
+        return float(o.metric(sum_up(c)))
 
 
 def metric_gradient(
@@ -202,8 +207,14 @@ def metric_gradient(
     [-0.0142, -0.1066, 0.0973]
     """
     z, task = _scores(scores)
+    rows = len(z)
+    if rows == 0 and over_workers is not None:
+        # A worker without rows has to take part in the sum all the same: with counts of zero.
+        z, target, sample_weight = z.new_zeros(1, *z.shape[1:]), [0], None
     z.requires_grad_()
     c = _soft_counts(z, target, get_metric(metric), task, step, threshold, sample_weight)
+    if rows == 0:
+        c = c.map(lambda t: t * 0)
     names = [n for n in ("tp", "predicted", "counted_matrix") if getattr(c, n) is not None]
     with torch.no_grad():
         everywhere = c.detach() if over_workers is None else over_workers(c.detach())
@@ -217,7 +228,7 @@ def metric_gradient(
     scale = 1 / (_size(dict(zip(names, by_counts, strict=True)), everywhere) or 1.0)
     local = [getattr(c, n) for n in names]
     (gradient,) = torch.autograd.grad(local, z, [d * scale for d in by_counts])
-    return gradient.numpy(), scale
+    return gradient.numpy()[:rows], scale
 
 
 def curvature(gradient: np.ndarray) -> np.ndarray:
