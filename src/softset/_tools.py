@@ -24,8 +24,17 @@ def ratio(num: Tensor, den: Tensor, empty: float = 0.0) -> Tensor:
     >>> ratio(torch.tensor([1.0, 1.0]), torch.tensor([4.0, 0.0])).tolist()
     [0.25, 0.0]
     """
+    if all_positive(den):
+        return num / den
     positive = den > 0
     return torch.where(positive, num / torch.where(positive, den, 1.0), empty)
+
+
+def all_positive(x: Tensor) -> bool:
+    """Whether every element is known to be above zero; False where values cannot be looked at."""
+    if under_transform(x):
+        return False
+    return x.item() > 0 if x.dim() == 0 else bool((x > 0).all())
 
 
 def root(x: Tensor, degree: int = 2) -> Tensor:
@@ -54,7 +63,7 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     """Refuse a value that is not one of ``choices``."""
-    options = list(choices)
+    options = tuple(choices)
     if value not in options:
         hint = nearest(str(value), [str(o) for o in options])
         listed = ", ".join(repr(o) for o in options)
@@ -68,11 +77,13 @@ def check_number(
 
     ``closed`` names the ends that belong to it: ``""``, ``"low"``, ``"high"`` or ``"both"``.
     """
+    if type(value) is float and low < value < high:
+        return
     left = "[" if closed in ("low", "both") else "("
     right = "]" if closed in ("high", "both") else ")"
     interval = f"{left}{low:g}, {high:g}{right}"
     try:
-        numbers = value.tolist() if isinstance(value, Tensor) else value
+        numbers = list(torch.aminmax(value)) if isinstance(value, Tensor) else value
         flat = _flatten(numbers)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number in {interval}, got {value!r}. {hint}") from None
@@ -86,7 +97,7 @@ def check_number(
 def _flatten(value: Any) -> list[float]:
     if isinstance(value, list | tuple):
         return [x for item in value for x in _flatten(item)]
-    if isinstance(value, bool) or isinstance(value, str):
+    if isinstance(value, bool | str):
         raise TypeError
     return [float(value)]
 

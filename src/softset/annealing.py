@@ -1,4 +1,4 @@
-"""The temperature schedule of seed 002 section 4.3, for any training loop."""
+"""The temperature schedule of paper 002 section 4.3, for any training loop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Annealing:
         patience: int = 50,
         cooling_patience: int = 3,
     ) -> None:
-        check_number("start", start, 0, 0.4, hint="T must stay below 0.4 (seed 002 eq. 4).")
+        check_number("start", start, 0, 0.4, hint="T must stay below 0.4 (paper 002 eq. 4).")
         check_number("rate", rate, 0, 1)
         check_number("patience", patience, 1, math.inf, closed="low")
         check_number("cooling_patience", cooling_patience, 1, math.inf, closed="low")

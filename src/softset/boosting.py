@@ -73,10 +73,10 @@ def lightgbm_objective(
     means at least ``log(threshold / (1 - threshold))``.
 
     >>> import numpy as np, lightgbm
-    >>> x = np.arange(100.0).reshape(-1, 1)
+    >>> x = np.arange(1000.0).reshape(-1, 1) // 10
     >>> data = lightgbm.Dataset(x, label=x[:, 0] >= 90)
     >>> objective = lightgbm_objective("f1")
-    >>> settings = {"objective": objective, "min_data_in_leaf": 1, "verbosity": -1}
+    >>> settings = {"objective": objective, "verbosity": -1}
     >>> booster = lightgbm.train(settings, data, num_boost_round=10)
     >>> objective.evaluate(booster.predict(x), data)
     ('f1', 1.0, True)
@@ -204,7 +204,7 @@ def metric_gradient(
 
     >>> gradient, scale = metric_gradient([2.0, -1.0, 0.5], [1, 1, 0], "f1")
     >>> (gradient / scale).round(4).tolist()
-    [-0.0142, -0.1066, 0.0973]
+    [-0.0159, -0.1188, 0.057]
     """
     z, task = _scores(scores)
     rows = len(z)
@@ -275,8 +275,9 @@ def _soft_counts(
     if metric.curve:
         settings["thresholds"] = DEFAULT_GRID
         if task == "multiclass":
-            z, target, task = one_against_rest(z, target, from_logits=True)
-            settings["from_logits"] = False
+            z, target, weight = one_against_rest(z, target, from_logits=True, sample_weight=weight)
+            task = "multilabel"
+            settings |= {"sample_weight": weight, "from_logits": False}
     elif task == "binary":
         settings["threshold"] = threshold
     step = default_step(task) if step is None else step

@@ -1,4 +1,4 @@
-"""How large must a batch be for its confusion matrix to be trusted (seed 002 theorem 5.8)."""
+"""How large must a batch be for its confusion matrix to be trusted (paper 002 theorem 5.8)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from softset._tools import check_number
 
 
 def confusion_error_bound(n: int, classes: int = 2, delta: float = 0.05) -> float:
-    """``sqrt(log(2 d^2 / delta) / (2 n))``: with probability ``1 - delta``, no cell of the confusion
-    matrix of ``n`` random examples, as a share of them, is further than this from the population's.
+    """How far a batch's confusion matrix may be off: ``sqrt(log(2 d^2 / delta) / (2 n))``.
+
+    With probability ``1 - delta``, no cell of the matrix of ``n`` random examples, as a share of
+    them, is further than this from the population's.
 
     >>> round(confusion_error_bound(1024), 4)
     0.0498

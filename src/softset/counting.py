@@ -12,6 +12,7 @@ from torch import Tensor
 from softset._tools import check_choice, check_number, under_transform
 from softset.fused import (
     BinaryKernel,
+    Counts,
     GridKernel,
     LinearKernel,
     MulticlassKernel,
@@ -64,8 +65,18 @@ class Confusion:
         return self.total - self.support - self.predicted + self.tp
 
     @property
+    def negatives(self) -> Tensor:
+        """``total - support``, exactly zero where only the rounding of weights is left."""
+        return _rest(self.total, self.support)
+
+    @property
+    def rejected(self) -> Tensor:
+        """``total - predicted``, likewise."""
+        return _rest(self.total, self.predicted)
+
+    @property
     def matrix(self) -> Tensor:
-        """Rows true, columns predicted: ``[..., 2, 2]`` for each positive class, or ``[..., C, C]``.
+        """Rows true, columns predicted: ``[..., 2, 2]`` for a positive class, or ``[..., C, C]``.
 
         For several classes it is counted on request only: ``confusion(..., matrix=True)``.
         """
@@ -74,7 +85,7 @@ class Confusion:
         if self.task == "multiclass":
             raise ValueError("matrix was not counted; pass matrix=True to confusion().")
         cells = torch.stack([self.tn, self.fp, self.fn, self.tp], -1)
-        return cells.unflatten(-1, (2, 2))
+        return cells.reshape(*self.tp.shape, 2, 2)
 
     @classmethod
     def from_matrix(cls, matrix: Any, task: str = "multiclass") -> Confusion:
@@ -123,6 +134,11 @@ class Confusion:
         )
 
 
+def _rest(total: Tensor, part: Tensor) -> Tensor:
+    rest = total - part
+    return torch.where(rest > 1e-12 * total, rest, 0.0)
+
+
 class Problem(NamedTuple):
     """Checked arguments in the layout of the kernels, see ``fused``.
 
@@ -155,9 +171,9 @@ def confusion(
 ) -> Confusion:
     """Count how ``scores`` and ``target`` meet; hard decisions without a ``step``, else soft ones.
 
-    binary: ``tp = sum w y H(p, threshold)``, ``predicted = sum w H(p, threshold)`` (seed 000 eq. 6);
+    binary: ``tp = sum w y H(p, tau)``, ``predicted = sum w H(p, tau)`` (paper 000 eq. 6);
     multiclass: each row belongs to class j to the degree ``H(p_j, tau) / sum H`` with ``tau`` the
-    mean of its two largest probabilities (seed 002 eq. 3 to 5), or wholly to its first largest;
+    mean of its two largest probabilities (paper 002 eq. 3 to 5), or wholly to its first largest;
     multilabel: one binary confusion for each label.
 
     Args:
@@ -208,16 +224,13 @@ def confusion(
     if offsets is not None:
         raise ValueError(f"offsets are for task='multiclass', not {task!r}. Use threshold.")
     taus, grid = _taus(threshold, thresholds, problem)
-    kernel: BinaryKernel
-    if is_hard(step):
-        counts = _hard_binary(problem, taus, grid, from_logits)
+    if step is None or is_hard(step):
+        tp, predicted, support, total = _hard_binary(problem, taus, grid, from_logits)
     else:
-        assert step is not None
         kernel = _binary_kernel(step, taus, grid, from_logits)
-        counts = count(kernel, problem.z, problem.y, problem.w)
-    if task == "multilabel" and grid:
-        counts = tuple(c.movedim(-1, -2) for c in counts)  # type: ignore[assignment]
-    return Confusion(*counts, task)
+        tp, predicted, support, total = count(kernel, problem.z, problem.y, problem.w)
+    c = Confusion(tp, predicted, support, total, task)
+    return c.map(lambda t: t.movedim(-1, -2)) if task == "multilabel" and grid else c
 
 
 # --- arguments ----------------------------------------------------------------------------------
@@ -263,17 +276,19 @@ def arrange(
         y = torch.where(ignored, torch.zeros_like(y), y)
         # A left-out row may hold anything, NaN too.
         z = torch.where(ignored.unsqueeze(-1) if task == "multiclass" else ignored, 0.0, z)
+    if task == "multiclass" and not under_transform(z, y):
+        check_classes(y, z.shape[-1])
     if class_weight is not None:
-        by_class = _class_weights(class_weight, z, y, task)
+        by_class = weights_by_class(class_weight, z, y, task)
         w = by_class if w is None else w * by_class
     return Problem(z, y, w, task, batch_dims)
 
 
 def _shapes(z: Tensor, y: Tensor, task: str, batch_dims: int) -> tuple[Tensor, Tensor]:
     """Scores and target in kernel layout, target expanded over the batch dimensions."""
-    got = f"scores {list(z.shape)}, target {list(y.shape)}"
-    if batch_dims:
-        got += f", batch_dims={batch_dims}"
+    if task == "binary" and z.dim() == 1 and y.shape == z.shape and not batch_dims:
+        return z, y
+    got = f"scores {list(z.shape)}, target {list(y.shape)}, batch_dims={batch_dims}"
     inner = z.dim() - batch_dims
     batch = z.shape[:batch_dims]
 
@@ -350,9 +365,10 @@ def _weights(
     return w.unsqueeze(-2) if task == "multilabel" else w
 
 
-def _class_weights(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tensor:
+def weights_by_class(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tensor:
+    """The weight of each example by its class (by its label, where there are several)."""
     v = torch.as_tensor(class_weight, device=z.device).to(wide(z.device))
-    size = {"binary": 2, "multiclass": z.shape[-1], "multilabel": z.shape[-2]}[task]
+    size = 2 if task == "binary" else z.shape[-1 if task == "multiclass" else -2]
     if v.shape != (size,):
         raise ValueError(
             f"class_weight must hold {size} numbers for task={task!r}, got shape {list(v.shape)}."
@@ -363,7 +379,7 @@ def _class_weights(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tensor
         return v.unsqueeze(-1)
     if task == "binary":
         return torch.where(y > 0, v[1], v[0])
-    return v[y.clamp(0, size - 1)]
+    return v[y]
 
 
 def _taus(threshold: Any, thresholds: Any, problem: Problem) -> tuple[list[Any], bool]:
@@ -423,7 +439,7 @@ def _binary_kernel(step: Step, taus: Sequence[Any], grid: bool, from_logits: boo
     uniform = grid and size > 2 and all(abs(t - i / size) < 1e-12 for i, t in enumerate(taus, 1))
     plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
     if uniform and plain and step.width == 1:
-        return GridKernel(step, size, from_logits)
+        return GridKernel.make(step, size, from_logits)
     return LinearKernel(step, taus, grid, from_logits)
 
 
@@ -436,9 +452,7 @@ def probabilities(z: Tensor, task: str, from_logits: bool) -> Tensor:
 
 
 @torch.no_grad()
-def _hard_binary(
-    problem: Problem, taus: Sequence[Any], grid: bool, from_logits: bool
-) -> tuple[Tensor, ...]:
+def _hard_binary(problem: Problem, taus: Sequence[Any], grid: bool, from_logits: bool) -> Counts:
     z, y, w, _, _ = problem
     # In float64: a threshold between two neighbouring float32 probabilities must stay between.
     hard = BinaryKernel(lambda p, tau: p.to(wide(p.device)) >= tau, taus, grid, from_logits)
@@ -461,11 +475,8 @@ def _multiclass(
             )
         z = (z.to(working(z)) if from_logits else z.to(working(z)).log()) + shift
         from_logits = True
-    if not under_transform(z, y):
-        check_classes(y, z.shape[-1])
-    if is_hard(step):
+    if step is None or is_hard(step):
         return _hard_multiclass(z.detach(), y, w, matrix)
-    assert step is not None
     if matrix:
         with full_precision(z):
             return _with_matrix(memberships(probabilities(z, task, from_logits), step), y, w)
@@ -485,7 +496,7 @@ def _hard_multiclass(z: Tensor, y: Tensor, w: Tensor | None, matrix: bool) -> Co
     zeros = zeros.to(z.device, dtype)
     if matrix:
         m = zeros.scatter_add(-1, y * classes + decided, ones)
-        return Confusion.from_matrix(m.unflatten(-1, (classes, classes)))
+        return Confusion.from_matrix(m.reshape(*y.shape[:-1], classes, classes))
     tp = zeros.scatter_add(-1, y, ones * (decided == y))
     predicted = zeros.scatter_add(-1, decided, ones)
     support = zeros.scatter_add(-1, y, ones)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from softset.counting import Confusion, Problem, arrange, confusion, probabilities
+from softset.fused import check_labels, refuse_rows
 from softset.metrics import Custom, Metric, MetricLike, get_metric
 
 
@@ -25,7 +26,7 @@ def evaluate(
     class_weight: Any = None,
     ignore_index: int | None = None,
 ) -> Any:
-    """``metric`` of the hard decisions, as scikit-learn has it; a float (a list for ``average=None``).
+    """``metric`` of the hard decisions, as scikit-learn has it: a float (a list if not averaged).
 
     Arguments as for ``confusion``; ``scores`` and ``target`` may be arrays. The areas (AUROC,
     average precision) are exact, by sorting; of several classes they are one against the rest.
@@ -37,14 +38,20 @@ def evaluate(
     0.5
     """
     m = get_metric(metric)
-    weights = {"sample_weight": sample_weight, "ignore_index": ignore_index}
+    settings = {
+        "from_logits": from_logits,
+        "sample_weight": sample_weight,
+        "class_weight": class_weight,
+        "ignore_index": ignore_index,
+    }
     if m.curve:
         if task == "multiclass":
-            scores, target, task = one_against_rest(scores, target, from_logits, offsets)
-            from_logits = False
-        problem = arrange(
-            scores, target, task=task, from_logits=from_logits, class_weight=class_weight, **weights
-        )
+            if offsets is not None:
+                raise ValueError("offsets do not apply to a metric over all thresholds.")
+            p, y, w = one_against_rest(scores, target, **settings)
+            problem = arrange(p, y, task="multilabel", from_logits=False, sample_weight=w)
+            return _plain(_area(m, problem, from_logits=False))
+        problem = arrange(scores, target, task=task, **settings)
         return _plain(_area(m, problem, from_logits))
     needs_matrix = isinstance(m, Custom) and task == "multiclass"
     c = confusion(
@@ -53,24 +60,23 @@ def evaluate(
         task=task,
         threshold=threshold,
         offsets=offsets,
-        from_logits=from_logits,
-        class_weight=class_weight,
         matrix=needs_matrix,
-        **weights,
+        **settings,
     )
     return _plain(m(c))
 
 
 def one_against_rest(
-    scores: Any, target: Any, from_logits: bool, offsets: Any = None
-) -> tuple[Tensor, Tensor, str]:
-    """A multiclass problem as one of labels, for areas under curves: ``(N, C)`` only."""
-    if offsets is not None:
-        raise ValueError("offsets do not apply to a metric over all thresholds.")
-    problem = arrange(scores, target, task="multiclass", from_logits=from_logits)
+    scores: Any, target: Any, *, from_logits: bool, **settings: Any
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """A multiclass problem as one of labels, for areas under curves.
+
+    Probabilities and labels ``[*batch, N, C]``, and weights with all of ``settings`` in them.
+    """
+    problem = arrange(scores, target, task="multiclass", from_logits=from_logits, **settings)
     p = probabilities(problem.z, "multiclass", from_logits).clamp(0, 1)
     y = problem.y.unsqueeze(-1) == torch.arange(p.shape[-1], device=p.device)
-    return p, y, "multilabel"
+    return p, y, problem.w
 
 
 def _plain(value: Tensor) -> Any:
@@ -98,13 +104,11 @@ def all_cuts(problem: Problem, from_logits: bool) -> tuple[Tensor, Confusion]:
     z, y, w, task, _ = problem
     p = probabilities(z, task, from_logits).double()
     if torch.isnan(p).any():
-        row = int(torch.isnan(p).nonzero()[0, -1])
-        raise ValueError(f"scores must not be NaN: the first bad row is {row}.")
+        refuse_rows(torch.isnan(p))
+    check_labels(y)
     p, order = p.sort(dim=-1, stable=True)
     y = y.double().gather(-1, order)
     w = torch.ones_like(p) if w is None else w.expand_as(p).gather(-1, order)
-    if ((y != 0) & (y != 1)).any():
-        raise ValueError("target must hold 0 and 1 only.")
     position = torch.arange(p.shape[-1], device=p.device)
     fresh = torch.ones_like(p, dtype=torch.bool)
     fresh[..., 1:] = p[..., 1:] != p[..., :-1]

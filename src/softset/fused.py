@@ -12,8 +12,10 @@ Multiclass: scores ``[*lead, N, C]``. Sums are ``[*lead]`` or ``[*lead, C]``, in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -23,10 +25,16 @@ from softset._tools import under_transform
 from softset.steps import LinearStep, Step
 
 # Elements in a chunk: small enough for the cache, large enough to hide the cost of a call.
-BINARY_CHUNK = 2**17
-MULTICLASS_CHUNK = 2**19
+BINARY_CHUNK = 2**15
+MULTICLASS_CHUNK = 2**20
 # Fewer classes than this are laid out class by class: reductions then run over whole rows.
 CLASS_MAJOR_BELOW = 64
+
+# Kernels of PyTorch's own backward passes: g where a < p < b, g where p > b, g p (1 - p). Masks of
+# bool cost several times as much on a CPU.
+_inside = torch.ops.aten.hardtanh_backward.default
+_above = torch.ops.aten.threshold_backward.default
+_through_sigmoid = torch.ops.aten.sigmoid_backward.grad_input
 
 Counts = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -38,8 +46,9 @@ def count(
     with full_precision(z):
         if under_transform(z, y, w):
             return kernel.compose(z, y, w)
-        tp, predicted, support, total = _Fused.apply(z, y, w, kernel)
-        return tp, predicted, support, total
+        margins: list[Tensor] = []
+        tp, predicted = _Fused.apply(z, y, w, kernel, margins)  # type: ignore[no-untyped-call]
+        return tp, predicted, margins[0], margins[1]
 
 
 def full_precision(z: Tensor) -> AbstractContextManager[object]:
@@ -60,27 +69,43 @@ def working(z: Tensor) -> torch.dtype:
     return torch.float64 if z.dtype == torch.float64 else torch.float32
 
 
+def as_dtype(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """``x.to(dtype)`` without the call where there is nothing to do: it shows in small batches."""
+    return x if x.dtype is dtype else x.to(dtype)
+
+
 class _Fused(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, y: Tensor, w: Tensor | None, kernel: Any) -> Counts:
-        counts, saved = kernel.count(z, y, w)
-        ctx.kernel = kernel
-        ctx.save_for_backward(z, y, w, *saved)
-        ctx.mark_non_differentiable(*counts[2:])
-        return counts
+    """``tp, predicted``; the other two sums have no gradient and are left in ``margins``."""
 
     @staticmethod
-    def backward(ctx: Any, *adjoint: Tensor) -> Any:
+    def forward(
+        ctx: Any, z: Tensor, y: Tensor, w: Tensor | None, kernel: Any, margins: list[Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        (tp, predicted, support, total), saved = kernel.count(z, y, w)
+        margins += [support, total]
+        ctx.kernel = kernel
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(z, y, w, *saved)
+        return tp, predicted
+
+    @staticmethod
+    def backward(ctx: Any, *adjoint: Tensor | None) -> Any:
         z, y, w, *saved = ctx.saved_tensors
+        d_tp, d_pred = adjoint
+        known = d_pred if d_tp is None else d_tp
+        if known is None:
+            return None, None, None, None, None
+        d_tp = torch.zeros_like(known) if d_tp is None else d_tp
+        d_pred = torch.zeros_like(known) if d_pred is None else d_pred
         with full_precision(z):
-            if torch.is_grad_enabled() or under_transform(*adjoint):
+            if torch.is_grad_enabled() or under_transform(known):
                 # A second derivative is wanted: differentiate the plain composition instead.
                 with torch.enable_grad():
                     outputs = ctx.kernel.compose(z, y, w)[:2]
-                (grad,) = torch.autograd.grad(outputs, z, adjoint[:2], create_graph=True)
+                (grad,) = torch.autograd.grad(outputs, z, (d_tp, d_pred), create_graph=True)
             else:
-                grad = ctx.kernel.gradient(z, y, w, saved, *adjoint[:2])
-        return grad, None, None, None
+                grad = ctx.kernel.gradient(z, y, w, saved, d_tp, d_pred)
+        return grad, None, None, None, None
 
 
 # --- binary and multilabel ---------------------------------------------------------------------
@@ -99,8 +124,11 @@ class BinaryKernel:
     def stack(self, values: list[Tensor]) -> Tensor:
         return torch.stack(values, -1) if self.grid else values[0]
 
-    def unstack(self, adjoint: Tensor, dtype: torch.dtype) -> list[Tensor]:
+    def unstack(self, adjoint: Tensor, dtype: torch.dtype) -> list[Any]:
+        """The derivative by the sums at each threshold: numbers where there is one problem."""
         parts = adjoint.unbind(-1) if self.grid else (adjoint,)
+        if parts[0].dim() == 0 and adjoint.device.type == "cpu":
+            return [float(part) for part in parts]
         return [part.to(dtype).unsqueeze(-1) for part in parts]
 
     def compose(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
@@ -125,39 +153,41 @@ class BinaryKernel:
 
     def chunks(self, z: Tensor, y: Tensor, w: Tensor | None) -> Iterator[Any]:
         n = z.shape[-1]
-        size = max(1, BINARY_CHUNK * n // max(1, z.numel()))
+        size = max(1, BINARY_CHUNK * n // z.numel())
+        if size >= n:
+            yield slice(None), z, y, w
+            return
         for start in range(0, n, size):
             part = slice(start, start + size)
             yield part, z[..., part], y[..., part], None if w is None else w[..., part]
 
     def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> tuple[Counts, list[Tensor]]:
-        dtype, lead = wide(z.device), z.shape[:-1]
-        k = len(self.taus)
-        tp = [torch.zeros(lead, dtype=dtype, device=z.device) for _ in range(k)]
-        predicted = [torch.zeros_like(t) for t in tp]
-        support, total = torch.zeros_like(tp[0]), torch.zeros_like(tp[0])
+        f, dtype = working(z), wide(z.device)
+        sums: list[Tensor] = []
         bad: Any = 0.0
         for _, zc, yc, wc in self.chunks(z, y, w):
-            yf = yc.to(working(z))
+            yf = as_dtype(yc, f)
             if yc.dtype != torch.bool:
                 bad = bad + _off_labels(yf)
             wc = None if wc is None else wc.to(dtype)
             wy = yf.to(dtype) if wc is None else yf.to(dtype) * wc
             p = self.probabilities(zc)
-            for j, tau in enumerate(self.taus):
+            here = [wy.sum(-1)]
+            for tau in self.taus:
                 h = self.value(p, tau).to(dtype)
-                tp[j] += _dot(h, wy)
-                predicted[j] += _sum(h, wc)
-            support += wy.sum(-1)
-            total += _total(wc, zc.shape[-1], support)
+                here += [_dot(h, wy), _sum(h, wc)]
+            sums = [s.add_(t) for s, t in zip(sums, here, strict=True)] if sums else here
+        support, tp, predicted = sums[0], self.stack(sums[1::2]), self.stack(sums[2::2])
         _check_binary(z, y, bad, predicted)
+        total = _total(w, z.shape[-1], support)
         if self.grid:
-            support = support.unsqueeze(-1).expand(*lead, k)
-            total = total.unsqueeze(-1).expand(*lead, k)
-        return (self.stack(tp), self.stack(predicted), support, total), []
+            support, total = (m.unsqueeze(-1).expand(tp.shape) for m in (support, total))
+        # A single chunk is small enough to keep; of more, the backward pass computes p again.
+        saved = [p] if p.shape == z.shape and self.from_logits else []
+        return (tp, predicted, support, total), saved
 
     def probabilities(self, zc: Tensor) -> Tensor:
-        zc = zc.to(working(zc))
+        zc = as_dtype(zc, working(zc))
         return torch.sigmoid(zc) if self.from_logits else zc
 
     def value(self, p: Tensor, tau: Any) -> Tensor:
@@ -172,7 +202,7 @@ class BinaryKernel:
                 leaf = zc.detach().to(working(z)).requires_grad_()
                 tp, predicted, _ = self._soft_sums(leaf, yc, wc)
                 sums = (self.stack(tp), self.stack(predicted))
-            out[..., part] = _vjp(sums, leaf, (d_tp, d_pred))
+            _store(out[..., part], _vjp(sums, leaf, (d_tp, d_pred)))
         return out
 
 
@@ -190,14 +220,18 @@ class LinearKernel(BinaryKernel):
             h = _axpy(h, (p - b).clamp_(min=0), m3 - m1)
         return h
 
-    def slope(self, p: Tensor, tau: Any) -> Tensor:
-        # Signs instead of comparisons: masks of bool are several times slower on a CPU.
+    def times_slope(self, g: Tensor, p: Tensor, tau: Any) -> Tensor:
+        """``g dH/dp``."""
         a, b, m1, m2, m3 = self.step.pieces(tau)
-        above = (p - b).sign_()
-        s = (p - a).sign_().sub_(above).mul_((m2 - m1) / 2).add_((m1 + m3) / 2)
-        if isinstance(m1, Tensor) or m1 != m3:
-            s = _axpy(s, above, (m3 - m1) / 2)
-        return s
+        if isinstance(m1, Tensor):  # the same by signs, for corners that are tensors
+            above = (p - b).sign_()
+            inside = (p - a).sign_().sub_(above)
+            s = inside.mul_((m2 - m1) / 2).add_((m1 + m3) / 2)
+            return s.addcmul_(above, (m3 - m1) / 2).mul_(g)
+        slope = _inside(g, p, a, b).mul_(m2 - m1).add_(g, alpha=m1)
+        if m1 != m3:
+            slope.add_(_above(g, p, b), alpha=m3 - m1)
+        return slope
 
     def gradient(
         self, z: Tensor, y: Tensor, w: Tensor | None, saved: Any, d_tp: Tensor, d_pred: Tensor
@@ -206,22 +240,25 @@ class LinearKernel(BinaryKernel):
         per_tp, per_pred = self.unstack(d_tp, dtype), self.unstack(d_pred, dtype)
         out = torch.empty_like(z, memory_format=torch.contiguous_format)
         for part, zc, yc, wc in self.chunks(z, y, w):
-            p, yf = self.probabilities(zc), yc.to(dtype)
+            p, yf = saved[0] if saved else self.probabilities(zc), as_dtype(yc, dtype)
             g: Any = None
             for tau, by_tp, by_pred in zip(self.taus, per_tp, per_pred, strict=True):
-                term = (yf * by_tp).add_(by_pred).mul_(self.slope(p, tau))
+                term = self.times_slope(_affine(yf, by_tp, by_pred), p, tau)
                 g = term if g is None else g.add_(term)
-            out[..., part] = self.through(g, p, zc, wc)
+            self.through(g, p, zc, wc, out[..., part])
         return out
 
-    def through(self, g: Tensor, p: Tensor, zc: Tensor, wc: Tensor | None) -> Tensor:
-        """From the derivative by the probability to that by the score."""
+    def through(self, g: Tensor, p: Tensor, zc: Tensor, wc: Tensor | None, out: Tensor) -> None:
+        """From the derivative by the probability to that by the score, written to ``out``."""
         if wc is not None:
             g = g * wc.to(g.dtype)
-        if self.from_logits:
-            # 1 - p is exactly 0 in float32 from z = 17 on; sigmoid(-z) stays alive.
-            g = g * p * torch.sigmoid(-zc.to(g.dtype))
-        return g
+        if not self.from_logits:
+            _store(out, g)
+        elif zc.device.type == "cpu" and out.dtype == p.dtype and float(p.amax()) < 0.9995:
+            _through_sigmoid(g, p, grad_input=out)  # g p (1 - p)
+        else:
+            # 1 - p loses its digits, in float32 it is exactly 0 from z = 17 on; sigmoid(-z) not.
+            _store(out, torch.sigmoid(-zc.to(g.dtype)).mul_(p).mul_(g))
 
 
 class GridKernel(LinearKernel):
@@ -229,8 +266,13 @@ class GridKernel(LinearKernel):
 
     Every corner of every step is a multiple of ``1/(2K)``. So count and sum of ``p`` per class in
     ``2K`` bins determine all sums, by prefix sums; and the derivative by ``p`` is constant in a
-    bin, so that the backward pass is one look-up per example.
+    bin, so that the backward pass is one look-up per example. Made once for each grid.
     """
+
+    @classmethod
+    @lru_cache(maxsize=16)
+    def make(cls, step: LinearStep, size: int, from_logits: bool) -> GridKernel:
+        return cls(step, size, from_logits)
 
     def __init__(self, step: LinearStep, size: int, from_logits: bool) -> None:
         super().__init__(step, [i / size for i in range(1, size)], True, from_logits)
@@ -247,16 +289,14 @@ class GridKernel(LinearKernel):
         cells = 2 * (self.bins + 1)
         mass = torch.zeros(*lead, cells, dtype=dtype, device=z.device)
         moment = torch.zeros_like(mass)
-        bad: Any = 0.0
         for _, zc, yc, wc in self.chunks(z, y, w):
             p, yf = self.probabilities(zc), yc.to(working(z))
-            bad = bad + _off_labels(yf)
             # Before an index is made of them: a NaN or a stray label is no place in a table.
-            _check_binary(z, y, bad, [p.sum()])
+            _check_binary(z, y, _off_labels(yf), p.sum())
             at, p = self.where(p, yf), p.to(dtype)
-            weight = torch.ones_like(p) if wc is None else wc.to(dtype)
-            mass.scatter_add_(-1, at, weight.expand_as(p))
-            moment.scatter_add_(-1, at, p * weight)
+            weight = (p.new_ones(()) if wc is None else wc.to(dtype)).expand_as(p)
+            mass.scatter_add_(-1, at, weight)
+            moment.scatter_add_(-1, at, p if wc is None else p * weight)
         a, b, m1, m2, m3 = self.table.to(mass.device, dtype).unbind(-1)
         i, j = (a * self.bins).round().long(), (b * self.bins).round().long()
         tau = torch.tensor(self.taus, dtype=dtype, device=z.device)
@@ -297,7 +337,7 @@ class GridKernel(LinearKernel):
             p = self.probabilities(zc)
             at = self.where(p, yc.to(p.dtype))
             g = slopes.index_select(0, at) if at.dim() == 1 else slopes.gather(-1, at)
-            out[..., part] = self.through(g, p, zc, wc)
+            self.through(g, p, zc, wc, out[..., part])
         return out
 
 
@@ -305,7 +345,7 @@ class GridKernel(LinearKernel):
 
 
 def memberships(p: Tensor, step: Step) -> Tensor:
-    """``g = H(p, tau) / sum H`` with ``tau`` the mean of the two largest (seed 002 eq. 3 to 5)."""
+    """``g = H(p, tau) / sum H`` with ``tau`` the mean of the two largest (paper 002 eq. 3 to 5)."""
     tau = p.topk(2, dim=-1).values.mean(-1, keepdim=True)
     h = step(p, tau)
     return h / h.sum(-1, keepdim=True)
@@ -356,7 +396,7 @@ class MulticlassKernel:
             with torch.enable_grad():
                 leaf = zc.detach().to(working(z)).requires_grad_()
                 sums = self.compose(leaf, yc, wc)[:2]
-            out[..., part, :] = _vjp(sums, leaf, (d_tp, d_pred))
+            _store(out[..., part, :], _vjp(sums, leaf, (d_tp, d_pred)))
         return out
 
 
@@ -379,7 +419,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         self.beta = (1 - 2 * step.delta) / step.width
 
     def top_piece(self, e2: Tensor, z_sum: Tensor) -> tuple[Tensor, ...]:
-        """Where the largest lies above the upper corner: its value, slopes and what they replace."""
+        """Where the largest lies above the upper corner: what its value and slopes change by."""
         t = (1 + e2) / 2
         p1, b = 1 / z_sum, (1 + self.step.width / 2) * t / z_sum
         m3 = self.step.delta / (1 - b)
@@ -433,9 +473,10 @@ class MulticlassLinearKernel(MulticlassKernel):
     def gradient(
         self, z: Tensor, y: Tensor, w: Tensor | None, saved: Any, d_tp: Tensor, d_pred: Tensor
     ) -> Tensor:
-        # With L_j = dL/d predicted_j, r = (L + [j = y] dL/d tp_y - mean) / sum H the derivative by
-        # H, and h' = u dH/du: dL/dz_j = w (h'_j r_j - kappa p_j + lambda p_j [j in top two]), where
-        # kappa = r_1 bend and lambda = (kappa - sum h' r) / (p_1 + p_2) carry the dependence on tau.
+        # With L_j = dL/d predicted_j, r = (L + [j = y] dL/d tp_y - mean) / sum H the derivative
+        # by H, and h' = u dH/du: dL/dz_j = w (h'_j r_j - kappa p_j + lambda p_j [j in top two]),
+        # where kappa = r_1 bend and lambda = (kappa - sum h' r) / (p_1 + p_2) carry what depends
+        # on tau.
         exps, rows, places = saved
         f, dim = working(z), self.layout(z)
         d_tp, d_pred = d_tp.to(f), d_pred.to(f)
@@ -469,7 +510,7 @@ class MulticlassLinearKernel(MulticlassKernel):
             g.scatter_add_(dim, yk, weight * slope_y * by_y / h_sum)
             g.scatter_add_(dim, i1, weight * (lam * p1 + tilt * (by_1 - mean) / h_sum))
             g.scatter_add_(dim, i2, weight * lam * e2 * p1)
-            out[..., part, :] = g if dim == -1 else g.mT
+            _store(out[..., part, :], g if dim == -1 else g.mT)
         return out
 
 
@@ -500,8 +541,7 @@ def _exp_top_two(z: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     else:
         e = e.exp_()
     values, index = e.topk(2, dim)
-    i1, i2 = index.split(1, dim)
-    return e, values.narrow(dim, 1, 1), i1, i2
+    return e, values.narrow(dim, 1, 1), index.narrow(dim, 0, 1), index.narrow(dim, 1, 1)
 
 
 def _over_classes(x: Tensor, v: Tensor, dim: int) -> Tensor:
@@ -533,7 +573,16 @@ def _sum(x: Tensor, w: Tensor | None) -> Tensor:
 
 
 def _total(w: Tensor | None, n: int, like: Tensor) -> Tensor:
+    if w is None and like.dim() == 0 and like.device.type == "cpu":
+        return torch.scalar_tensor(n, dtype=like.dtype)
     return torch.full_like(like, n) if w is None else w.sum(-1).expand_as(like)
+
+
+def _affine(x: Tensor, scale: Any, shift: Any) -> Tensor:
+    """``scale x + shift``; in one pass where the two are numbers."""
+    if isinstance(scale, float):
+        return torch.add(torch.scalar_tensor(shift, dtype=x.dtype), x, alpha=scale)
+    return (x * scale).add_(shift)
 
 
 def _axpy(x: Tensor, y: Tensor, c: Any) -> Tensor:
@@ -546,6 +595,14 @@ def _prefix(x: Tensor) -> Tensor:
     return torch.nn.functional.pad(x.cumsum(-1), (1, 0))
 
 
+def _store(out: Tensor, g: Tensor) -> None:
+    """Write a gradient; what half precision cannot hold becomes its largest number."""
+    if out.dtype != g.dtype:
+        limit = torch.finfo(out.dtype).max
+        g = g.clamp(-limit, limit)
+    out.copy_(g)
+
+
 def _vjp(outputs: tuple[Tensor, ...], leaf: Tensor, adjoint: tuple[Tensor, ...]) -> Tensor:
     live = [(o, a) for o, a in zip(outputs, adjoint, strict=True) if o.requires_grad]
     if not live:
@@ -554,28 +611,33 @@ def _vjp(outputs: tuple[Tensor, ...], leaf: Tensor, adjoint: tuple[Tensor, ...])
     return grad
 
 
-# --- values are checked on what was reduced anyway; the row is searched for only on failure --------
+# --- checks of values: on what was reduced anyway; the row is searched for only on failure ------
+
+
+def check_labels(y: Tensor) -> None:
+    """Refuse labels other than 0 and 1."""
+    if y.dtype != torch.bool and float(_off_labels(y.to(torch.float32))) != 0:
+        wrong = y[(y != 0) & (y != 1)].flatten()[0].item()
+        hint = " Map -1 to 0: target = (target > 0)." if wrong == -1 else ""
+        raise ValueError(f"target must hold 0 and 1 only, got {wrong:g}.{hint}")
 
 
 def _off_labels(y: Tensor) -> Tensor:
     """Zero exactly when every label is 0 or 1."""
-    d = (y * y).sub_(y).flatten()
+    d = (y * y).sub_(y)
+    d = d if d.dim() == 1 else d.flatten()
     return torch.dot(d, d)
 
 
-def _check_binary(z: Tensor, y: Tensor, bad: Any, sums: list[Tensor]) -> None:
-    flag = sum((s.sum() for s in sums), 0.0) * 0 + bad
-    if float(flag) == 0:
+def _check_binary(z: Tensor, y: Tensor, bad: Any, sums: Tensor) -> None:
+    if float(bad) == 0 and math.isfinite(float(sums.sum() if sums.dim() else sums)):
         return
-    if not float(bad) == 0:
-        values = y.flatten()
-        wrong = values[(values != 0) & (values != 1)][0].item()
-        hint = " Map -1 to 0: target = (target > 0)." if wrong == -1 else ""
-        raise ValueError(f"target must hold 0 and 1 only, got {wrong:g}.{hint}")
+    check_labels(y)
     refuse_rows(torch.isnan(z))
 
 
 def check_classes(y: Tensor, classes: int) -> None:
+    """Refuse class numbers that have no column in the scores."""
     low, high = (int(v) for v in torch.aminmax(y))
     if low < 0 or high >= classes:
         wrong = low if low < 0 else high

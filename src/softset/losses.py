@@ -10,18 +10,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from softset._tools import check_choice, check_number, under_transform
-from softset.counting import Confusion, Problem, arrange, confusion
+from softset.counting import Confusion, Problem, arrange, confusion, weights_by_class
 from softset.evaluation import one_against_rest
-from softset.fused import full_precision, working
+from softset.fused import as_dtype, check_labels, full_precision, working
 from softset.metrics import Custom, Metric, MetricLike, get_metric
-from softset.steps import LinearStep, Step, is_hard
+from softset.steps import LinearStep, Step
 
 EMPTY = ("penalise", "ignore")
 DEFAULT_GRID = tuple(i / 100 for i in range(1, 100))
 
 
 def default_step(task: str) -> LinearStep:
-    """Seed 000's step for binary and multilabel, seed 002's first temperature for multiclass."""
+    """Paper 000's step for binary and multilabel, paper 002's first temperature for multiclass."""
     return LinearStep.at_temperature(0.2) if task == "multiclass" else LinearStep(0.1)
 
 
@@ -70,8 +70,16 @@ def metric_loss(
     if m.curve:
         thresholds = DEFAULT_GRID if thresholds is None else thresholds
         if task == "multiclass":
-            scores, target, task = one_against_rest(scores, target, from_logits)
-            from_logits = False
+            scores, target, sample_weight = one_against_rest(
+                scores,
+                target,
+                from_logits=from_logits,
+                sample_weight=sample_weight,
+                class_weight=class_weight,
+                ignore_index=ignore_index,
+                batch_dims=batch_dims,
+            )
+            task, from_logits, class_weight, ignore_index = "multilabel", False, None, None
     c = confusion(
         scores,
         target,
@@ -90,7 +98,7 @@ def metric_loss(
     if thresholds is not None and not m.curve:
         value = value.mean(-1)
     dtype = working(scores) if scores.is_floating_point() else torch.float32
-    return (1 - value).to(dtype)
+    return as_dtype(1 - value, dtype)
 
 
 def _wants_matrix(m: Metric, task: str, scores: Tensor, batch_dims: int) -> bool:
@@ -199,7 +207,7 @@ class MeanLoss(nn.Module):
     """``sum s_i v_i l_i / sum s_i`` with sample weights ``s`` and class weights ``v``.
 
     Class weights do not enter the denominator: with ``v_y = n / n_y`` of the training set the
-    expected loss is the class-balanced one of seed 004 eq. 2, whatever a batch looks like.
+    expected loss is the class-balanced one of paper 004 eq. 2, whatever a batch looks like.
     """
 
     def __init__(
@@ -222,14 +230,11 @@ class MeanLoss(nn.Module):
         """The loss of every example, in the layout of ``Problem``."""
         raise NotImplementedError
 
-    def weights_by_class(self, problem: Problem) -> Tensor | None:
+    def class_weights(self, problem: Problem) -> Tensor | None:
         """The class weight of every example."""
         if self.class_weight is None:
             return None
-        v, y = self.class_weight, problem.y
-        if self.task == "multilabel":
-            return v.unsqueeze(-1)
-        return v[y.to(torch.long)]
+        return weights_by_class(self.class_weight, problem.z, problem.y, self.task)
 
     def forward(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
         problem = arrange(
@@ -240,11 +245,11 @@ class MeanLoss(nn.Module):
             sample_weight=sample_weight,
             ignore_index=self.ignore_index,
         )
-        if not under_transform(problem.z, problem.y):
-            _check_values(problem)
+        if self.task != "multiclass" and not under_transform(problem.z, problem.y):
+            check_labels(problem.y)
         with full_precision(problem.z):
             losses = self.each(problem._replace(z=problem.z.to(working(problem.z))))
-            weight = self.weights_by_class(problem)
+            weight = self.class_weights(problem)
             if weight is not None:
                 losses = losses * weight.to(losses.dtype)
             if problem.w is None:
@@ -253,20 +258,8 @@ class MeanLoss(nn.Module):
             return (losses * w).sum() / w.sum().clamp(min=torch.finfo(losses.dtype).tiny)
 
 
-def _check_values(problem: Problem) -> None:
-    from softset.fused import _off_labels, check_classes
-
-    z, y = problem.z, problem.y
-    if problem.task == "multiclass":
-        check_classes(y, z.shape[-1])
-    elif float(_off_labels(y.to(working(z)))) != 0:
-        wrong = y[(y != 0) & (y != 1)].flatten()[0].item()
-        hint = " Map -1 to 0: target = (target > 0)." if wrong == -1 else ""
-        raise ValueError(f"target must hold 0 and 1 only, got {wrong:g}.{hint}")
-
-
 class CrossEntropyLoss(MeanLoss):
-    """``-log p_y`` (seed 004 eq. 13), of the logits.
+    """``-log p_y`` (paper 004 eq. 13), of the logits.
 
     >>> import torch
     >>> round(CrossEntropyLoss()(torch.tensor([0.0]), torch.tensor([1])).item(), 4)
@@ -281,7 +274,7 @@ class CrossEntropyLoss(MeanLoss):
 
 
 class MeanAbsoluteErrorLoss(MeanLoss):
-    """``2 - 2 p_y`` (seed 004 eq. 14), robust to wrong labels.
+    """``2 - 2 p_y`` (paper 004 eq. 14), robust to wrong labels.
 
     >>> import torch
     >>> MeanAbsoluteErrorLoss()(torch.tensor([0.0]), torch.tensor([1])).item()
@@ -318,11 +311,11 @@ class FocalLoss(CrossEntropyLoss):
 
 
 class SurrogateFBetaLoss(MeanLoss):
-    """``-y log f + (1 - y) log(c + f)`` with ``c = beta^2 p / (1 - p)`` (seed 004 eq. 20).
+    """``-y log f + (1 - y) log(c + f)`` with ``c = beta^2 p / (1 - p)`` (paper 004 eq. 20).
 
     ``q > 0`` gives its generalisation for noisy labels, ``y (1 - f^q)/q + (1 - y) ((c+f)^q - 1)/q``
-    (eq. 25), of which ``q -> 0`` is the limit above. At a critical point its class-balanced mean has
-    the gradient condition of F-beta (eq. 12 and 22).
+    (eq. 25), of which ``q -> 0`` is the limit above. At a critical point its class-balanced mean
+    has the gradient condition of F-beta (eq. 12 and 22).
 
     Args:
         prevalence: share ``p`` of positives in the *training set*, never the batch; a list for
@@ -356,7 +349,7 @@ class SurrogateFBetaLoss(MeanLoss):
     def _per_label(self, values: Tensor) -> Tensor:
         return values if values.dim() == 0 else values.unsqueeze(-1)
 
-    def weights_by_class(self, problem: Problem) -> Tensor | None:
+    def class_weights(self, problem: Problem) -> Tensor | None:
         if not self.class_balanced:
             return None
         p = self._per_label(self.prevalence)
@@ -374,7 +367,7 @@ class SurrogateFBetaLoss(MeanLoss):
 
 
 def balanced_class_weight(target: Any, classes: int = 2) -> Tensor:
-    """``n / n_y`` for each class of a *training set* (seed 004 eq. 2), for ``class_weight``.
+    """``n / n_y`` for each class of a *training set* (paper 004 eq. 2), for ``class_weight``.
 
     >>> import torch
     >>> balanced_class_weight(torch.tensor([0, 0, 0, 1])).tolist()
@@ -385,8 +378,3 @@ def balanced_class_weight(target: Any, classes: int = 2) -> Tensor:
     if len(counts) != classes or (counts == 0).any():
         raise ValueError(f"target must hold every class 0 to {classes - 1}, got {counts.tolist()}.")
     return len(y) / counts.double()
-
-
-def is_soft(loss: object) -> bool:
-    """Whether a loss counts softly, so that its step can be cooled."""
-    return isinstance(loss, MetricLoss) and not is_hard(loss.step)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from softset._tools import check_choice, check_number, nearest, ratio, root
+from softset._tools import all_positive, check_choice, check_number, nearest, ratio, root
 from softset.counting import Confusion
 
 AVERAGES = ("macro", "micro", "weighted", None)
@@ -28,7 +28,7 @@ class Metric:
     """What all metrics share: averaging over classes. Think twice before adding anything here.
 
     ``average`` over classes or labels: ``"macro"`` (plain mean), ``"micro"`` (counts are summed
-    first), ``"weighted"`` (by support) or ``None`` (one value for each class). For ``task="binary"``
+    first), ``"weighted"`` (by support) or ``None`` (a value for each class). For ``task="binary"``
     a metric is that of the positive class; ``both_classes=True`` averages over the negative class
     too, as scikit-learn's ``f1_macro`` does.
     """
@@ -105,14 +105,17 @@ class Metric:
         if empty is None or c.task == "multiclass":
             return values
         c = self._without_grid(c)
+        if all_positive(c.support) and not (self.needs_negatives and not all_positive(c.negatives)):
+            return values
+        defined = self._defined(c)
         if empty == "ignore":
-            return torch.where(self._defined(c), values, 1.0)
+            return torch.where(defined, values, 1.0)
         share = ratio(c.predicted, c.total)
-        return torch.where(self._defined(c), values, torch.where(c.support > 0, share, 1 - share))
+        return torch.where(defined, values, torch.where(c.support > 0, share, 1 - share))
 
     def _defined(self, c: Confusion) -> Tensor:
         some = c.support > 0
-        return some & (c.support < c.total) if self.needs_negatives else some
+        return some & (c.negatives > 0) if self.needs_negatives else some
 
     def _without_grid(self, c: Confusion) -> Confusion:
         return c.map(lambda t: t.mean(_grid_axis(c))) if self.curve else c
@@ -134,8 +137,8 @@ def _two_classes(c: Confusion) -> Confusion:
     """A binary confusion as one of two classes, the negative one first."""
     return Confusion(
         torch.stack([c.tn, c.tp], -1),
-        torch.stack([c.total - c.predicted, c.predicted], -1),
-        torch.stack([c.total - c.support, c.support], -1),
+        torch.stack([c.rejected, c.predicted], -1),
+        torch.stack([c.negatives, c.support], -1),
         torch.stack([c.total, c.total], -1),
         "multiclass",
     )
@@ -184,7 +187,7 @@ class Specificity(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return ratio(c.tn, c.total - c.support)
+        return ratio(c.tn, c.negatives)
 
 
 @dataclass(frozen=True)
@@ -203,9 +206,9 @@ class BalancedAccuracy(Metric):
 
 @dataclass(frozen=True)
 class FBeta(Metric):
-    """``(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp)``: recall counts ``b`` times as much as precision.
+    """``(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp)``: recall counts ``b`` times as much.
 
-    ``beta`` is a number, or one for each class (seed 002 section F).
+    ``beta`` is a number, or one for each class (paper 002 section F).
     """
 
     average: str | None = "macro"
@@ -232,10 +235,12 @@ class FBeta(Metric):
                     f"{list(c.tp.shape)}. Give one beta, or one for each class."
                 )
             square = torch.tensor(self.beta, dtype=c.tp.dtype, device=c.tp.device) ** 2
+            wanted = square * c.support
         else:
             square = self.beta**2
+            wanted = c.support if square == 1 else square * c.support
         # b^2 fn + fp + (1 + b^2) tp = b^2 support + predicted
-        return ratio((1 + square) * c.tp, square * c.support + c.predicted)
+        return ratio((1 + square) * c.tp, wanted + c.predicted)
 
     @property
     def name(self) -> str:
@@ -269,7 +274,7 @@ class GMean(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return root(ratio(c.tp, c.support)) * root(ratio(c.tn, c.total - c.support))
+        return root(ratio(c.tp, c.support)) * root(ratio(c.tn, c.negatives))
 
     def score_jointly(self, c: Confusion) -> Tensor:
         recalls = root(ratio(c.tp, c.support), c.tp.shape[-1])
@@ -293,8 +298,8 @@ class MCC(Metric):
         n = torch.where(c.total > 0, c.total, 1.0)
         # tp tn - fp fn = n tp - predicted support, without cancelling large products
         covariance = ((c.tp / n) * (c.tn / n) - (c.fp / n) * (c.fn / n)).sum(-1)
-        decided = ((c.predicted / n) * ((n - c.predicted) / n)).sum(-1)
-        true = ((c.support / n) * ((n - c.support) / n)).sum(-1)
+        decided = ((c.predicted / n) * (c.rejected / n)).sum(-1)
+        true = ((c.support / n) * (c.negatives / n)).sum(-1)
         return ratio(covariance, root(decided) * root(true))
 
 
@@ -311,7 +316,7 @@ class CohenKappa(Metric):
     def score_jointly(self, c: Confusion) -> Tensor:
         n = torch.where(c.total > 0, c.total, 1.0)
         covariance = ((c.tp / n) * (c.tn / n) - (c.fp / n) * (c.fn / n)).sum(-1)
-        chance = ((c.predicted / n) * ((n - c.support) / n)).sum(-1)
+        chance = ((c.predicted / n) * (c.negatives / n)).sum(-1)
         return ratio(covariance, chance)
 
 
@@ -322,7 +327,7 @@ class Informedness(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return ratio(c.tp, c.support) + ratio(c.tn, c.total - c.support) - 1
+        return ratio(c.tp, c.support) + ratio(c.tn, c.negatives) - 1
 
 
 @dataclass(frozen=True)
@@ -332,7 +337,7 @@ class Markedness(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return ratio(c.tp, c.predicted) + ratio(c.tn, c.total - c.predicted) - 1
+        return ratio(c.tp, c.predicted) + ratio(c.tn, c.rejected) - 1
 
 
 @dataclass(frozen=True)
@@ -367,17 +372,17 @@ class AUROC(Curve):
     needs_negatives = True
 
     def integrate(self, c: Confusion) -> Tensor:
-        tpr, fpr = ratio(c.tp, c.support), ratio(c.fp, c.total - c.support)
+        tpr, fpr = ratio(c.tp, c.support), ratio(c.fp, c.negatives)
         one, zero = torch.ones_like(tpr[..., :1]), torch.zeros_like(tpr[..., :1])
         tpr, fpr = torch.cat([one, tpr, zero], -1), torch.cat([one, fpr, zero], -1)
         area = ((tpr[..., 1:] + tpr[..., :-1]) * (fpr[..., :-1] - fpr[..., 1:])).sum(-1) / 2
-        defined = (c.support > 0) & (c.support < c.total)
+        defined = (c.support > 0) & (c.negatives > 0)
         return torch.where(defined[..., 0], area, torch.nan)
 
 
 @dataclass(frozen=True)
 class AveragePrecision(Curve):
-    """``sum (recall_k - recall_k+1) precision_k`` over ascending thresholds, from "predict all" on."""
+    """``sum (recall_k - recall_k+1) precision_k`` over ascending thresholds."""
 
     def integrate(self, c: Confusion) -> Tensor:
         recall, precision = ratio(c.tp, c.support), ratio(c.tp, c.predicted)
@@ -449,8 +454,8 @@ def get_metric(metric: MetricLike) -> Metric:
         return metric
     if isinstance(metric, str):
         return _parse(metric)
-    if isinstance(metric, type) and issubclass(metric, Metric):
-        return metric()
+    if isinstance(metric, type):
+        raise ValueError(f"metric must be called first: {metric.__name__}().")
     if callable(metric):
         return Custom(metric)
     raise ValueError(
@@ -520,17 +525,20 @@ def _unbatched(function: Callable[[Confusion], Tensor], c: Confusion, dims: int)
     if dims == 0:
         value = function(c)
         return value if isinstance(value, Tensor) else torch.as_tensor(value)
-    has_matrix = c.counted_matrix is not None
 
-    def single(*tensors: Tensor) -> Tensor:
-        return function(Confusion(*tensors[:4], c.task, tensors[4] if has_matrix else None))
+    def single(
+        tp: Tensor, predicted: Tensor, support: Tensor, total: Tensor, *matrix: Tensor
+    ) -> Tensor:
+        one = Confusion(tp, predicted, support, total, c.task, matrix[0] if matrix else None)
+        return function(one)
 
     for _ in range(dims):
         single = torch.func.vmap(single)
-    tensors = [c.tp, c.predicted, c.support, c.total]
-    return single(*tensors, c.counted_matrix) if has_matrix else single(*tensors)
+    matrix = [] if c.counted_matrix is None else [c.counted_matrix]
+    return single(c.tp, c.predicted, c.support, c.total, *matrix)
 
 
+@torch.enable_grad()
 def _probe(function: Any, name: str, task: str, classes: int) -> bool:
     refused = f"metric {name} is refused: on made-up {task} counts "
     d = max(2, classes if task == "multiclass" else 2)

@@ -22,7 +22,7 @@ Number = float | Tensor
 
 @dataclass(frozen=True)
 class HardStep:
-    """``H = 1 if p >= tau else 0`` (seed 000 eq. 1): what evaluation does. It has no gradient.
+    """``H = 1 if p >= tau else 0`` (paper 000 eq. 1): what evaluation does. It has no gradient.
 
     >>> import torch
     >>> HardStep()(torch.tensor([0.2, 0.5, 0.9]), 0.5).tolist()
@@ -37,7 +37,7 @@ class HardStep:
 class LinearStep:
     """Three straight pieces through ``(0,0) (tau-m/2, delta) (tau, 1/2) (tau+m/2, 1-delta) (1,1)``.
 
-    ``m = width * min(tau, 1 - tau)`` (seed 000 eq. 5 with ``width=1``, seed 002 eq. 4). The outer
+    ``m = width * min(tau, 1 - tau)`` (paper 000 eq. 5 with ``width=1``, paper 002 eq. 4). The outer
     pieces have slope ``delta / (tau - m/2)`` and ``delta / (1 - tau - m/2)``, so that even a
     confident mistake has a gradient.
 
@@ -59,12 +59,12 @@ class LinearStep:
 
     @classmethod
     def at_temperature(cls, temperature: Number) -> LinearStep:
-        """The step of seed 002 at temperature T: ``delta = T``, ``width = 5 T``, sharp as T falls.
+        """The step of paper 002 at temperature T: ``delta = T``, ``width = 5 T``, sharp as T falls.
 
         >>> LinearStep.at_temperature(0.2)
         LinearStep(delta=0.2, width=1.0)
         """
-        hint = "At 0.4 an outer piece has no length (seed 002 eq. 4)."
+        hint = "At 0.4 an outer piece has no length (paper 002 eq. 4)."
         check_number("temperature", temperature, 0, 0.4, hint=hint)
         return cls(delta=temperature, width=5 * temperature)
 
@@ -85,7 +85,7 @@ class LinearStep:
 
 @dataclass(frozen=True)
 class SigmoidStep:
-    """``H = 1 / (1 + exp(-k (p - tau)))`` (seed 000 section 3.1); sharp as ``k`` grows.
+    """``H = 1 / (1 + exp(-k (p - tau)))`` (paper 000 section 3.1); sharp as ``k`` grows.
 
     >>> import torch
     >>> SigmoidStep(10)(torch.tensor([0.5]), 0.5).item()
@@ -103,7 +103,7 @@ class SigmoidStep:
 
 @dataclass(frozen=True)
 class IdentityStep:
-    """``H = p``: the probability is the degree (smoothed F-beta, seed 004 eq. 7 and 24).
+    """``H = p``: the probability is the degree (smoothed F-beta, paper 004 eq. 7 and 24).
 
     >>> import torch
     >>> IdentityStep()(torch.tensor([0.25]), 0.5).item()
@@ -116,7 +116,7 @@ class IdentityStep:
 
 @dataclass(frozen=True)
 class LookupStep:
-    """``step`` read from a table over ``p`` truncated to ``decimals`` (seed 000 supplement, 3).
+    """``step`` read from a table over ``p`` truncated to ``decimals`` (paper 000 supplement, 3).
 
     The gradient is that of the step it tabulates. Kept for reproducing the paper: computing the
     linear step is faster than looking it up.

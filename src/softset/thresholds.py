@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from softset.counting import Confusion, Problem, arrange, probabilities
+from softset.counting import Confusion, arrange
 from softset.evaluation import all_cuts
+from softset.fused import refuse_rows
 from softset.metrics import Custom, Metric, MetricLike, get_metric
 
 _MAX_PASSES = 20
@@ -56,14 +58,10 @@ def best_threshold(
     taus, valid = _between(p)
     if task == "binary":
         return float(taus[_pick(m(cuts), taus, valid)])
-    if isinstance(m, Custom) or m.average == "micro":
+    per_label = isinstance(getattr(m, "beta", None), tuple)
+    if isinstance(m, Custom) or m.average == "micro" or per_label:
         return _tune_in_turn(m, cuts, taus, valid)
-    one = type(m).__new__(type(m))  # the same metric of a single label
-    one.__dict__.update(m.__dict__)
-    binary = Confusion(cuts.tp, cuts.predicted, cuts.support, cuts.total, "binary")
-    if isinstance(getattr(m, "beta", None), tuple):
-        return _tune_in_turn(m, cuts, taus, valid)
-    values = one(binary)
+    values = replace(m, both_classes=False)(replace(cuts, task="binary"))
     return [float(t[_pick(v, t, ok)]) for v, t, ok in zip(values, taus, valid, strict=True)]
 
 
@@ -99,11 +97,9 @@ def best_offsets(
         ignore_index=ignore_index,
     )
     z, y, w, _, _ = problem
-    log_p = probabilities(z, "multiclass", from_logits).double().log()
-    if from_logits:
-        log_p = torch.log_softmax(z.double(), -1)
+    log_p = torch.log_softmax(z.double(), -1) if from_logits else z.double().log()
     if torch.isnan(log_p).any():
-        raise ValueError("scores must not be NaN.")
+        refuse_rows(torch.isnan(log_p).any(-1))
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
     offsets = torch.zeros(log_p.shape[-1], dtype=torch.float64)
     best = float("-inf")

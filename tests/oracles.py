@@ -1,0 +1,65 @@
+"""What each row of ``METRICS`` must equal: scikit-learn, or brute force where it has none."""
+
+from __future__ import annotations
+
+import numpy as np
+import sklearn.metrics as skm
+
+import softset as ss
+from tests.reference import brute_force
+
+
+def oracle(name: str, task: str, average, true, said, proba, weight) -> float | np.ndarray:
+    """``said`` are hard decisions, ``proba`` probabilities, all as arrays."""
+    row = ss.METRICS[name]
+    if row.oracle == "brute force":
+        return _by_hand(name, task, average, true, said, weight)
+    function = getattr(skm, row.oracle)
+    kwargs = {"sample_weight": weight}
+    if name in ("f2", "f0.5"):
+        kwargs["beta"] = float(name[1:])
+    if name in ("f1", "f2", "f0.5", "precision", "recall", "jaccard"):
+        kwargs |= {"average": "binary" if task == "binary" else average, "zero_division": 0}
+        return function(true, said, **kwargs)
+    if name == "auroc":
+        if task == "multiclass":
+            kwargs |= {"multi_class": "ovr", "average": average}
+        elif task == "multilabel":
+            kwargs["average"] = average
+        return function(true, proba, **kwargs)
+    if name == "average_precision":
+        if task == "multiclass":
+            true = np.eye(proba.shape[1], dtype=int)[true]
+        return function(true, proba, **kwargs, **({} if task == "binary" else {"average": average}))
+    if task == "multilabel":  # scikit-learn has these for one label at a time
+        values = [function(true[:, k], said[:, k], **kwargs) for k in range(true.shape[1])]
+        return _mean(values, true, weight, average)
+    return function(true, said, **kwargs)
+
+
+def _by_hand(name, task, average, true, said, weight):
+    weight = np.ones(len(true)) if weight is None else weight
+    if task == "binary":
+        return brute_force(name, true, said, weight)
+    if task == "multiclass":
+        classes = int(max(true.max(), said.max())) + 1
+        if name == "gmean":
+            recalls = [
+                weight[(true == k) & (said == k)].sum() / weight[true == k].sum()
+                for k in range(classes)
+            ]
+            return float(np.prod(recalls) ** (1 / classes))
+        true, said = np.eye(classes)[true], np.eye(classes)[said]
+    if average == "micro":
+        weight = np.repeat(weight, true.shape[1])
+        return brute_force(name, true.reshape(-1), said.reshape(-1), weight)
+    values = [brute_force(name, true[:, k], said[:, k], weight) for k in range(true.shape[1])]
+    return _mean(values, true, weight, average)
+
+
+def _mean(values, true, weight, average):
+    weight = np.ones(len(true)) if weight is None else weight
+    if average is None:
+        return np.array(values)
+    shares = (true * weight[:, None]).sum(0) if average == "weighted" else np.ones(len(values))
+    return float(np.average(values, weights=shares))

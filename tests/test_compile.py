@@ -1,0 +1,37 @@
+"""``torch.compile(fullgraph=True)`` on a training step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import softset as ss
+from tests.reference import TASKS, random_problem
+
+
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+@pytest.mark.parametrize("task", TASKS)
+def test_a_training_step_compiles_without_a_break(task):
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    _, y = random_problem(task, n=32)
+    x = torch.randn(32, 5)
+    model = torch.nn.Linear(5, 1 if task == "binary" else 4)
+    loss = ss.MetricLoss("f1", task=task)
+
+    def step(x, y):
+        model.zero_grad()
+        value = loss(model(x), y)
+        value.backward()
+        return value.detach()
+
+    eager = step(x, y)
+    expected = [p.grad.clone() for p in model.parameters()]
+    # aot_eager traces forward and backward whole, as inductor does, and needs no C++ compiler
+    forward = torch.compile(lambda x, y: loss(model(x), y), fullgraph=True, backend="aot_eager")
+    model.zero_grad()
+    value = forward(x, y)
+    value.backward()
+    torch.testing.assert_close(value.detach(), eager, rtol=1e-5, atol=1e-6)
+    for parameter, grad in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, grad, rtol=1e-4, atol=1e-6)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sklearn.metrics as skm
+import torch
+
+import softset as ss
+from tests.reference import random_problem
+
+
+def test_arrays_and_lists_are_welcome():
+    p, y = np.array([0.9, 0.2, 0.6, 0.4]), [1, 0, 0, 1]
+    assert ss.evaluate(p, y, "f1", from_logits=False) == skm.f1_score(y, p >= 0.5)
+    assert isinstance(ss.evaluate(p, y, "f1", from_logits=False), float)
+
+
+@pytest.mark.parametrize("name", ["auroc", "average_precision"])
+@pytest.mark.parametrize("levels", [2, 7, 10_000])
+def test_areas_are_exact_with_ties_and_rare_positives(name, levels):
+    # a grid of 100 thresholds is off by 0.1 here
+    rng = np.random.default_rng(0)
+    y = (rng.random(4000) < 0.005).astype(int)
+    p = np.round((rng.beta(1, 200, 4000) + 0.01 * y) * levels) / levels
+    w = rng.uniform(0, 2, 4000)
+    oracle = {"auroc": skm.roc_auc_score, "average_precision": skm.average_precision_score}[name]
+    p = p.clip(0, 1)
+    for weight in (None, w):
+        got = ss.evaluate(p, y, name, from_logits=False, sample_weight=weight)
+        assert got == pytest.approx(oracle(y, p, sample_weight=weight), abs=1e-12)
+
+
+def test_areas_leave_out_ignored_rows_and_take_class_weights():
+    z, y = random_problem("multiclass", n=90, classes=3)
+    marked = y.clone()
+    marked[:30] = -1
+    kept = ss.evaluate(z[30:], y[30:], "auroc", task="multiclass")
+    left = ss.evaluate(z, marked, "auroc", task="multiclass", ignore_index=-1)
+    assert left == pytest.approx(kept, abs=1e-12)
+    v = torch.tensor([1.0, 2.0, 5.0])
+    a = ss.evaluate(z, y, "auroc", task="multiclass", class_weight=v)
+    b = ss.evaluate(z, y, "auroc", task="multiclass", sample_weight=v[y])
+    assert a == pytest.approx(b, abs=1e-12)
+    assert a != kept
+
+
+def test_average_none_gives_a_list():
+    z, y = random_problem("multiclass", classes=3)
+    got = ss.evaluate(z, y, ss.F1(average=None), task="multiclass")
+    np.testing.assert_allclose(got, skm.f1_score(y, z.argmax(1), average=None))
+
+
+@pytest.mark.parametrize(
+    ("scores", "target", "settings", "message"),
+    [
+        (torch.tensor([0.0, torch.nan]), torch.tensor([0, 1]), {}, "first bad row is 1"),
+        (torch.zeros(2), torch.tensor([-1, 1]), {}, "0 and 1 only, got -1"),
+        (torch.zeros(2, 3), torch.tensor([0, 3]), {"task": "multiclass"}, "got 3"),
+        (torch.zeros(2, 3), torch.tensor([0, 1]), {"task": "multiclass", "offsets": [0, 0, 1]},
+         "offsets do not apply"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_of_areas_are_refused(scores, target, settings, message):
+    with pytest.raises(ValueError, match=message):
+        ss.evaluate(scores, target, "auroc", **settings)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import softset as ss
+
+
+def python(code: str) -> str:
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return run.stdout.strip()
+
+
+def test_import_pulls_in_neither_torch_nor_scikit_learn():
+    loaded = python(
+        "import sys, softset; print([m for m in ('torch', 'sklearn') if m in sys.modules])"
+    )
+    assert loaded == "[]"
+
+
+def test_the_core_never_imports_scikit_learn():
+    code = "import sys, softset as s; s.MetricLoss(); s.best_offsets; s.Annealing()"
+    assert python(code + "; print('sklearn' in sys.modules)") == "False"
+
+
+def test_every_public_name_loads_and_has_a_docstring():
+    for name in ss.__all__:
+        value = getattr(ss, name)
+        assert name in dir(ss)
+        if callable(value):
+            assert value.__doc__, name
+    with pytest.raises(AttributeError, match="has no attribute 'f1'"):
+        _ = ss.f1

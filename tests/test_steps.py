@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given
+
+import softset as ss
+from tests.reference import linear_step
+
+
+@given(
+    p=st.floats(0, 1),
+    tau=st.floats(0.01, 0.99),
+    delta=st.floats(0, 0.5),
+    width=st.floats(0.01, 1.99),
+)
+def test_linear_step_goes_through_the_five_points(p, tau, delta, width):
+    got = ss.LinearStep(delta, width)(torch.tensor(p, dtype=torch.float64), tau).item()
+    assert got == pytest.approx(linear_step(p, tau, delta, width), abs=1e-9)
+
+
+def test_linear_step_by_hand():
+    # paper 000 eq. 5, tau = 0.4, delta = 0.1: m = 0.4, corners 0.2 and 0.6, slopes 0.5, 2, 0.25
+    p = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8], dtype=torch.float64)
+    expected = torch.tensor([0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95], dtype=torch.float64)
+    torch.testing.assert_close(ss.LinearStep(0.1)(p, 0.4), expected)
+    # paper 002 eq. 4, T = 0.1, tau = 0.5: m = 0.25, corners 0.375 and 0.625
+    step = ss.LinearStep.at_temperature(0.1)
+    assert step == ss.LinearStep(0.1, 0.5)
+    p = torch.tensor([0.1875, 0.375, 0.4375, 0.8125], dtype=torch.float64)
+    expected = torch.tensor([0.05, 0.1, 0.3, 0.95], dtype=torch.float64)
+    torch.testing.assert_close(step(p, 0.5), expected)
+
+
+@given(tau=st.floats(0.01, 0.99), delta=st.floats(0, 0.5))
+def test_slopes_stay_below_the_lipschitz_constant(tau, delta):
+    # paper 000 theorem 4.1: the largest of the three slopes
+    step = ss.LinearStep(delta)
+    p = torch.linspace(0, 1, 101, dtype=torch.float64)
+    slopes = step(p, tau).diff() / p.diff()
+    assert slopes.max() <= max(step.pieces(tau)[2:]) * (1 + 1e-9)
+    assert slopes.min() >= -1e-12
+
+
+def test_sigmoid_and_identity_by_hand():
+    p = torch.tensor([0.6], dtype=torch.float64)
+    torch.testing.assert_close(ss.SigmoidStep(10)(p, 0.5), 1 / (1 + torch.exp(-p * 10 + 5)))
+    assert ss.IdentityStep()(p, 0.1).item() == 0.6
+
+
+def test_lookup_truncates_the_value_and_keeps_the_slope():
+    for dtype in (torch.float32, torch.float64):
+        p = torch.tensor([0.29, 0.295, 1.0], dtype=dtype, requires_grad=True)
+        step = ss.LookupStep(ss.SigmoidStep(10))
+        value = step(p, 0.5)
+        table = ss.SigmoidStep(10)(torch.tensor([0.29, 0.29, 1.0], dtype=dtype), 0.5)
+        torch.testing.assert_close(value.detach(), table)
+        value.sum().backward()
+        q = p.detach().clone().requires_grad_()
+        ss.SigmoidStep(10)(q, 0.5).sum().backward()
+        torch.testing.assert_close(p.grad, q.grad)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ss.LinearStep(0.6), "delta must be in"),
+        (lambda: ss.LinearStep(-0.1), "delta must be in"),
+        (lambda: ss.LinearStep(0.1, 2.0), "width must be in"),
+        (lambda: ss.LinearStep.at_temperature(0.4), "temperature must be in"),
+        (lambda: ss.LinearStep.at_temperature(0), "temperature must be in"),
+        (lambda: ss.SigmoidStep(-1), "k must be in"),
+        (lambda: ss.SigmoidStep(float("nan")), "k must be in"),
+        (lambda: ss.LookupStep(ss.LinearStep(), decimals=0), "decimals must be in"),
+        (lambda: ss.LookupStep("linear"), "step must be callable"),
+        (lambda: ss.MetricLoss(step="linear"), "step must be a step such as"),
+    ],
+)
+def test_bad_parameters_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
