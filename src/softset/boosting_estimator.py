@@ -66,7 +66,8 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         validation_fraction: the share of each class that is held out.
         threshold: ``"tuned"`` for the metric (offsets of the classes if there are several), or a
             probability; several classes take ``None`` for no offsets.
-        class_weight: ``None``, ``"balanced"`` or a dictionary; for the rows trained on only.
+        class_weight: ``None``, ``"balanced"`` or a dictionary: weights of rows by their class, in
+            training and in the metric that stops it and tunes the threshold.
         parameters: further settings of the library, as its native interface names them. Before
             them stand 15 leaves (LightGBM) or depth 4 (XGBoost), and every tree is grown on 70 % of
             the rows and columns.
@@ -147,12 +148,14 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if self.threshold is None and len(self.classes_) == 2:
             raise ValueError("threshold must be 'tuned' or in (0, 1) for two classes, got None.")
 
+        if self.class_weight is not None:
+            by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)
+            weight = by_class[target] * (1.0 if weight is None else weight)
         random = check_random_state(self.random_state)
         held_out = _hold_out(target, self.validation_fraction, random)
         seed = int(random.randint(2**31 - 1))
         rows = _Rows(x[~held_out], target[~held_out], None if weight is None else weight[~held_out])
         checks = _Rows(x[held_out], target[held_out], None if weight is None else weight[held_out])
-        rows.weigh_classes(self.class_weight, self.classes_)
 
         library = self._library(seed, len(rows.y))
         library.load(rows, checks)
@@ -395,12 +398,6 @@ class _Rows:
 
     def __init__(self, x: np.ndarray, y: np.ndarray, w: Any) -> None:
         self.x, self.y, self.w = x, y, w
-
-    def weigh_classes(self, class_weight: Any, classes: np.ndarray) -> None:
-        if class_weight is None:
-            return
-        by_class = compute_class_weight(class_weight, classes=classes, y=classes[self.y])
-        self.w = by_class[self.y] * (1.0 if self.w is None else self.w)
 
 
 def _check_labels(y: Any, n: int) -> np.ndarray:
