@@ -183,13 +183,15 @@ def test_weight_zero_is_a_row_left_out(library, data):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_class_weight_is_weight_of_the_rows_trained_on(library, data):
+def test_class_weight_is_weight_of_rows(library, data):
     x, y = data
     plain = small(library).fit(x, y).decision_function(x)
-    ones = small(library, class_weight={0: 1.0, 1: 1.0}).fit(x, y).decision_function(x)
+    weighted = small(library, class_weight={0: 1.0, 1: 3.0}).fit(x, y).decision_function(x)
+    rows = small(library).fit(x, y, np.where(y, 3.0, 1.0)).decision_function(x)
+    np.testing.assert_array_equal(weighted, rows)
     balanced = small(library, class_weight="balanced").fit(x, y).decision_function(x)
-    np.testing.assert_allclose(ones, plain, atol=1e-5)
-    assert np.abs(balanced - plain).max() > 1e-3
+    assert np.abs(weighted - plain).max() > 1e-3
+    assert np.abs(balanced - weighted).max() > 1e-3
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

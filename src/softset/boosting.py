@@ -73,10 +73,10 @@ def lightgbm_objective(
     means at least ``log(threshold / (1 - threshold))``.
 
     >>> import numpy as np, lightgbm
-    >>> x = np.arange(100.0).reshape(-1, 1)
+    >>> x = np.arange(1000.0).reshape(-1, 1) // 10
     >>> data = lightgbm.Dataset(x, label=x[:, 0] >= 90)
     >>> objective = lightgbm_objective("f1")
-    >>> settings = {"objective": objective, "min_data_in_leaf": 1, "verbosity": -1}
+    >>> settings = {"objective": objective, "verbosity": -1}
     >>> booster = lightgbm.train(settings, data, num_boost_round=10)
     >>> objective.evaluate(booster.predict(x), data)
     ('f1', 1.0, True)
@@ -177,8 +177,13 @@ class Evaluation:
         if o.metric.curve or sum_up is None:
             # An area needs all scores, not counts: of several workers XGBoost takes the mean.
             return float(evaluate(z, target, o.metric, **settings))
-        matrix = isinstance(o.metric, Custom) and task == "multiclass"
-        return float(o.metric(sum_up(confusion(z, target, matrix=matrix, **settings))))
+        settings["matrix"] = isinstance(o.metric, Custom) and task == "multiclass"
+        if len(z) == 0:
+            settings["sample_weight"] = None
+            c = confusion(z.new_zeros(1, *z.shape[1:]), [0], **settings).map(lambda t: t * 0)
+        else:
+            c = confusion(z, target, **settings)
+        return float(o.metric(sum_up(c)))
 
 
 def metric_gradient(
@@ -199,11 +204,17 @@ def metric_gradient(
 
     >>> gradient, scale = metric_gradient([2.0, -1.0, 0.5], [1, 1, 0], "f1")
     >>> (gradient / scale).round(4).tolist()
-    [-0.0142, -0.1066, 0.0973]
+    [-0.0159, -0.1188, 0.057]
     """
     z, task = _scores(scores)
+    rows = len(z)
+    if rows == 0 and over_workers is not None:
+        # A worker without rows has to take part in the sum all the same: with counts of zero.
+        z, target, sample_weight = z.new_zeros(1, *z.shape[1:]), [0], None
     z.requires_grad_()
     c = _soft_counts(z, target, get_metric(metric), task, step, threshold, sample_weight)
+    if rows == 0:
+        c = c.map(lambda t: t * 0)
     names = [n for n in ("tp", "predicted", "counted_matrix") if getattr(c, n) is not None]
     with torch.no_grad():
         everywhere = c.detach() if over_workers is None else over_workers(c.detach())
@@ -217,7 +228,7 @@ def metric_gradient(
     scale = 1 / (_size(dict(zip(names, by_counts, strict=True)), everywhere) or 1.0)
     local = [getattr(c, n) for n in names]
     (gradient,) = torch.autograd.grad(local, z, [d * scale for d in by_counts])
-    return gradient.numpy(), scale
+    return gradient.numpy()[:rows], scale
 
 
 def curvature(gradient: np.ndarray) -> np.ndarray:
@@ -265,8 +276,8 @@ def _soft_counts(
         settings["thresholds"] = DEFAULT_GRID
         if task == "multiclass":
             z, target, weight = one_against_rest(z, target, from_logits=True, sample_weight=weight)
-            settings |= {"sample_weight": weight, "from_logits": False}
             task = "multilabel"
+            settings |= {"sample_weight": weight, "from_logits": False}
     elif task == "binary":
         settings["threshold"] = threshold
     step = default_step(task) if step is None else step

@@ -64,7 +64,8 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         validation_fraction: the share of each class that is held out.
         threshold: ``"tuned"`` for the metric (offsets of the classes if there are several), or a
             probability; several classes take ``None`` for no offsets.
-        class_weight: ``None``, ``"balanced"`` or a dictionary; multiplies sample weights.
+        class_weight: ``None``, ``"balanced"`` or a dictionary: weights of rows by their class, in
+            training and in the metric that stops it and tunes the threshold.
         parameters: further settings of the library, as its native interface names them. Before
             them stand 15 leaves (LightGBM) or depth 4 (XGBoost), and every tree is grown on 70 % of
             the rows and columns.
@@ -142,8 +143,8 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             raise ValueError("threshold must be 'tuned' or in (0, 1) for two classes, got None.")
 
         if self.class_weight is not None:
-            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)
-            weight = factors[target] * (1.0 if weight is None else weight)
+            by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)
+            weight = by_class[target] * (1.0 if weight is None else weight)
         random = check_random_state(self.random_state)
         held_out = _hold_out(target, self.validation_fraction, random)
         seed = int(random.randint(2**31 - 1))
