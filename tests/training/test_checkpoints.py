@@ -314,11 +314,15 @@ def kill_while_saving(tmp_path: Path, rounds: int) -> None:
     write_file(path, "test", {"number": -1, "values": torch.full((500_000,), -1.0)})
     chance = random.Random(0)
     halves = 0
-    for _ in range(rounds):
+    for i in range(rounds):
         with start("save", path) as process:
             assert process.stdout is not None
             process.stdout.readline()
-            time.sleep(chance.random() * 0.05)
+            if i % 2:
+                time.sleep(chance.random() * 0.05)
+            else:  # as soon as a new file is on its way
+                while not any(tmp_path.glob("*.tmp")):
+                    pass
             process.kill()
             process.wait()
         content = read_file(path, "test")
