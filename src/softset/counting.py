@@ -10,21 +10,9 @@ import torch
 from torch import Tensor
 
 from softset._tools import check_choice, check_number, under_transform
-from softset.fused import (
-    BinaryKernel,
-    Counts,
-    GridKernel,
-    LinearKernel,
-    MulticlassKernel,
-    MulticlassLinearKernel,
-    check_classes,
-    count,
-    full_precision,
-    memberships,
-    refuse_rows,
-    wide,
-    working,
-)
+from softset.fused import Counts, check_classes, count, full_precision, refuse_rows, wide, working
+from softset.fused_binary import BinaryKernel, GridKernel, LinearKernel
+from softset.fused_multiclass import MulticlassKernel, MulticlassLinearKernel, memberships
 from softset.steps import LinearStep, Step, check_step, is_hard
 
 THRESHOLD_HINT = "Pass logits with from_logits=True or move the threshold inside."

@@ -145,7 +145,7 @@ def _small_batch(
     def again(tp: Tensor, predicted: Tensor, support: Tensor, total: Tensor) -> Tensor:
         return 1 - m(Confusion(tp, predicted, support, total), empty=empty)
 
-    return linearised_loss(kernel, z, y, w, m.slopes, again)  # type: ignore[arg-type]
+    return linearised_loss(kernel, z, y, w, m.slopes, again)
 
 
 def _wants_matrix(m: Metric, task: str, scores: Tensor, batch_dims: int) -> bool:
