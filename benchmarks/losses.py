@@ -234,7 +234,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for row in rows:
         cells = [
-            f"{row[key]:.2g}" if key in row else ""
+            f"{float(f'{row[key]:.2g}'):g}" if key in row else ""
             for key in ("softset", "limit", "plain", "torch-btg", "memory", "memory_limit")
         ]
         print(f"| {row['case']} | {' | '.join(cells)} |")

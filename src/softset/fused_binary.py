@@ -5,6 +5,7 @@ Scores ``[*lead, N]``, see ``fused``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -16,7 +17,7 @@ from softset.fused import Counts, as_dtype, check_binary, off_labels, store, vjp
 from softset.steps import LinearStep, Step
 
 # Elements in a chunk: small enough for the cache, large enough to hide the cost of a call.
-CHUNK = 2**15
+CHUNK = 2**17
 
 # Kernels of PyTorch's own backward passes: g where a < p < b, g where p > b, g p (1 - p). Masks of
 # bool cost several times as much on a CPU.
@@ -69,7 +70,7 @@ class BinaryKernel:
 
     def chunks(self, z: Tensor, y: Tensor, w: Tensor | None) -> Iterator[Any]:
         n = z.shape[-1]
-        size = max(1, CHUNK * n // z.numel())
+        size = math.ceil(n / max(1, round(z.numel() / CHUNK)))
         if size >= n:
             yield slice(None), z, y, w
             return

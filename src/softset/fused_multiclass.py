@@ -5,6 +5,7 @@ Scores ``[*lead, N, C]``, see ``fused``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,7 +52,7 @@ class MulticlassKernel:
 
     def chunks(self, z: Tensor, y: Tensor, w: Tensor | None) -> Iterator[Any]:
         n = z.shape[-2]
-        size = max(1, CHUNK * n // max(1, z.numel()))
+        size = math.ceil(n / max(1, round(z.numel() / CHUNK)))
         for start in range(0, n, size):
             part = slice(start, start + size)
             yield part, z[..., part, :], y[..., part], None if w is None else w[..., part]
@@ -121,7 +122,8 @@ class MulticlassLinearKernel(MulticlassKernel):
         places = torch.empty(2, *lead, n, dtype=torch.long, device=z.device)
         for part, zc, yc, wc in self.chunks(z, y, w):
             zc = zc.to(f) if dim == -1 else zc.to(f).mT.contiguous()
-            e, e2, i1, i2 = _exp_top_two(zc, dim)
+            kept = exps[..., part, :] if dim == -1 else exps[..., part]
+            e, e2, i1, i2 = _exp_top_two(zc, dim, kept)
             yk = yc.unsqueeze(dim)
             z_sum = e.sum(dim, keepdim=True)
             t, _, lift, _, _ = self.top_piece(e2, z_sum)
@@ -138,7 +140,6 @@ class MulticlassLinearKernel(MulticlassKernel):
             ones = torch.ones_like(gy, dtype=dtype) if wc is None else wc.to(dtype).expand_as(gy)
             tp.scatter_add_(-1, yc, gy.to(dtype) * ones)
             support.scatter_add_(-1, yc, ones)
-            (exps[..., part, :] if dim == -1 else exps[..., part]).copy_(e)
             for k, row in enumerate((e2, z_sum, h_sum, gy.unsqueeze(dim))):
                 rows[k][..., part] = row.squeeze(dim)
             places[0][..., part], places[1][..., part] = i1.squeeze(dim), i2.squeeze(dim)
@@ -181,24 +182,27 @@ class MulticlassLinearKernel(MulticlassKernel):
 
             weight = torch.ones_like(t) if wc is None else wc.to(f).unsqueeze(dim)
             scale = weight / (t * h_sum)
-            g = _outer(scale, -mean * scale, d_pred, dim).mul_(slope)
+            here = out[..., part, :]
+            direct = here if dim == -1 and here.dim() == 2 and here.dtype == f else None
+            g = _outer(scale, -mean * scale, d_pred, dim, direct).mul_(slope)
             g.addcmul_(e, kappa * weight * p1, value=-1)
             g.scatter_add_(dim, yk, weight * slope_y * by_y / h_sum)
             g.scatter_add_(dim, i1, weight * (lam * p1 + tilt * (by_1 - mean) / h_sum))
             g.scatter_add_(dim, i2, weight * lam * e2 * p1)
-            store(out[..., part, :], g if dim == -1 else g.mT)
+            if direct is None:
+                store(here, g if dim == -1 else g.mT)
         return out
 
 
-def _exp_top_two(z: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """``e = exp(z - max z)``, the second largest of ``e``, and the places of the largest two.
+def _exp_top_two(z: Tensor, dim: int, out: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """``e = exp(z - max z)`` in ``out``, its second largest, and the places of the largest two.
 
     ``topk`` costs more than the rest of the forward pass. A maximum without its place is cheap,
     and ``sign(x - max)`` is 0 at the maximum and -1 elsewhere, so that a product with place codes
     finds it; a tie gives a code out of range, and then ``topk`` decides.
     """
     classes = z.shape[dim]
-    e = z - z.amax(dim, keepdim=True)
+    e = torch.sub(z, z.amax(dim, keepdim=True), out=out)
     if z.device.type == "cpu" and 2.5 * classes**2 < 2**24:  # sums of codes exact in float32
         base = 2 * classes
         code = torch.arange(base, base + classes, dtype=z.dtype)
@@ -230,8 +234,8 @@ def _over_rows(x: Tensor, r: Tensor, dim: int) -> Tensor:
     return (x.mT @ r if dim == -1 else x @ r.mT).squeeze(-1)
 
 
-def _outer(scale: Tensor, shift: Tensor, v: Tensor, dim: int) -> Tensor:
-    """``scale_i v_j + shift_i`` as one product of rank two."""
+def _outer(scale: Tensor, shift: Tensor, v: Tensor, dim: int, out: Tensor | None) -> Tensor:
+    """``scale_i v_j + shift_i`` as one product of rank two, written to ``out`` if given."""
     rows = torch.cat([scale, shift], dim)
     columns = torch.stack([v, torch.ones_like(v)], -2)
-    return rows @ columns if dim == -1 else columns.mT @ rows
+    return torch.matmul(rows, columns, out=out) if dim == -1 else columns.mT @ rows
