@@ -17,7 +17,7 @@ from softset.fused import Counts, as_dtype, check_binary, off_labels, store, vjp
 from softset.steps import LinearStep, Step
 
 # Elements in a chunk: small enough for the cache, large enough to hide the cost of a call.
-CHUNK = 2**17
+CHUNK = 2**16
 
 # Kernels of PyTorch's own backward passes: g where a < p < b, g where p > b, g p (1 - p). Masks of
 # bool cost several times as much on a CPU.
