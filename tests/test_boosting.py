@@ -368,5 +368,5 @@ def test_mistakes_are_named(make):
 
 
 def test_catboost_is_refused_with_the_reason():
-    with pytest.raises(NotImplementedError, match="blocks of at most 1000"):
+    with pytest.raises(ValueError, match="blocks of at most 1000"):
         catboost_objective("f1")

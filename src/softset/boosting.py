@@ -95,9 +95,9 @@ def catboost_objective(*_: Any, **__: Any) -> None:
 
     >>> catboost_objective("f1")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    NotImplementedError: CatBoost cannot train for a metric: ...
+    ValueError: CatBoost cannot train for a metric: ...
     """
-    raise NotImplementedError(NO_CATBOOST)
+    raise ValueError(NO_CATBOOST)
 
 
 class MetricObjective:
