@@ -143,6 +143,19 @@ def read_file(path: str | os.PathLike[str], kind: str) -> Any:
         ) from error
 
 
+@contextlib.contextmanager
+def whole(name: str, kind: str) -> Iterator[None]:
+    """Turn whatever goes wrong with the content of file ``name`` into a ``SavedFileError``."""
+    try:
+        yield
+    except SavedFileError as error:
+        raise SavedFileError(f"{name}: {error}") from error
+    except Exception as error:
+        raise SavedFileError(
+            f"{name} does not hold a whole {kind} ({type(error).__name__})."
+        ) from error
+
+
 def _header(data: bytes) -> dict[str, str]:
     (size,) = struct.unpack("<Q", data[:8])
     if size > len(data) - 8:
