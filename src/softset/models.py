@@ -82,8 +82,13 @@ class Model:
         """The numbers that the classifier sees, from a table with the columns of training."""
         if self.encoder is None:
             return np.asarray(table, dtype=np.float64)
-        unused = [*self.target, self.info.get("groups")]
-        return self.encoder.transform(table[[c for c in table.columns if str(c) not in unused]])
+        left_out = [
+            part for name in self.info.get("drop") or [] for part in (name, *name.split(","))
+        ]
+        unused = {*self.target, self.info.get("groups"), *left_out}
+        known = {c["name"] for c in self.encoder.columns_}
+        used = [c for c in table.columns if str(c) in known or str(c) not in unused]
+        return self.encoder.transform(table[used])
 
     def predict_proba(self, table: Any) -> Array:
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
@@ -167,7 +172,7 @@ def train_model(
     """
     check_choice("recipe", recipe, RECIPES)
     get_metric(metric)
-    codes, classes = _codes_and_classes(y, pos_label)
+    codes, classes = codes_and_classes(y, pos_label)
     if recipe.startswith("boosting") and classes is None:
         raise ValueError(
             f"recipe {recipe!r} is for one target; several targets need 'forest' or a network such "
@@ -182,7 +187,7 @@ def train_model(
     return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
 
 
-def _codes_and_classes(y: Any, pos_label: Any) -> tuple[Array, Array | None]:
+def codes_and_classes(y: Any, pos_label: Any) -> tuple[Array, Array | None]:
     """Numbers of classes and the classes; the positive one of two is the last."""
     values = np.asarray(y)
     if values.ndim == 2 and values.shape[1] > 1:
@@ -237,8 +242,8 @@ def save_model(
     """Write encoder and classifier to one file: JSON and arrays with a checksum, whole or not.
 
     ``info`` is what JSON can hold. If it has ``"classes"``, the classifier was trained on their
-    numbers, and ``predict`` gives the names back; ``"target"`` names the target column(s), which a
-    table may still have at prediction.
+    numbers, and ``predict`` gives the names back; ``"target"``, ``"groups"`` and ``"drop"`` name
+    columns that a table may still have at prediction.
     """
     kind = type(classifier).__name__
     check_choice("classifier", kind, _CLASSIFIERS)

@@ -76,3 +76,7 @@ def _fail(error: object) -> NoReturn:
 
 def _one_line(message: Warning | str, *_: Any) -> None:
     print(f"softset: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+# Commands register themselves; they import this module, so they come last.
+from softset.cli import files as files  # noqa: E402
