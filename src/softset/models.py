@@ -82,10 +82,7 @@ class Model:
         """The numbers that the classifier sees, from a table with the columns of training."""
         if self.encoder is None:
             return np.asarray(table, dtype=np.float64)
-        left_out = [
-            part for name in self.info.get("drop") or [] for part in (name, *name.split(","))
-        ]
-        unused = {*self.target, self.info.get("groups"), *left_out}
+        unused = {*self.target, self.info.get("groups"), *(self.info.get("drop") or [])}
         known = {c["name"] for c in self.encoder.columns_}
         used = [c for c in table.columns if str(c) in known or str(c) not in unused]
         return self.encoder.transform(table[used])

@@ -79,4 +79,5 @@ def _one_line(message: Warning | str, *_: Any) -> None:
 
 
 # Commands register themselves; they import this module, so they come last.
+from softset.cli import compare as compare  # noqa: E402
 from softset.cli import files as files  # noqa: E402

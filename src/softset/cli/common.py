@@ -88,31 +88,37 @@ def read_labelled(
         encoding=encoding,
         decimal=decimal,
     )
-    names = expanded(target, frame.columns)
+    wanted = expanded(target, frame.columns)
     apart = [name for name in (groups, weight) if name is not None]
-    _check_columns(path, frame, [*names, *apart])
-    y = frame[names]
-    for name in [*names, *apart]:
+    check_columns(path, frame, [*wanted, *apart])
+    y = frame[wanted]
+    for name in [*wanted, *apart]:
         _refuse_missing(path, name, frame[name])
-    found = Labelled(frame.drop(columns=[*names, *apart]), y, names)
+    found = Labelled(frame.drop(columns=[*wanted, *apart]), y, wanted)
     if not len(found.table.columns):
-        raise ValueError(f"{path.name} has no column but {', '.join([*names, *apart])}.")
-    if len(names) == 1:
-        found.y = frame[names[0]].to_numpy()
+        raise ValueError(f"{path.name} has no column but {', '.join([*wanted, *apart])}.")
+    if len(wanted) == 1:
+        found.y = frame[wanted[0]].to_numpy()
     else:
         import pandas as pd
 
-        found.y = pd.DataFrame(label_matrix(y.to_numpy(dtype=object)), columns=names)
+        found.y = pd.DataFrame(label_matrix(y.to_numpy(dtype=object)), columns=wanted)
     found.groups = None if groups is None else frame[groups].to_numpy()
     found.weight = None if weight is None else frame[weight].to_numpy()
     return found
 
 
-def _check_columns(path: Path, frame: Any, names: Iterable[str]) -> None:
+def names(given: Sequence[str] | None) -> list[str]:
+    """Columns as given, and the parts of "a,b"."""
+    return list(dict.fromkeys(p.strip() for n in given or [] for p in (n, *n.split(","))))
+
+
+def check_columns(path: Path, frame: Any, wanted: Iterable[str]) -> None:
+    """Refuse names of columns that are not there."""
     from softset._tools import listed, nearest
 
     columns = [str(c) for c in frame.columns]
-    for name in names:
+    for name in wanted:
         if name not in columns:
             raise ValueError(
                 f"{path.name} has no column {name!r}.{nearest(name, columns)} Its columns: "

@@ -20,8 +20,10 @@ from softset.cli.common import (
     Seed,
     Sep,
     Target,
+    check_columns,
     console,
     fresh_name,
+    names,
     print_json,
     read_labelled,
     say,
@@ -93,7 +95,7 @@ def train(
     )
     info = {
         "target": data.target,
-        "drop": drop or [],
+        "drop": names(drop),
         "file": file.name,
         "rows": len(data.table),
         "softset": softset.__version__,
@@ -188,7 +190,7 @@ def predict(
     found = load_model(model)
     frame = _read_for(found, file, sep, encoding, decimal)
     kept = expanded(keep or [], frame.columns)
-    _refuse_absent(file, frame, kept)
+    check_columns(file, frame, kept)
     trained = {c["name"] for c in found.encoder.columns_} if found.encoder is not None else set()
     inputs = frame[[c for c in frame.columns if c in trained or c not in kept]]
     result = _predictions(found, inputs)
@@ -228,19 +230,13 @@ def _predictions(model: Any, frame: Any) -> Any:
 
     p, decided = model.predict_both(frame)
     if model.task == "multilabel":
-        names = model.target or [str(c) for c in model.classes_.tolist()]
-        columns = {f"prediction_{n}": decided[:, i] for i, n in enumerate(names)}
+        labels = model.target or [str(c) for c in model.classes_.tolist()]
+        columns = {f"prediction_{n}": decided[:, i] for i, n in enumerate(labels)}
     else:
-        names = [str(c) for c in model.classes_.tolist()]
+        labels = [str(c) for c in model.classes_.tolist()]
         columns = {"prediction": decided}
-    columns.update({f"p_{n}": p[:, i] for i, n in enumerate(names)})
+    columns.update({f"p_{n}": p[:, i] for i, n in enumerate(labels)})
     return pd.DataFrame(columns)
-
-
-def _refuse_absent(file: Path, frame: Any, names: list[str]) -> None:
-    from softset.cli.common import _check_columns
-
-    _check_columns(file, frame, names)
 
 
 # --- evaluate -------------------------------------------------------------------------------------
@@ -341,7 +337,6 @@ def _by_scores(
     """Task, classes, probabilities and numbers of classes from a file with scores."""
     import numpy as np
 
-    from softset.cli.common import _check_columns
     from softset.datasets.files import expanded
     from softset.models import codes_and_classes
 
@@ -350,29 +345,29 @@ def _by_scores(
     y, found = codes_and_classes(data.y.to_numpy() if several else data.y, pos_label)
     classes = data.target if found is None else found.tolist()
     task = "multilabel" if several else "binary" if len(classes) == 2 else "multiclass"
-    names = expanded(columns or [], data.table.columns)
-    if not names:
-        names = [f"p_{c}" for c in classes]
+    used = expanded(columns or [], data.table.columns)
+    if not used:
+        used = [f"p_{c}" for c in classes]
         if task == "binary":
-            names = names[1:]
-        if any(n not in data.table.columns for n in names):
+            used = used[1:]
+        if any(n not in data.table.columns for n in used):
             raise ValueError(
-                f"{file.name} has no column(s) {', '.join(names)}: say where the probabilities are "
+                f"{file.name} has no column(s) {', '.join(used)}: say where the probabilities are "
                 "with --scores COLUMN, or give --model."
             )
     wanted = 1 if task == "binary" else len(classes)
-    if len(names) != wanted:
+    if len(used) != wanted:
         raise ValueError(
-            f"--scores names {len(names)} column(s), {wanted} expected: "
+            f"--scores names {len(used)} column(s), {wanted} expected: "
             + (
                 f"the probability of {classes[1]!r}."
                 if task == "binary"
                 else f"one for each of {', '.join(map(str, classes))}, in this order."
             )
         )
-    _check_columns(file, data.table, names)
-    p = np.column_stack([_numbers(file, name, data.table[name]) for name in names])
-    p = _probabilities(p, task, logits, names)
+    check_columns(file, data.table, used)
+    p = np.column_stack([_numbers(file, name, data.table[name]) for name in used])
+    p = _probabilities(p, task, logits, used)
     return task, classes, p[:, 0] if task == "binary" else p, y
 
 
