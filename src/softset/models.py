@@ -123,6 +123,11 @@ class Model:
             )
         return np.array([known[v] for v in values.tolist()], dtype=np.int64)
 
+    def save(self, path: str | os.PathLike[str], **info: Any) -> None:
+        """Write it with ``save_model``; ``info`` is added to its own."""
+        self.info.update(info)
+        save_model(path, encoder=self.encoder, classifier=self.classifier, info=self.info)
+
 
 def label_matrix(y: Any) -> NDArray[np.int64]:
     """Several targets as 0 and 1: numbers, booleans, or the words true and false."""
@@ -184,8 +189,14 @@ def train_model(
     return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
 
 
-def codes_and_classes(y: Any, pos_label: Any) -> tuple[Array, Array | None]:
-    """Numbers of classes and the classes; the positive one of two is the last."""
+def codes_and_classes(y: Any, pos_label: Any = None) -> tuple[Array, Array | None]:
+    """Numbers of classes and the classes; the positive one of two is the last.
+
+    Of several targets ``(n, labels)``: 0 and 1, and ``None``.
+
+    >>> codes_and_classes(["no", "yes", "no"], pos_label="no")
+    (array([1, 0, 1]), array(['yes', 'no'], dtype='<U3'))
+    """
     values = np.asarray(y)
     if values.ndim == 2 and values.shape[1] > 1:
         if pos_label is not None:
@@ -212,6 +223,9 @@ def codes_and_classes(y: Any, pos_label: Any) -> tuple[Array, Array | None]:
     if place < 0:
         raise ValueError(f"pos_label must be one of {known}, got {pos_label!r}.")
     return (codes, classes) if place == 1 else (1 - codes, classes[::-1])
+
+
+_codes_and_classes = codes_and_classes
 
 
 def _refuse_continuous(values: Array) -> None:

@@ -103,7 +103,7 @@ def read_labelled(
         import pandas as pd
 
         found.y = pd.DataFrame(label_matrix(y.to_numpy(dtype=object)), columns=wanted)
-    found.groups = None if groups is None else frame[groups].to_numpy()
+    found.groups = None if groups is None else frame[groups]
     found.weight = None if weight is None else frame[weight].to_numpy()
     return found
 

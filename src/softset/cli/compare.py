@@ -180,7 +180,7 @@ def _write(result: Any, directory: Path, info: dict[str, Any]) -> None:
     write_safely(directory / "comparison.json", lambda t: t.write_text(text, encoding="utf-8"))
     rows = _csv(document)
     write_safely(directory / "comparison.csv", lambda t: t.write_text(rows, encoding="utf-8"))
-    result.save_model(directory / "model.softset", info)
+    result.model.save(directory / "model.softset", **info)
     _render(document, directory)
 
 

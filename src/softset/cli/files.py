@@ -78,7 +78,7 @@ def train(
     import softset
     from softset.datasets.files import refuse_existing
     from softset.metrics import get_metric
-    from softset.models import save_model, train_model
+    from softset.models import train_model
 
     get_metric(metric)
     path = output or fresh_name(f"{file.name.split('.')[0]}-{recipe}.softset")
@@ -116,7 +116,7 @@ def train(
         info=info,
         **settings,
     )
-    save_model(path, encoder=model.encoder, classifier=model.classifier, info=model.info)
+    model.save(path)
     notes = model.encoder.notes_ if model.encoder is not None else []
     facts = {
         "model": str(path),

@@ -123,6 +123,8 @@ def write_safely(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> 
 
 def _sweep(path: Path) -> None:
     """Remove what killed processes left beside ``path``; those that live may still be writing."""
+    if os.name != "posix":  # elsewhere, signal 0 is no mere question
+        return
     for leftover in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(OSError, ValueError):
             number = int(leftover.name.removesuffix(".tmp").rpartition(".")[2])
