@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from softset.cli import app
+from softset.cli import app, said
 from softset.cli.common import (
     AsJson,
     DataFile,
@@ -241,62 +241,60 @@ def show(document: dict[str, Any]) -> None:
     colour = {"metric": "green", "plain": "yellow"}.get(document["outcome"], "cyan")
     out.print(Text(document["verdict"], style=f"bold {colour}"))
     out.print()
-    wide = out.width >= 100
+    columns = ["", "candidate", document["metric"], "95 % interval", "difference"]
+    columns += ["95 % interval", "p"] if out.width >= 100 else []
+    columns += ["rank"] if out.width >= 110 else []
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("candidate", overflow="fold")
-    table.add_column(document["metric"], justify="right", no_wrap=True)
-    table.add_column("95 % interval", justify="right", no_wrap=True)
-    table.add_column("difference", justify="right", no_wrap=True)
-    if wide:
-        table.add_column("95 % interval", justify="right", no_wrap=True)
-        table.add_column("p", justify="right", no_wrap=True)
-        table.add_column("rank", justify="right", no_wrap=True)
-    table.add_column("fit", justify="right", no_wrap=True)
+    for name in [*columns, "fit"]:
+        text = name in ("", "candidate")
+        table.add_column(name, justify="left" if text else "right", no_wrap=name != "candidate")
     for c in document["candidates"]:
-        table.add_row(*_row(c, document, wide))
+        bold = "bold" if c["id"] == document["winner"] else None
+        table.add_row(*_row(c, document, len(columns)), style=bold)
     out.print(table)
     splits = document["splits"]
-    count = f"{splits['folds']} folds x {splits['repeats']} repeats" if "folds" in splits else ""
-    reference = next(
-        (c["name"] for c in document["candidates"] if c["id"] == document["reference"]), ""
+    made = splits.get("note") or f"{splits['folds']} folds, {splits['repeats']} repeats"
+    out.print()
+    key = (
+        "* winner   = reference: the best that is not trained on the metric; differences are to it"
     )
-    out.print(
-        Text(
-            f"\ndifference: to {reference} (the best that is not trained on the metric). {count}, "
-            f"{duration(document.get('duration') or 0)}.",
-            style="dim",
-        )
-    )
+    took = duration(document.get("duration") or 0)
+    for line in (key, f"{made}; {took}"):
+        out.print(Text(line, style="dim"))
     for warning in document.get("warnings") or []:
-        out.print(Text(f"note: {warning}", style="dim"))
+        if warning not in said:
+            out.print(Text(f"note: {warning}", style="dim"))
 
 
-def _row(c: dict[str, Any], document: dict[str, Any], wide: bool) -> list[Any]:
+def _row(c: dict[str, Any], document: dict[str, Any], columns: int) -> list[Any]:
     from rich.text import Text
 
-    style = "bold" if c["id"] == document["winner"] else ""
-    marks = {document["winner"]: " *"}
-    name = Text(c["name"] + marks.get(c["id"], ""), style=style)
+    mark = {document["reference"]: "=", document["winner"]: "*"}.get(c["id"], "")
     if c.get("error") or c.get("mean") is None:
-        reason = Text((c.get("error") or "no run was finished")[:40], style="red")
-        return [name, reason, "", "", *([""] * 3 if wide else []), ""]
-    gap = c.get("difference")
-    row: list[Any] = [name, f"{c['mean']:.4f}", _span(c["low"], c["high"])]
-    row.append("" if gap is None else f"{gap['mean']:+.4f}")
-    if wide:
-        row.append("" if gap is None else _span(gap["low"], gap["high"], sign=True))
-        p = None if gap is None else gap.get("p_adjusted", gap.get("p"))
-        row.append("" if p is None else f"{p:.3f}")
-        row.append("" if c.get("rank") is None else f"{c['rank']:.1f}")
+        reason = (c.get("error") or "no run was finished")[:60]
+        return [mark, Text(f"{c['name']}: {reason}", style="red"), *[""] * (columns - 1)]
+    gap = c.get("difference") or {}
+    p = gap.get("p_adjusted", gap.get("p"))
+    cells = [
+        mark,
+        Text(c["name"]),
+        _number(c["mean"]),
+        _span(c["low"], c["high"]),
+        _number(gap.get("mean"), "+"),
+        _span(gap.get("low"), gap.get("high"), "+"),
+        _number(p),
+        "" if c.get("rank") is None else f"{c['rank']:.1f}",
+    ]
     seconds = c.get("seconds")
-    row.append("" if seconds is None else f"{seconds:.1f} s")
-    return row
+    return [*cells[:columns], "" if seconds is None else f"{seconds:.1f} s"]
 
 
-def _span(low: float | None, high: float | None, sign: bool = False) -> str:
-    if low is None or high is None:
-        return ""
-    return f"{low:+.4f}, {high:+.4f}" if sign else f"{low:.4f}, {high:.4f}"
+def _number(value: float | None, sign: str = "") -> str:
+    return "" if value is None else f"{value:{sign}.3f}"
+
+
+def _span(low: float | None, high: float | None, sign: str = "") -> str:
+    return "" if low is None or high is None else f"[{low:{sign}.3f}, {high:{sign}.3f}]"
 
 
 # --- report ---------------------------------------------------------------------------------------
