@@ -27,9 +27,15 @@ from softset.evaluation import evaluate
 from softset.metrics import Metric, MetricLike, get_metric
 from softset.steps import IdentityStep
 from softset.thresholds import best_offsets
-from softset.training.checkpoints import SavedFileError, read_file, write_file
+from softset.training.checkpoints import read_file, whole, write_file
 from softset.training.labels import checked_weights, plain_labels, refuse_missing, warn_of_blanks
-from softset.training.portable import pack_array, pack_metric, plain, unpack_array, unpack_metric
+from softset.training.portable import (
+    pack_array,
+    pack_metric,
+    plain,
+    restored_metric,
+    unpack_array,
+)
 
 _KIND = "MetricBoostingClassifier"
 # The scores of the log-loss rounds are shrunk by this before the metric takes over. No decision
@@ -315,11 +321,8 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     # --- files ----------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write one file: the library's own model text and JSON, no pickle; atomic, with checksum.
-
-        A metric that has no name is passed again to ``load``.
-        """
+    def state(self) -> dict[str, Any]:
+        """The fitted classifier as plain data, its trees in the library's own text format."""
         check_is_fitted(self)
         library = LIBRARIES[self.library]
         names = getattr(self, "feature_names_in_", None)
@@ -335,8 +338,14 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             "warm": None if self._warm is None else library.dump(self._warm),
             "booster": None if self._booster is None else library.dump(self._booster),
         }
-        metric = pack_metric(self.metric)
-        write_file(path, _KIND, {"metric": metric, "params": params, "fitted": fitted})
+        return {"metric": pack_metric(self.metric), "params": params, "fitted": fitted}
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write one file: the library's own model text and JSON, no pickle; atomic, with checksum.
+
+        A metric that has no name is passed again to ``load``.
+        """
+        write_file(path, _KIND, self.state())
 
     @classmethod
     def load(
@@ -344,13 +353,16 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     ) -> MetricBoostingClassifier:
         """Read what ``save`` wrote; ``metric`` is needed if it was a function of your own."""
         content = read_file(path, _KIND)
-        metric = unpack_metric(content["metric"]) if metric is None else metric
-        if metric is None:
-            raise SavedFileError(
-                f"{os.path.basename(path)} was saved with a metric of your own. "
-                "Pass it: load(path, metric=...)."
-            )
-        model, fitted = cls(metric, **content["params"]), content["fitted"]
+        with whole(os.path.basename(path), _KIND):
+            return cls.from_state(content, metric)
+
+    @classmethod
+    def from_state(
+        cls, content: dict[str, Any], metric: MetricLike | None = None
+    ) -> MetricBoostingClassifier:
+        """The classifier of ``state()``; ``metric`` if it was a function of your own."""
+        found = restored_metric(content["metric"], metric)
+        model, fitted = cls(found, **content["params"]), content["fitted"]
         library = LIBRARIES[model.library]
         model.classes_ = unpack_array(fitted["classes"])
         model.n_features_in_ = len(fitted["categories"])

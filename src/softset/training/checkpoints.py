@@ -14,7 +14,7 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -96,17 +96,24 @@ def write_file(path: str | os.PathLike[str], kind: str, content: Any) -> None:
     info = {"format": str(FORMAT), "kind": kind, "content": packed}
     info["checksum"] = _checksum(info, tensors)
     data = save(tensors, info)
+    write_safely(path, lambda temporary: temporary.write_bytes(data))
+
+
+def write_safely(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> None:
+    """Let ``write`` make a new file beside ``path``, bring it to the disk, and rename it over."""
+    path = Path(path)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
+        write(temporary)
+        with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         _sync_directory(path.parent)
-    except OSError as error:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if not isinstance(error, OSError):
+            raise
         raise OSError(
             error.errno, f"could not write {path.name} ({error.strerror}); an older one is intact"
         ) from error
@@ -133,6 +140,19 @@ def read_file(path: str | os.PathLike[str], kind: str) -> Any:
     except Exception as error:
         raise SavedFileError(
             f"{path.name} is damaged or no file of softset ({type(error).__name__})."
+        ) from error
+
+
+@contextlib.contextmanager
+def whole(name: str, kind: str) -> Iterator[None]:
+    """Turn whatever goes wrong with the content of file ``name`` into a ``SavedFileError``."""
+    try:
+        yield
+    except SavedFileError as error:
+        raise SavedFileError(f"{name}: {error}") from error
+    except Exception as error:
+        raise SavedFileError(
+            f"{name} does not hold a whole {kind} ({type(error).__name__})."
         ) from error
 
 
