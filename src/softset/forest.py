@@ -256,7 +256,7 @@ class MetricForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             check_choice("threshold", self.threshold, ("tuned",))
         elif self.threshold is not None:
             values, count = np.asarray(self.threshold, dtype=float), len(self.classes_)
-            shapes = {"binary": [()], "multilabel": [(), (count,)], "multiclass": [(count,)]}
+            shapes: Any = {"binary": [()], "multilabel": [(), (count,)], "multiclass": [(count,)]}
             if values.shape not in shapes[self._task] or not np.isfinite(values).all():
                 wanted = f"{count} offsets" if self._task == "multiclass" else "a number in (0, 1)"
                 raise ValueError(
