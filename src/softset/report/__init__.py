@@ -5,6 +5,6 @@ hand, not by a plotting library: their colours follow the page's theme, their te
 on a phone, and a name such as ``$x_{`` is just a name.
 """
 
-from softset.report.page import escape, page
+from softset.report.layout import escape, page
 
 __all__ = ["escape", "page"]
