@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from softset.report import formats
+
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -109,13 +111,20 @@ def environment() -> Any:
             "the report needs the package jinja2, which is not installed: "
             "pip install 'softset[report]'."
         ) from None
-    return jinja2.Environment(
+    found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters |= {
+        "count": formats.count,
+        "number": formats.number,
+        "percent": formats.percent,
+        "threshold": formats.threshold,
+    }
+    return found
 
 
 def _hash(text: str) -> str:

@@ -43,7 +43,8 @@ def names_of(comparison: dict[str, Any]) -> dict[str, str]:
 
 def shown(comparison: dict[str, Any]) -> list[str]:
     """The candidates with predictions, the winner first."""
-    known = comparison.get("predictions") or {}
+    found = comparison.get("predictions") or {}
+    known = [k for k, v in found.items() if isinstance(v, dict) and v.get("scores")]
     first = [comparison.get("winner"), comparison.get("reference")]
     order = [*(c for c in first if c in known), *(c for c in known if c not in first)]
     return list(dict.fromkeys(order))[:2]

@@ -20,7 +20,7 @@ UNIT = 4000  # the inner picture is UNIT x UNIT, in whole numbers
 _AXIS = 34  # pixels below the curves for ticks and the name of the axis
 
 Ticks = Sequence[tuple[float, str]]
-TENTHS: Ticks = [(k / 5, f"{k / 5:g}") for k in range(6)]
+TENTHS: Ticks = tuple((k / 5, f"{k / 5:g}") for k in range(6))
 
 
 def tag(name: str, *inside: str, **attributes: Any) -> str:
