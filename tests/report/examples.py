@@ -71,7 +71,9 @@ def _held_out(task: str) -> tuple[dict[str, Any], dict[str, Any]]:
                 "validation_loss": [float(v) for v in h["validation_loss"]],
                 "soft": np.clip(soft, 0, 1).tolist(),
                 "hard": hard.tolist(),
-                "phases": [[("cross-entropy", "soft F1")[n % 2], i + 1] for n, i in enumerate(starts)],
+                "phases": [
+                    [("cross-entropy", "soft F1")[n % 2], i + 1] for n, i in enumerate(starts)
+                ],
             }
     predictions = {}
     for key, p in (("warm", warm), ("cross-entropy-tuned", plain)):
@@ -136,9 +138,7 @@ def comparison(task: str = "binary", **changes: Any) -> dict[str, Any]:
             "rows": len(X),
             "features": X.shape[1],
             "outputs": X.shape[1],
-            "classes": [
-                {"label": c, "rows": int(n)} for c, n in zip(labels, sizes, strict=True)
-            ],
+            "classes": [{"label": c, "rows": int(n)} for c, n in zip(labels, sizes, strict=True)],
             "columns": columns,
             "notes": ["Column 'age' has 31 missing values: the median, and an indicator."],
             "file": "example.csv",

@@ -78,13 +78,13 @@ def recalibrate(s: Scores) -> Recalibrated | None:
         isotonic[held] = np.interp(s.p[held], *_fit_isotonic(p, y))
     if brier(isotonic, s.y) < 0.99 * brier(platt, s.y):
         x, v = _fit_isotonic(s.p, s.y)
-        return Recalibrated("isotonic", isotonic, _isotonic_code(x, v))
+        return Recalibrated("An isotonic map", isotonic, _isotonic_code(x, v))
     slope, shift = _fit_platt(s.p, s.y)
     code = (
-        f"z = {slope:.5g} * np.log(p / (1 - p)) + {shift:.5g}    # p in (0, 1)\n"
+        f"z = {slope:.5g} * np.log(p / (1 - p)) {'-' if shift < 0 else '+'} {abs(shift):.5g}    # p in (0, 1)\n"
         "recalibrated = 1 / (1 + np.exp(-z))"
     )
-    return Recalibrated("Platt's", platt, code)
+    return Recalibrated("Platt's map", platt, code)
 
 
 def _isotonic_code(x: Floats, v: Floats) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 MINUS, DASH = "−", "–"
@@ -42,7 +43,7 @@ def metric_name(name: str) -> str:
 
 def is_number(value: Any) -> bool:
     """Whether it is a finite number."""
-    return isinstance(value, int | float) and math.isfinite(value)
+    return isinstance(value, numbers.Real) and math.isfinite(value)
 
 
 def number(value: Any, digits: int = 3) -> str:

@@ -33,6 +33,7 @@ class View:
     """One decision: the positive class, a label, or a class against the rest."""
 
     label: str
+    other: str  # what it is not
     sides: list[Side]
 
 
@@ -54,9 +55,12 @@ def views_of(comparison: dict[str, Any]) -> list[View]:
     """What there is to look at, with the winner's scores first."""
     names, task = names_of(comparison), comparison["task"]
     labels = [shorten(c, 80) for c in comparison.get("classes") or []]
+    other = "other"
     if task == "binary":
         positive = comparison.get("positive")
-        labels = [shorten(labels[-1] if positive is None and labels else positive, 80)]
+        label = shorten(labels[-1] if positive is None and labels else positive, 80)
+        other = next((c for c in labels if c != label), other)
+        labels = [label]
     sides: list[list[Side]] = [[] for _ in labels]
     for key in shown(comparison):
         found = comparison["predictions"][key]
@@ -70,7 +74,7 @@ def views_of(comparison: dict[str, Any]) -> list[View]:
         for k, place in enumerate(sides):
             scores = Scores(np.ascontiguousarray(p[:, k]), y[:, k].astype(bool))
             place.append(Side(names.get(key, str(key)), scores, cuts[k]))
-    views = [View(label, s) for label, s in zip(labels, sides, strict=True) if s]
+    views = [View(label, other, s) for label, s in zip(labels, sides, strict=True) if s]
     if len(views) > VIEWS:
         order = np.argsort([-v.sides[0].scores.positives for v in views], kind="stable")
         views = [views[k] for k in sorted(order[:VIEWS])]
@@ -146,17 +150,16 @@ class Operating:
     def _side(self, side: Side) -> dict[str, Any]:
         s, most = side.scores, max(60, self.parts * 2 // 5)
         curves = s.curves()
-        shares = plots.histogram_paths(s.histogram(self.axis))
         repaired = recalibrate(s)
         paths = {k: path(*c, most) for k, c in curves.items()}
-        paths["positives"], paths["negatives"] = shares
-        paths["raw"] = plots.reliability_path(reliability(s.p, s.y))
-        paths["repaired"] = "M0 0"
+        paths |= plots.histogram_paths(s.histogram(self.axis))
+        paths |= plots.reliability_paths("raw", reliability(s.p, s.y))
+        paths |= {"repaired": "M0 0", "repairedDots": ""}
         texts = {"calibration": _calibration_words(side, repaired and repaired.p)}
         texts["map"] = "" if repaired is None else repaired.code
         texts["mapKind"] = "" if repaired is None else repaired.kind
         if repaired is not None:
-            paths["repaired"] = plots.reliability_path(reliability(repaired.p, s.y))
+            paths |= plots.reliability_paths("repaired", reliability(repaired.p, s.y))
         made: dict[str, Any] = {
             "positives": s.positives,
             "total": s.total,
@@ -195,12 +198,15 @@ class Operating:
         spread = plots.histogram(self.axis)
         spread.shape(made[0]["paths"]["positives"], "filled ours", data_path="positives")
         spread.shape(made[0]["paths"]["negatives"], "filled theirs", data_path="negatives")
+        spread.shape(made[0]["paths"]["zero"], "curve zero", data_path="zero")
         if self.has_slider:
             spread.upright(self.views[0].sides[0].threshold, "cursor", data_cursor="histogram")
         found["histogram"] = str(spread)
         honest = plots.reliability()
-        honest.shape(made[0]["paths"]["raw"], "curve theirs dots", data_path="raw")
-        honest.shape(made[0]["paths"]["repaired"], "curve ours dots", data_path="repaired")
+        for key, colour in (("raw", "theirs"), ("repaired", "ours")):
+            honest.shape(made[0]["paths"][key], f"curve {colour}", data_path=key)
+            marks = f"{key}Dots"
+            honest.shape(made[0]["paths"][marks], f"curve dots {colour}", data_path=marks)
         found["reliability"] = str(honest)
         return found
 
@@ -288,7 +294,8 @@ def _calibration_words(side: Side, repaired: Floats | None) -> str:
     """What the reliability diagram shows, in a sentence or two."""
     s = side.scores
     bins = reliability(s.p, s.y)
-    worst = int((bins.rows * abs(bins.score - bins.share)).argmax())
+    enough = bins.rows >= min(max(20, s.total // 200), bins.rows.max())
+    worst = int((enough * abs(bins.score - bins.share)).argmax())
     words = (
         f"Among the {formats.count(bins.rows[worst])} rows with a score near "
         f"{bins.score[worst]:.2f}, {formats.percent(float(bins.share[worst]), 0)} were positive. "

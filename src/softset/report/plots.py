@@ -9,7 +9,7 @@ import numpy as np
 from softset.report import formats
 from softset.report.calibration import Bins
 from softset.report.counts import Axis, Floats
-from softset.report.svg import TENTHS, UNIT, Plot, area, interval_row, nice_ticks, path, tag
+from softset.report.svg import TENTHS, Plot, area, dots, interval_row, nice_ticks, path, tag
 
 _HEIGHT = 260
 
@@ -70,7 +70,6 @@ def threshold_curve(axis: Axis, low: float, metric: str) -> Plot:
         y=lambda v: (v - low) / (1 - low),
         x_ticks=axis.ticks(),
         y_ticks=ticks,
-        x_name="threshold" + (" (log-odds scale)" if axis.log_odds else ""),
         left=7.0,
         name="threshold",
     )
@@ -84,29 +83,32 @@ def rates(title: str, name: str, x_name: str, y_name: str) -> Plot:
     return plot
 
 
-def histogram_paths(shares: tuple[Floats, Floats]) -> tuple[str, str]:
-    """Positives upwards and negatives downwards from the middle, heights as square roots."""
-    highest = max(float(s.max(initial=0)) for s in shares) or 1.0
+def histogram_paths(shares: tuple[Floats, Floats]) -> dict[str, str]:
+    """Positives upwards and negatives downwards, on one scale, heights as square roots."""
     edges = np.repeat(np.linspace(0, 1, len(shares[0]) + 1), 2)[1:-1]
-    heights = [0.48 * np.sqrt(np.repeat(s, 2) / highest) for s in shares]
-    middle = np.full(len(edges), 0.5)
-    return area(edges, middle, 0.5 + heights[0]), area(edges, 0.5 - heights[1], middle)
+    up, down = (np.sqrt(np.repeat(s, 2)) for s in shares)
+    room = (up.max(initial=0) + down.max(initial=0)) or 1.0
+    zero = np.full(len(edges), 0.02 + 0.96 * down.max(initial=0) / room)
+    return {
+        "positives": area(edges, zero, zero + 0.96 * up / room),
+        "negatives": area(edges, zero - 0.96 * down / room, zero),
+        "zero": path([0, 1], zero[:2]),
+    }
 
 
 def histogram(axis: Axis) -> Plot:
     """The empty axes of the score histograms."""
-    plot = Plot(
+    return Plot(
         "How the scores of both classes are spread",
         height=_HEIGHT - 40,
         x=axis,
         x_ticks=axis.ticks(),
         y_ticks=[],
         x_name="score" + (" (log-odds scale)" if axis.log_odds else ""),
+        y_name="share of the class",
         left=2.0,
         name="histogram",
     )
-    plot.shape(f"M0 {UNIT // 2}H{UNIT}", "curve zero")
-    return plot
 
 
 def reliability() -> Plot:
@@ -121,9 +123,9 @@ def reliability() -> Plot:
     return plot
 
 
-def reliability_path(bins: Bins) -> str:
-    """The curve of one set of scores."""
-    return path(bins.score, bins.share)
+def reliability_paths(name: str, bins: Bins) -> dict[str, str]:
+    """The curve of one set of scores, and its points."""
+    return {name: path(bins.score, bins.share), f"{name}Dots": dots(bins.score, bins.share)}
 
 
 def training(history: dict[str, Any], metric: str) -> str | None:

@@ -14,8 +14,6 @@ _CLASSES = 25  # a confusion matrix with more is a wall of numbers
 _ROWS = 200  # of a table of columns or classes
 _CONFUSIONS = 15
 
-_SPLITS = "Each short line is one split; the bar is the 95 % interval of the mean."
-
 
 def context(comparison: dict[str, Any], operating: Operating) -> dict[str, Any]:
     """All that the template needs."""
@@ -46,7 +44,6 @@ def context(comparison: dict[str, Any], operating: Operating) -> dict[str, Any]:
         ],
         "scores": scores,
         "differences": differences,
-        "score_note": _SPLITS,
         "splits": _splits(comparison),
         "prediction_note": _prediction_note(comparison),
         "histories": _histories(comparison, names, metric),
@@ -154,9 +151,9 @@ def _splits(comparison: dict[str, Any]) -> str:
     if s.get("repeats"):
         words.append(f"{s['repeats']} repeat{'s' if s['repeats'] != 1 else ''}")
     text = ", ".join(words)
-    if s.get("note"):
-        text = f"{text}. {s['note']}" if text else str(s["note"])
-    return shorten(text, 500)
+    text = f" over {text}" if text else ""
+    note = str(s.get("note") or "").strip()
+    return shorten(f"{text}. {note}" if note else f"{text}.", 500)
 
 
 def _prediction_note(comparison: dict[str, Any]) -> str:
