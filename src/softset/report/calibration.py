@@ -80,8 +80,9 @@ def recalibrate(s: Scores) -> Recalibrated | None:
         x, v = _fit_isotonic(s.p, s.y)
         return Recalibrated("An isotonic map", isotonic, _isotonic_code(x, v))
     slope, shift = _fit_platt(s.p, s.y)
+    sign = "-" if shift < 0 else "+"
     code = (
-        f"z = {slope:.5g} * np.log(p / (1 - p)) {'-' if shift < 0 else '+'} {abs(shift):.5g}    # p in (0, 1)\n"
+        f"z = {slope:.5g} * np.log(p / (1 - p)) {sign} {abs(shift):.5g}    # p in (0, 1)\n"
         "recalibrated = 1 / (1 + np.exp(-z))"
     )
     return Recalibrated("Platt's map", platt, code)

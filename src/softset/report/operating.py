@@ -9,8 +9,14 @@ import numpy as np
 
 from softset.metrics import METRICS, FBeta, Metric
 from softset.report import formats, plots
-from softset.report.calibration import brier, calibration_error, recalibrate, reliability
-from softset.report.counts import Axis, Floats, Scores, choose_axis, known_metric
+from softset.report.calibration import (
+    Recalibrated,
+    brier,
+    calibration_error,
+    recalibrate,
+    reliability,
+)
+from softset.report.counts import Axis, Scores, choose_axis, known_metric
 from softset.report.layout import shorten
 from softset.report.svg import UNIT, path
 from softset.thresholds import best_threshold
@@ -116,6 +122,9 @@ class Operating:
             telling = [s.threshold for s in sides] + best
             self.axis = choose_axis([s.scores for s in sides], telling)
         self.has_slider = self.task != "multiclass"
+        labels = len(comparison.get("classes") or [])
+        # An average over the labels makes sense when all of them are here.
+        self.complete = self.task == "multilabel" and len(self.views) == labels
         self._made = [[self._side(s) for s in v.sides] for v in self.views]
 
     # --- data for the script -------------------------------------------------------------------
@@ -140,7 +149,8 @@ class Operating:
         found = {k: _spec(k, m) for k in METRICS if (m := known_metric(k)) and not m.curve}
         assert self.metric is not None
         own = self.metric_key()
-        return [found.pop(own, None) or _spec(own, self.metric), *found.values()]
+        first = found.pop(own) if own in found else _spec(own, self.metric)
+        return [first, *found.values()]
 
     def metric_key(self) -> str:
         """The name of the views' own metric."""
@@ -155,7 +165,7 @@ class Operating:
         paths |= plots.histogram_paths(s.histogram(self.axis))
         paths |= plots.reliability_paths("raw", reliability(s.p, s.y))
         paths |= {"repaired": "M0 0", "repairedDots": ""}
-        texts = {"calibration": _calibration_words(side, repaired and repaired.p)}
+        texts = {"calibration": _calibration_words(side, repaired)}
         texts["map"] = "" if repaired is None else repaired.code
         texts["mapKind"] = "" if repaired is None else repaired.kind
         if repaired is not None:
@@ -290,7 +300,7 @@ def _spec(key: str, metric: Metric) -> dict[str, Any]:
     return spec
 
 
-def _calibration_words(side: Side, repaired: Floats | None) -> str:
+def _calibration_words(side: Side, repaired: Recalibrated | None) -> str:
     """What the reliability diagram shows, in a sentence or two."""
     s = side.scores
     bins = reliability(s.p, s.y)
@@ -305,6 +315,6 @@ def _calibration_words(side: Side, repaired: Floats | None) -> str:
     if repaired is None:
         return f"{words}, Brier score {error:.4f}. Too few rows of a class to recalibrate."
     return (
-        f"{words}, {calibration_error(repaired, s.y):.3f} recalibrated; "
-        f"Brier score {error:.4f} and {brier(repaired, s.y):.4f}."
+        f"{words}, {calibration_error(repaired.p, s.y):.3f} recalibrated; "
+        f"Brier score {error:.4f} and {brier(repaired.p, s.y):.4f}."
     )

@@ -16,7 +16,7 @@ _HEIGHT = 260
 
 def comparison(candidates: list[dict[str, Any]], *, difference: bool) -> dict[str, Any]:
     """Rows for each candidate with its scores (or differences) on one axis, and that axis."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for c in candidates:
         found = (c.get("difference") or {}) if difference else c
         numbers = [found.get(k) if formats.is_number(found.get(k)) else None for k in _ENDS]

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
+from softset.counting import Confusion
+from softset.evaluation import evaluate
+from softset.metrics import METRICS, get_metric
 from softset.report import formats, plots
 from softset.report.layout import shorten
 from softset.report.operating import Operating, names_of, shown
@@ -178,7 +182,7 @@ def _histories(
     return found
 
 
-# --- classes ---------------------------------------------------------------------------------------
+# --- classes --------------------------------------------------------------------------------------
 
 
 def decisions(p: Any, offsets: Any) -> Any:
@@ -204,6 +208,7 @@ def _matrix(comparison: dict[str, Any], names: dict[str, str]) -> dict[str, Any]
     pairs = [np.unravel_index(k, cells.shape) for k in order if wrong.flat[k] > 0]
     return {
         "name": names.get(key, key),
+        "metrics": _joint_metrics(comparison),
         "labels": labels,
         "small": len(labels) <= _CLASSES,
         "right": formats.percent(float(np.trace(cells) / max(cells.sum(), 1))),
@@ -234,6 +239,28 @@ def _matrix(comparison: dict[str, Any], names: dict[str, str]) -> dict[str, Any]
             for i, j in pairs
         ],
     }
+
+
+def _joint_metrics(comparison: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every metric over all classes, for each candidate with predictions."""
+    rows: dict[str, list[float]] = {}
+    for key in shown(comparison):
+        found = comparison["predictions"][key]
+        p = np.asarray(found["scores"], dtype=np.float64)
+        y = np.asarray(found["target"], dtype=np.int64)
+        c = Confusion.from_matrix(torch.as_tensor(_cells(comparison, key)).double())
+        for name in METRICS:
+            metric = get_metric(name)
+            if metric.curve:
+                value = evaluate(p, y, metric, task="multiclass", from_logits=False)
+            else:
+                value = float(metric(c))
+            rows.setdefault(name, []).append(value)
+    one = [k for k, row in METRICS.items() if len(row.averages) == 1]
+    return [
+        {"name": formats.metric_name(k if k in one else f"{k}_macro"), "numbers": v}
+        for k, v in rows.items()
+    ]
 
 
 def _cells(comparison: dict[str, Any], key: str) -> Any:
@@ -305,7 +332,7 @@ def _class_counts(
     return (said & y).sum(0), said.sum(0), y.sum(0)
 
 
-# --- data and settings ------------------------------------------------------------------------------
+# --- data and settings ----------------------------------------------------------------------------
 
 
 def _data(comparison: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,10 @@
   const isDark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
   try { const kept = localStorage.getItem("softset-theme"); if (kept) root.dataset.theme = kept; }
   catch (e) { /* no storage: the system's choice */ }
+  // On paper everything is unfolded.
+  window.addEventListener("beforeprint", () => {
+    document.querySelectorAll("details").forEach((e) => { e.open = true; });
+  });
   button.hidden = false;
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
