@@ -13,7 +13,7 @@ from sklearn.multiclass import OneVsRestClassifier
 import softset as ss
 from softset.datasets import load_synthetic
 
-FOLDS = 3
+FOLDS = 2
 NAMES = {
     "cross-entropy": ("Cross-entropy, threshold 0.5", "plain"),
     "cross-entropy-tuned": ("Cross-entropy, tuned threshold", "plain"),
@@ -51,7 +51,7 @@ def _held_out(task: str) -> tuple[dict[str, Any], dict[str, Any]]:
     for k in range(FOLDS):
         train, held = fold != k, fold == k
         model = ss.MetricClassifier(
-            "f1", recipe="warm", max_epochs=30, patience=30, n_members=2, random_state=0
+            "f1", recipe="warm", max_epochs=15, patience=15, n_members=1, random_state=0
         ).fit(X[train], y[train])
         linear = LogisticRegression()
         other = OneVsRestClassifier(linear) if task == "multilabel" else linear
