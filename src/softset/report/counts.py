@@ -84,7 +84,7 @@ class Axis:
 
     >>> Axis()(0.25)
     0.25
-    >>> round(Axis(log_odds=True, low=0.001, high=0.999)(0.5), 6)
+    >>> float(round(Axis(log_odds=True, low=0.001, high=0.999)(0.5), 6))
     0.5
     """
 

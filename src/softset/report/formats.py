@@ -113,8 +113,8 @@ def p_value(value: Any) -> str:
 def threshold(value: Any) -> str:
     """Three decimals, more near 0 and 1, as the page's script writes it.
 
-    >>> threshold(0.31249), threshold(0.00012345), threshold(0.99995)
-    ('0.312', '0.00012', '0.99995')
+    >>> threshold(0.31249), threshold(0.00012345), threshold(0.9995)
+    ('0.312', '0.00012', '0.99950')
     """
     if not is_number(value):
         return DASH

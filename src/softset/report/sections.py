@@ -359,7 +359,7 @@ def _data(comparison: dict[str, Any]) -> dict[str, Any]:
                 "name": shorten(c.get("name", ""), 80),
                 "kind": shorten(c.get("kind", ""), 20),
                 "missing": formats.count(c.get("missing")),
-                "values": formats.count(c.get("values")),
+                "distinct": formats.count(c.get("values")),
                 "outputs": formats.count(c.get("outputs")),
                 "note": shorten(c.get("note") or "", 200),
             }

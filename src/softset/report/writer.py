@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from softset.report.layout import environment, page, source
-from softset.report.operating import Operating
+from softset.report.operating import Operating, views_of
 from softset.report.sections import context
 
 LARGEST = 2_000_000  # bytes
 _PARTS = (1000, 500, 250, 120, 60)  # stops of the slider: fewer where there are many labels
+_USUAL, _PER_STOP = 6000, 30  # bytes of one candidate's curves, and of each of its stops
 
 
 def render(comparison: Any) -> str:
@@ -29,7 +30,9 @@ def render(comparison: Any) -> str:
         )
     template = environment().get_template("report.html")
     text = ""
-    for parts in _PARTS:
+    sides = sum(len(v.sides) for v in views_of(content))
+    likely = [n for n in _PARTS if sides * (_USUAL + _PER_STOP * n) < LARGEST]
+    for parts in likely or _PARTS[-1:]:
         operating = Operating(content, parts)
         words = context(content, operating)
         body = template.render(
