@@ -184,8 +184,12 @@ def train_model(
     kind, preset = RECIPES[recipe]
     make = _classifier(kind)
     classifier = make(metric, **{"random_state": seed, **preset, **settings})
+    known: dict[str, Any] = {}
+    if classes is not None:
+        # In their order the classifier can have the names, and use them in what it says.
+        in_order = pos_label is None or str(classes[1]) == str(np.unique(classes)[1])
+        codes, known = (classes[codes], {}) if in_order else (codes, {"classes": classes})
     classifier.fit(encoder.transform(X), codes, sample_weight=sample_weight)
-    known = {} if classes is None else {"classes": classes}
     return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
 
 

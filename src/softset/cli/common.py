@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,10 +178,13 @@ def console() -> Any:
 
 
 class Progress:
-    """A live line on standard error with the time left, on a terminal only."""
+    """A live line on standard error with the time left, on a terminal only.
 
-    def __init__(self, what: str) -> None:
-        self.what, self.started = what, time.monotonic()
+    ``intro`` is said when the first step is done: before, bad input may still be the only line.
+    """
+
+    def __init__(self, what: str, intro: str = "") -> None:
+        self.what, self.intro = what, intro
         self._bar: Any = None
 
     def __enter__(self) -> Progress:
@@ -204,6 +206,9 @@ class Progress:
         return self
 
     def __call__(self, done: int, total: int, seconds_left: float) -> None:
+        if self.intro:
+            say(self.intro)
+            self.intro = ""
         if self._bar is not None:
             left = "" if math.isnan(seconds_left) else f"{duration(seconds_left)} left"
             self._bar.update(self._task, completed=done, total=total, left=left)

@@ -98,15 +98,15 @@ def compare(
     data = read_labelled(
         file, target, groups=groups, drop=drop, sep=sep, encoding=encoding, decimal=decimal
     )
-    if not as_json:
-        shape = f"{len(data.table)} rows, {len(data.table.columns)} columns"
-        say(f"{file.name}: {shape}; results go to {directory}/")
+    shape = f"{len(data.table)} rows, {len(data.table.columns)} columns"
+    intro = "" if as_json else f"{file.name}: {shape}; results go to {directory}/"
     options = {} if folds is None else {"folds": folds}
     options |= {} if repeats is None else {"repeats": repeats}
     result = _compared(
         data.table,
         data.y,
         directory,
+        intro=intro,
         metric=metric,
         groups=data.groups,
         pos_label=_as_label(pos_label, data.y),
@@ -150,7 +150,9 @@ def _check_directory(directory: Path, *, force: bool, resume: bool) -> None:
         )
 
 
-def _compared(table: Any, y: Any, directory: Path, *, resume: bool, **options: Any) -> Any:
+def _compared(
+    table: Any, y: Any, directory: Path, *, resume: bool, intro: str = "", **options: Any
+) -> Any:
     from softset.comparison import compare as run
 
     runs, fresh = directory / "runs.jsonl", not directory.exists()
@@ -161,7 +163,7 @@ def _compared(table: Any, y: Any, directory: Path, *, resume: bool, **options: A
         with locked(runs):
             runs.unlink()
     try:
-        with Progress("comparing") as progress:
+        with Progress("comparing", intro) as progress:
             return run(table, y, directory=directory, resume=resume, progress=progress, **options)
     except ValueError:
         if fresh and not runs.exists():  # nothing was done: leave nothing behind
