@@ -1,0 +1,1 @@
+"""The papers' experiments as data: every table a specification, one runner, one summary."""
