@@ -34,7 +34,7 @@ _ALL = [
         "000",
         "Theorem 4.2: the cells of the soft confusion are Lipschitz",
         "In the sum of |Δp| over examples the constant is that of the step, at τ = 0.5 and "
-        "δ = 0.1: 1.6. In the Euclidean distance it is √n times that.",
+        "δ = 0.1: 1.6. In the Euclidean distance it is at most √n times that.",
         check_cells,
     ),
     Claim(
@@ -95,8 +95,7 @@ _ALL = [
         "002",
         "Theorem 5.3: soft counts and metrics converge as T falls",
         "For metrics that are continuous at the matrix in question. From T = 0.2 with r = 0.9 "
-        "it takes about 25 coolings until the metrics are within 0.01; training with patience "
-        "stops long before.",
+        "it takes about 25 coolings until the metrics are within 0.01.",
         check_confusions_cool,
     ),
     Claim(
@@ -147,8 +146,8 @@ _ALL = [
         "004",
         "Equations 15, 16 and 21: the approximation behind the conditions",
         "In eq. 15 both terms are convex, so the approximation is a lower bound. In eq. 21 the "
-        "second term is concave: there it is no bound at all. The gap closes as the classes "
-        "move apart, because f then varies less within a class.",
+        "second term is concave: there it is no bound at all. The gap is small only where "
+        "the classes are far apart, because f then varies little within a class.",
         check_jensen,
     ),
 ]
