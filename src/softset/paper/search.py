@@ -117,16 +117,18 @@ def _train(
         tuple(options["hidden"]),
         _tensors(parts.train),
         _tensors(parts.validation),
-        members=[
-            Member(seed=seed, learning_rate=m["learning_rate"], dropout=m["dropout"])
-            for seed, m in members
-        ],
+        members=[_member(seed, m) for seed, m in members],
         recipe=_recipe(options, settings),
         optimizer="adamw",
         batch_size=settings["batch_size"],
         max_epochs=epochs,
         patience=patience,
     )
+
+
+def _member(seed: int, m: dict[str, Any]) -> Member:
+    # 0.01 is the weight decay of AdamW in PyTorch; 002 states none.
+    return Member(seed, m["learning_rate"], weight_decay=0.01, dropout=m["dropout"])
 
 
 def _recipe(options: dict[str, Any], settings: dict[str, Any]) -> RecipeLike:

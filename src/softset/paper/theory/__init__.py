@@ -6,6 +6,8 @@ holds; ``markdown`` makes a table of that.
 
 from __future__ import annotations
 
+from typing import Any
+
 from softset.paper.theory.agreement import check_auroc, check_beta, check_dirichlet
 from softset.paper.theory.batches import check_bound, check_convergence, check_rate
 from softset.paper.theory.cooling import check_confusions_cool, check_memberships_cool
@@ -18,7 +20,7 @@ from softset.paper.theory.lipschitz import (
     check_step_constants,
 )
 
-__all__ = ["CLAIMS", "Claim", "Finding", "markdown"]
+__all__ = ["CLAIMS", "Claim", "Finding", "claim_run", "markdown"]
 
 _ALL = [
     Claim(
@@ -151,4 +153,11 @@ _ALL = [
         check_jensen,
     ),
 ]
+
+
+def claim_run(run: dict[str, Any], data_dir: str | None = None) -> dict[str, Any]:
+    """For the runner of the tables: the claim that ``run["claim"]`` names."""
+    return CLAIMS[run["claim"]].run(run.get("seed", 0))
+
+
 CLAIMS: dict[str, Claim] = {claim.id: claim for claim in _ALL}
