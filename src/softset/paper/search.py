@@ -178,7 +178,7 @@ def some_rows(part: Part, rows: int | None) -> Part:
 
 def fit_forest(parts: Parts, options: dict[str, Any], seeds: list[int]) -> Fitted:
     """Random forests (scikit-learn), one for each seed; 002 states no settings."""
-    from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415
+    from sklearn.ensemble import RandomForestClassifier
 
     validation, test = [], []
     for seed in seeds:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from softset.paper.search import BUDGET, FULL
-from softset.paper.specification import Block, Row, Table, Value, read_values
+from softset.paper.specification import Row, Table, Value, read_values
 from softset.paper.tables_000 import ADULT, COCKTAIL, KAGGLE, MAMMOGRAPHY
 
 # Appendix E.1 and E.3.2. What the search decides is not here.
