@@ -28,7 +28,9 @@ def test_help_loads_nothing_heavy():
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         f"print([m for m in {HEAVY} if m in sys.modules])"
     )
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert out.stdout.splitlines()[-1] == "[]", out.stderr
 
 
@@ -51,11 +53,11 @@ def test_bad_usage_is_one_line_and_exit_code_2(arguments, capsys):
     ],
 )
 def test_every_end_has_its_exit_code(error, code, start, capsys, monkeypatch):
-    def fail(**_):
+    def fail():
         raise error
 
     other = typer.Typer()
-    other.command()(lambda: fail())
+    other.command()(fail)
     monkeypatch.setattr(cli, "app", other)
     got, out, err = run([], capsys)
     assert (got, out) == (code, "")

@@ -47,7 +47,7 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command. Bad input is one line on standard error and exit code 2."""
-    warnings.showwarning = _one_line
+    warnings.showwarning = _one_line  # type: ignore[assignment]
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
