@@ -145,10 +145,10 @@ def run_table(
     directory = Path(output)
     directory.mkdir(parents=True, exist_ok=True)
     runs = [run for _, _, run in table_runs(table, effort or Effort(), rows, datasets)]
-    if not resume and (directory / RESULTS).exists():
+    if not resume and _any_done(directory / RESULTS, runs):
         raise ValueError(
-            f"{str(directory / RESULTS)!r} exists. Go on from it with --resume, or choose another "
-            "--output."
+            f"{str(directory / RESULTS)!r} holds runs of {table.id}. Go on from them with "
+            "--resume, or choose another --output."
         )
     work = partial(
         _work, path=KINDS[table.kind], data_dir=None if data_dir is None else str(data_dir)
@@ -162,6 +162,14 @@ def run_table(
         jobs=jobs,
         progress=progress,
     )
+
+
+def _any_done(path: Path, runs: list[dict[str, Any]]) -> bool:
+    """Whether a file of results (which tables share) has one of these runs."""
+    from softset.paper.summary import read_records
+
+    known = [record["run"] for record in read_records(path.parent)]
+    return any(run in known for run in runs)
 
 
 def _work(run: dict[str, Any], path: str, data_dir: str | None) -> Any:
