@@ -28,11 +28,11 @@ DEFAULT = Path("paper-results")
 
 @paper.command("list")
 def list_tables() -> None:
-    """Print every table that can be run."""
+    """Print every table and theorem that can be run."""
     from softset.paper import all_tables
 
     for table in all_tables().values():
-        typer.echo(f"{table.id:<16}{table.title}")
+        typer.echo(f"{table.id:<24}{table.title}")
 
 
 @paper.command("run")
@@ -55,6 +55,9 @@ def run(
         list[str] | None, typer.Option("--dataset", help="Only this set (may be repeated).")
     ] = None,
     max_epochs: Annotated[int | None, typer.Option(help="At most so many epochs.")] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="As the paper, where our default is less (days).")
+    ] = False,
 ) -> None:
     """Run a table and write it as Markdown and HTML.
 
@@ -66,7 +69,7 @@ def run(
 
     table = find_table(id)
     check_choice("protocol", protocol, PROTOCOLS)
-    effort = Effort.quick() if quick else Effort(trials, splits, max_epochs)
+    effort = Effort.quick() if quick else Effort(trials, splits, max_epochs, full=full)
     records = run_table(
         table,
         output,

@@ -9,6 +9,7 @@ from typing import Any
 from softset import __version__
 from softset.paper.specification import Block, Value
 from softset.paper.summary import NAMES, Cell, Summary
+from softset.paper.theory.page import claim_grid, claims_page
 
 MARK = "✱"
 _EXPLAINED = {
@@ -25,14 +26,24 @@ _EXPLAINED = {
         "0.1 … 0.9, as in the paper's code."
     ),
 }
+_ARGMAX = "Protocol published: the decision for the largest probability, as papers 002 and 003 say."
+
+
+def _explained(summary: Summary) -> str:
+    if summary.table.kind != "train":
+        return ""
+    argmax = any(row.options.get("judged") == "argmax" for row in summary.table.rows)
+    return _ARGMAX if argmax and summary.protocol != "fair" else _EXPLAINED[summary.protocol]
 
 
 def to_markdown(summary: Summary) -> str:
     """The table, a heading and a line on how it was made."""
     table = summary.table
+    if table.kind == "claim":
+        return claims_page(summary.claims, f"softset paper run {table.id}")
     parts = [f"### {table.id}: {table.title}", ""]
     if table.kind == "train":
-        parts += [_EXPLAINED[summary.protocol], ""]
+        parts += [_explained(summary), ""]
     if table.note:
         parts += [table.note, ""]
     for block in table.blocks:
@@ -51,8 +62,11 @@ def to_html(summaries: Sequence[Summary], title: str = "The papers' tables") -> 
     parts = []
     for summary in summaries:
         table = summary.table
+        if table.kind == "claim":
+            parts += [_html_claim(claim) for claim in summary.claims]
+            continue
         parts.append(f"<h2>{escape(table.id)}: {escape(table.title)}</h2>")
-        texts = [_EXPLAINED[summary.protocol] if table.kind == "train" else "", table.note]
+        texts = [_explained(summary), table.note]
         parts += [f"<p>{escape(t)}</p>" for t in texts if t]
         parts += summary.figures  # SVG that we drew ourselves
         for block in table.blocks:
@@ -82,6 +96,12 @@ svg {{ max-width: 100%; height: auto }}
 {body}
 <p class="how">softset {version}</p></body></html>
 """
+
+
+def _html_claim(claim: dict[str, Any]) -> str:
+    head, body = claim_grid(claim)
+    table = _html_table(f"{claim['title']} (paper {claim['paper']}, {claim['id']})", head, body)
+    return f"{table}<p>{escape(claim['caveat'])}</p>"
 
 
 def _html_table(caption: str, head: list[str], body: list[list[str]]) -> str:
@@ -140,7 +160,9 @@ def _text(cell: Cell, which: str) -> str:
     if value is None:
         return ""
     large = value.mean >= 100
-    text = f"{value.mean:.0f}" if large else f"{value.mean:.{2 if which == 'published' else 3}f}"
+    printed = 2 if round(value.mean, 2) == value.mean else 3  # 000 prints two digits, 002 three
+    digits = printed if which == "published" else 3
+    text = f"{value.mean:.0f}" if large else f"{value.mean:.{digits}f}"
     if value.sd is not None:
         text += f" ± {value.sd:.{2 if which == 'published' else 3}f}"
     return f"{text} {MARK}" if which == "measured" and cell.marked else text

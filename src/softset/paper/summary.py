@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ NAMES = {
     "f2": "F2",
     "f3": "F3",
     "auroc": "AUROC",
+    "mcc": "MCC",
     "f1 macro": "macro F1",
     "share": "%",
     "train share": "train %",
@@ -46,6 +47,7 @@ class Summary:
     metrics: tuple[str, ...]
     about: dict[str, Any]  # trials, splits, dates, CPU seconds
     figures: list[str]
+    claims: tuple[dict[str, Any], ...] = ()  # results of ``theory``
 
 
 def read_records(output: str | Path) -> list[dict[str, Any]]:
@@ -63,8 +65,11 @@ def read_records(output: str | Path) -> list[dict[str, Any]]:
 def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) -> Summary:
     """The cells of a table from all records that belong to it."""
     check_choice("protocol", protocol, PROTOCOLS)
+    if table.kind == "claim":
+        return _claims(table, records, protocol)
     metrics = table.metrics
-    if protocol == "fair" and table.kind == "train" and "f1" in metrics:
+    macro = "f1" in metrics and "f1 macro" not in metrics
+    if protocol == "fair" and table.kind == "train" and macro:
         metrics = (*metrics, "f1 macro")
     cells: dict[str, dict[str, dict[str, Cell]]] = {}
     used: list[dict[str, Any]] = []
@@ -76,6 +81,11 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
         cells[block.key] = {}
         for row in table.rows:
             own = [r for r in records if "result" in r and _belongs(r["run"], table, block, row)]
+            whole = replace(row, options={**row.options, **row.full})
+            as_paper = [
+                r for r in records if "result" in r and _belongs(r["run"], table, block, whole)
+            ]
+            own = as_paper or own  # runs with --full take the place of smaller ones
             used += own
             found = _cells(table, block, row, metrics, own, protocol)
             if any(c.published or c.measured for c in found.values()):
@@ -92,6 +102,16 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
         ),
     }
     return Summary(table, protocol, rows, cells, metrics, about, figures)
+
+
+def _claims(table: Table, records: Sequence[dict[str, Any]], protocol: str) -> Summary:
+    from softset.paper.theory import claims_of
+
+    found = {r["run"]["claim"]: r for r in records if "claim" in r["run"] and "result" in r}
+    own = [found[name] for name in claims_of(table.id) if name in found]
+    about = {"runs": len(own), "seconds": sum(r["seconds"] for r in own)}
+    claims = tuple(r["result"] for r in own)
+    return Summary(table, protocol, {}, {}, (), about, [], claims)
 
 
 def _belongs(run: dict[str, Any], table: Table, block: Block, row: Row) -> bool:
@@ -134,9 +154,7 @@ def _cells(
 
 
 def _mean(records: Sequence[dict[str, Any]], protocol: str, metric: str) -> Value | None:
-    values = [
-        v for r in records for v in r["result"]["values"].get(protocol, {}).get(metric, ())
-    ]
+    values = [v for r in records for v in r["result"]["values"].get(protocol, {}).get(metric, ())]
     if not values:
         return None
     sd = statistics.stdev(values) if len(values) > 1 else None
