@@ -51,8 +51,8 @@ BUDGET: dict[str, Any] = {
     "search_rows": 5000,
     "search_epochs": 8,
     "max_epochs": 10_000,
-    "max_seen": 400_000,
-    "patience_seen": 60_000,
+    "max_seen": 250_000,
+    "patience_seen": 40_000,
 }
 _RARE = 0.01  # below this share of positives the larger batches are tried
 _STACK = 2  # networks of this size trained together: more do not fit the cache
@@ -126,7 +126,7 @@ def _train(
     if options["max_seen"] is not None:
         epochs = min(epochs, math.ceil(options["max_seen"] / rows))
     if options["patience_seen"] is not None:
-        patience = min(patience, math.ceil(options["patience_seen"] / rows))
+        patience = min(patience, max(3, math.ceil(options["patience_seen"] / rows)))
     return train_members(
         tuple(options["hidden"]),
         _tensors(parts.train),

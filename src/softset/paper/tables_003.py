@@ -9,7 +9,7 @@ from softset.paper.specification import Table, read_values
 from softset.paper.tables_002 import _NOTE, FOUR, searched
 
 ONE = ("f1",)
-PATIENT = {"patience": 100, "patience_seen": 120_000}
+PATIENT = {"patience": 100, "patience_seen": 80_000}
 TABLE_2 = {
     "CocktailParty": "f1: 0.727±0.01\nce: 0.730±0.01",
     "Adult": "f1: 0.251±0.09\nce: 0.146±0.01",
