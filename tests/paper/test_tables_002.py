@@ -47,6 +47,7 @@ def test_a_table_runs_end_to_end(name, tmp_path):
             cells = summary.cells["synthetic-33"][row.id]
             assert all(cells[m].measured is not None for m in table.metrics)
             assert row.label in text
+        assert "What the search chose" in text
         assert ("largest probability" in text) is (protocol == "published")
         assert "<script" not in to_html([summary])
 

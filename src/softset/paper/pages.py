@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -53,6 +54,10 @@ def to_markdown(summary: Summary) -> str:
         head, body = grid
         parts += [f"**{_title(block)}**", "", _line(head), _line(["---"] * len(head))]
         parts += [_line(row) for row in body] + [""]
+    if summary.chosen:
+        head, body = _chosen_grid(summary)
+        parts += [f"**{_CHOSEN}**", "", _line(head), _line(["---"] * len(head))]
+        parts += [_line(row) for row in body] + [""]
     parts += [_footer(summary)]
     return "\n".join(parts) + "\n"
 
@@ -73,6 +78,8 @@ def to_html(summaries: Sequence[Summary], title: str = "The papers' tables") -> 
             grid = _grid(summary, block)
             if grid is not None:
                 parts.append(_html_table(_title(block), *grid))
+        if summary.chosen:
+            parts.append(_html_table(_CHOSEN, *_chosen_grid(summary)))
         parts.append(f"<p class='how'>{escape(_footer(summary))}</p>")
     return _PAGE.format(title=escape(title), body="\n".join(parts), version=escape(__version__))
 
@@ -117,6 +124,35 @@ def _html_table(caption: str, head: list[str], body: list[list[str]]) -> str:
         f"<div class='scroll'><table><caption>{escape(caption)}</caption>"
         f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
+
+
+_CHOSEN = "What the search chose, by validation loss"
+
+
+def _chosen_grid(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """The settings of each set and loss, and how long its networks were trained."""
+    head = ["set", "loss", "batch", "rate", "dropout", "cooling", "settings tried"]
+    head += ["validation loss", "epochs (median)", "coolings (median)"]
+    body = []
+    for title, label, result in summary.chosen:
+        found, tried = result["chosen"], result["tried"]
+        annealed = any(result["coolings"])
+        middle = [f"{statistics.median(result[name]):g}" for name in ("epochs", "coolings")]
+        body.append(
+            [
+                title,
+                label,
+                f"{found['batch_size']}",
+                f"{found['learning_rate']:g}",
+                f"{found['dropout']:g}",
+                f"{found['cooling']:g}" if annealed else "",
+                f"{len(tried)}",
+                f"{min(t['loss'] for t in tried):.3f}",
+                middle[0],
+                middle[1] if annealed else "",
+            ]
+        )
+    return head, body
 
 
 def _title(block: Block) -> str:

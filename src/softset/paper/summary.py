@@ -48,6 +48,7 @@ class Summary:
     about: dict[str, Any]  # trials, splits, dates, CPU seconds
     figures: list[str]
     claims: tuple[dict[str, Any], ...] = ()  # results of ``theory``
+    chosen: tuple[tuple[str, str, dict[str, Any]], ...] = ()  # set, row, what a search found
 
 
 def read_records(output: str | Path) -> list[dict[str, Any]]:
@@ -74,6 +75,7 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
     cells: dict[str, dict[str, dict[str, Cell]]] = {}
     used: list[dict[str, Any]] = []
     rows: dict[str, list[Row]] = {}
+    chosen: list[tuple[str, str, dict[str, Any]]] = []
     figures = [
         r["result"]["svg"] for r in records if r["run"].get("figure") == table.id and "result" in r
     ]
@@ -87,6 +89,9 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
             ]
             own = as_paper or own  # runs with --full take the place of smaller ones
             used += own
+            chosen += [
+                (block.title, row.label, r["result"]) for r in own if "chosen" in r["result"]
+            ]
             found = _cells(table, block, row, metrics, own, protocol)
             if any(c.published or c.measured for c in found.values()):
                 cells[block.key][row.id] = found
@@ -101,7 +106,7 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
             outcome == "max_epochs" for r in used for outcome in r["result"].get("outcome", ())
         ),
     }
-    return Summary(table, protocol, rows, cells, metrics, about, figures)
+    return Summary(table, protocol, rows, cells, metrics, about, figures, chosen=tuple(chosen))
 
 
 def _claims(table: Table, records: Sequence[dict[str, Any]], protocol: str) -> Summary:
