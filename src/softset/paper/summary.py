@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -47,6 +48,7 @@ class Summary:
     metrics: tuple[str, ...]
     about: dict[str, Any]  # trials, splits, dates, CPU seconds
     figures: list[str]
+    shortened: dict[tuple[str, str], str]  # by block key and row id: how a run was cut short
     claims: tuple[dict[str, Any], ...] = ()  # results of ``theory``
     chosen: tuple[tuple[str, str, dict[str, Any]], ...] = ()  # set, row, what a search found
 
@@ -57,7 +59,8 @@ def read_records(output: str | Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        _, *lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
+        _, *lines = text[: text.rfind("\n") + 1].splitlines()  # the last one may be half-written
         return [json.loads(line) for line in lines]
     except ValueError as error:
         raise SavedFileError(f"{path.name} is damaged: {error}.") from error
@@ -75,6 +78,7 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
     cells: dict[str, dict[str, dict[str, Cell]]] = {}
     used: list[dict[str, Any]] = []
     rows: dict[str, list[Row]] = {}
+    shortened: dict[tuple[str, str], str] = {}
     chosen: list[tuple[str, str, dict[str, Any]]] = []
     figures = [
         r["result"]["svg"] for r in records if r["run"].get("figure") == table.id and "result" in r
@@ -87,8 +91,11 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
             as_paper = [
                 r for r in records if "result" in r and _belongs(r["run"], table, block, whole)
             ]
-            own = as_paper or own  # runs with --full take the place of smaller ones
+            # Runs with --full take the place of smaller ones.
+            own, short = _longest(as_paper, whole) if as_paper else _longest(own, row)
             used += own
+            if short:
+                shortened[block.key, row.id] = short
             chosen += [
                 (block.title, row.label, r["result"]) for r in own if "chosen" in r["result"]
             ]
@@ -106,7 +113,9 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
             outcome == "max_epochs" for r in used for outcome in r["result"].get("outcome", ())
         ),
     }
-    return Summary(table, protocol, rows, cells, metrics, about, figures, chosen=tuple(chosen))
+    return Summary(
+        table, protocol, rows, cells, metrics, about, figures, shortened, chosen=tuple(chosen)
+    )
 
 
 def _claims(table: Table, records: Sequence[dict[str, Any]], protocol: str) -> Summary:
@@ -116,11 +125,14 @@ def _claims(table: Table, records: Sequence[dict[str, Any]], protocol: str) -> S
     own = [found[name] for name in claims_of(table.id) if name in found]
     about = {"runs": len(own), "seconds": sum(r["seconds"] for r in own)}
     claims = tuple(r["result"] for r in own)
-    return Summary(table, protocol, {}, {}, (), about, [], claims)
+    return Summary(table, protocol, {}, {}, (), about, [], {}, claims)
+
+
+_LIMITS = ("max_epochs", "patience")
 
 
 def _belongs(run: dict[str, Any], table: Table, block: Block, row: Row) -> bool:
-    """Whether a run is of this row: shortened runs (quick, fewer epochs) are not told apart."""
+    """Whether a run is of this row, perhaps with fewer rows or epochs."""
     if run.get("data") != block.dataset or run.get("duplicates") != block.duplicates:
         return False
     if run.get("kind", "train") != table.kind:
@@ -129,10 +141,39 @@ def _belongs(run: dict[str, Any], table: Table, block: Block, row: Row) -> bool:
         return True
     if run.get("fit") != row.fit:
         return False
-    limits = ("max_epochs", "patience")
-    return {k: v for k, v in run["options"].items() if k not in limits} == {
-        k: v for k, v in row.options.items() if k not in limits
-    }
+    return _but_limits(run["options"]) in (
+        _but_limits(row.options),
+        _but_limits({**row.options, **row.full}),
+    )
+
+
+def _but_limits(options: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in options.items() if k not in _LIMITS}
+
+
+def _longest(records: list[dict[str, Any]], row: Row) -> tuple[list[dict[str, Any]], str]:
+    """Of runs of one row those that go furthest, never mixed; and in words how they fall short."""
+
+    def kind(record: dict[str, Any]) -> tuple[Any, ...]:
+        run, options = record["run"], record["run"].get("options", {})
+        rows = math.inf if run["rows"] is None else run["rows"]
+        full = bool(row.full) and options == {**row.options, **row.full}
+        return rows, full, options.get("max_epochs", 0), len(run.get("seeds", ()))
+
+    if not records:
+        return [], ""
+    best = max(kind(r) for r in records)
+    chosen = [r for r in records if kind(r) == best]
+    rows, _, epochs, _ = best
+    words = []
+    if rows < math.inf:
+        words.append(f"{rows} rows")
+    if epochs < row.options.get("max_epochs", 0):
+        words.append(f"{epochs} epochs")
+    trials = sum(len(r["run"].get("seeds", ())) for r in chosen)
+    if words or trials == 1:
+        words.append(f"{trials} trial{'s' if trials > 1 else ''}" if trials else "")
+    return chosen, ", ".join(filter(None, words))
 
 
 def _cells(
