@@ -6,7 +6,7 @@ import json
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +87,7 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
         cells[block.key] = {}
         for row in table.rows:
             own = [r for r in records if "result" in r and _belongs(r["run"], table, block, row)]
-            whole = replace(row, options={**row.options, **row.full})
-            as_paper = [
-                r for r in records if "result" in r and _belongs(r["run"], table, block, whole)
-            ]
-            # Runs with --full take the place of smaller ones.
-            own, short = _longest(as_paper, whole) if as_paper else _longest(own, row)
+            own, short = _longest(own, row)
             used += own
             if short:
                 shortened[block.key, row.id] = short
