@@ -185,6 +185,7 @@ class SVMPerf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         psi, delta, gram = np.zeros((1, X.shape[1])), np.zeros(1), np.zeros((1, 1))
         alpha, w = np.array([float(self.C)]), np.zeros(X.shape[1])
         for iteration in range(1, self.max_iter + 1):
+            self.n_iter_ = iteration
             coefficient, loss = find(X @ w, positive)
             new = coefficient @ X
             self.slack_ = float((delta - psi @ w).max())
@@ -202,7 +203,6 @@ class SVMPerf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.n_iter_ = iteration
         self.coef_, self.intercept_ = w[:-1], float(w[-1] * self.bias)
         return self
 
