@@ -1,0 +1,1 @@
+"""The papers' experiments: every table a specification, one runner, one summary."""
