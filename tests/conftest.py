@@ -1,7 +1,9 @@
 """Processes of pytest-xdist share the cores: one thread each is faster than all threads each."""
 
 import os
+from pathlib import Path
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -11,3 +13,12 @@ torch.set_num_threads(1)
 settings.register_profile("ci", derandomize=True, deadline=None)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """The folder of real data sets, which is not part of the project."""
+    folder = Path(os.environ.get("SOFTSET_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip("the real data sets are not here: set SOFTSET_DATA to their folder")
+    return folder

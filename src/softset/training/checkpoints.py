@@ -167,6 +167,23 @@ def _sync_directory(directory: Path) -> None:
             os.close(handle)
 
 
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock that goes with a file, or fail at once: two runs never share one."""
+    if fcntl is None:
+        yield
+        return
+    with open(path.with_name(f"{path.name}.lock"), "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SavedFileError(
+                f"{path.name} is in use by another run. Wait for it, or choose another place for "
+                "this one."
+            ) from None
+        yield
+
+
 # --- a run's file --------------------------------------------------------------------------------
 
 
@@ -185,7 +202,7 @@ class Checkpoint:
     @contextlib.contextmanager
     def open(self) -> Iterator[Any]:
         """Lock the file, sweep what a killed run left behind, and give the state saved last."""
-        with self._lock(), self._signals():
+        with locked(self.path), self._signals():
             for leftover in self.path.parent.glob(f"{self.path.name}.*.tmp"):
                 leftover.unlink()
             yield self._load()
@@ -211,21 +228,6 @@ class Checkpoint:
             raise KeyboardInterrupt
         if self._signal is not None:
             raise SystemExit(128 + self._signal)
-
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        if fcntl is None:
-            yield
-            return
-        with open(self.path.with_name(f"{self.path.name}.lock"), "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SavedFileError(
-                    f"{self.path.name} is in use by another run. Wait for it, or give this run a "
-                    "checkpoint of its own."
-                ) from None
-            yield
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

@@ -19,7 +19,7 @@ def load_synthetic(positives: int = 250) -> tuple[np.ndarray, np.ndarray]:
     >>> X.shape, int(y.sum())
     ((5250, 3), 250)
     """
-    from sklearn.datasets import make_blobs  # noqa: PLC0415  (the core does without)
+    from sklearn.datasets import make_blobs
 
     check_number("positives", positives, 1, _BLOB, closed="both")
     X, y = make_blobs(2 * _BLOB, n_features=3, centers=2, cluster_std=10, random_state=42)

@@ -1,0 +1,78 @@
+"""The command line: parse, call, exit code.
+
+Command modules import nothing heavier than typer at their top, so that ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+try:
+    import typer
+except ImportError:  # pragma: no cover
+    sys.exit("softset: error: the command line needs the packages of `pip install softset[cli]`")
+
+from softset import __version__
+
+app = typer.Typer(
+    name="softset",
+    help="Train classifiers for the metric they are judged by, and find out whether it pays.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"softset {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that stand before a command."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one command. Bad input is one line on standard error and exit code 2."""
+    warnings.showwarning = _one_line  # type: ignore[assignment]
+    if hasattr(signal, "SIGTERM"):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        code = app(args=arguments, prog_name="softset", standalone_mode=False)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    except BrokenPipeError:  # `softset … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + 13)
+    except (ValueError, OSError, ImportError) as error:
+        _fail(error)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # not a complaint of the argument parser
+            raise
+        _fail(error.format_message())
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(error: object) -> NoReturn:
+    if os.environ.get("SOFTSET_DEBUG") and isinstance(error, BaseException):
+        raise error
+    text = " ".join(str(error).split())
+    print(f"softset: error: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _one_line(message: Warning | str, *_: Any) -> None:
+    print(f"softset: warning: {' '.join(str(message).split())}", file=sys.stderr)
