@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from softset.paper.networks import Darknet19, PairNetwork, ResNet, TinyDarknet, parameter_count
+from softset.paper.architectures import Darknet19, PairNetwork, ResNet, TinyDarknet, parameter_count
 
 # ResNet-18 and -34 with a 3 x 3 stem and ten outputs are known to have 11.17 and 21.28 million.
 # Tiny Darknet is a file of 4 MB, Darknet-19 one of 83 MB, in float32 and with 1000 outputs.
