@@ -22,6 +22,8 @@ from softset.paper.specification import Block, Row, Table
 
 FITS: dict[str, str] = {
     "network": "softset.paper.networks:fit_network",
+    "svm-perf": "softset.paper.classical:fit_svm_perf",
+    "ccs": "softset.paper.classical:fit_ccs",
 }
 """How rows are fitted: ``fit(parts, options, seeds) -> Fitted``, see ``networks``.
 
@@ -33,6 +35,9 @@ KINDS: dict[str, str] = {
     "counts": "softset.paper.counts:counts_run",
     "runtime": "softset.paper.counts:runtime_run",
     "figure": "softset.paper.figures:figure_run",
+    "images": "softset.paper.images:image_run",
+    "graphs": "softset.paper.images:graph_run",
+    "curves": "softset.paper.curves:curve_run",
 }
 """What a run of a table does: ``work(run, data_dir) -> result`` with ``result["values"]`` as
 ``{protocol: {metric: [numbers]}}``."""
@@ -42,12 +47,16 @@ _SETTINGS = {"paper runs": 1}
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to run: the papers' ``trials``, spread over ``splits``; less for a quick look."""
+    """How much to run: the papers' ``trials``, spread over ``splits``; less for a quick look.
+
+    ``reduced`` takes a table's own smaller settings, if it has any.
+    """
 
     trials: int | None = None
     splits: int = 1
     max_epochs: int | None = None
     rows: int | None = None
+    reduced: bool = False
 
     def __post_init__(self) -> None:
         if self.trials is not None:
@@ -97,8 +106,9 @@ def _all_known(
 
 
 def _describe(table: Table, block: Block, row: Row, split: int, effort: Effort) -> dict[str, Any]:
-    trials = effort.trials or table.trials
-    options = dict(row.options)
+    smaller = table.reduced if effort.reduced else {}
+    trials = effort.trials or smaller.get("trials", table.trials)
+    options = {name: smaller.get(name, value) for name, value in row.options.items()}
     if effort.max_epochs is not None and "max_epochs" in options:
         options["max_epochs"] = min(options["max_epochs"], effort.max_epochs)
         options["patience"] = min(options["patience"], effort.max_epochs)

@@ -63,7 +63,8 @@ class Table:
     """A table, with published values by block title, row id and metric.
 
     ``kind`` is ``"train"``, or names a function in ``softset.paper.runner.KINDS`` for what is not
-    trained (counts, weights, figures).
+    trained (counts, weights, figures). ``reduced`` takes the place of options that a row has
+    (and of ``trials``) when less is asked for.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Table:
     kind: str = "train"
     note: str = ""
     trials: int = 10
+    reduced: dict[str, Any] = field(default_factory=dict)
 
     def value(self, block: Block, row: Row, metric: str) -> Value | None:
         """What the paper says, if anything."""
@@ -128,7 +130,7 @@ def find_table(name: str) -> Table:
 
 def all_tables() -> dict[str, Table]:
     """Every table by id."""
-    from softset.paper import tables_000, tables_001
+    from softset.paper import tables_000, tables_001, tables_images
 
-    modules = [tables_000, tables_001]
+    modules = [tables_000, tables_001, tables_images]
     return {table.id: table for module in modules for table in module.TABLES}
