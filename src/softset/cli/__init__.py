@@ -76,3 +76,8 @@ def _fail(error: object) -> NoReturn:
 
 def _one_line(message: Warning | str, *_: Any) -> None:
     print(f"softset: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+# The commands; each adds itself to ``app``.
+from softset.cli import datasets as datasets  # noqa: E402
+from softset.cli import paper as paper  # noqa: E402

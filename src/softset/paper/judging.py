@@ -36,6 +36,7 @@ METRICS: dict[str, Metric] = {
     "accuracy": get_metric("accuracy"),
     "precision": get_metric("precision"),
     "recall": get_metric("recall"),
+    "mcc": get_metric("mcc"),
     "f1 macro": get_metric(_macro_f1),
 }
 _DECIDED = get_metric(_decided_auroc)
@@ -44,16 +45,26 @@ _TUNED_FOR = {"precision": "f1", "recall": "f1"}
 Values = dict[str, dict[str, list[float]]]
 
 
-def judge(fitted: Fitted, validation: Part, test: Part, logit_output: bool) -> Values:
-    """``{protocol: {metric: [a value for each trial]}}``; fair also has ``"f1 tuned"`` and so on."""
+def judge(
+    fitted: Fitted, validation: Part, test: Part, logit_output: bool, argmax: bool = False
+) -> Values:
+    """``{protocol: {metric: [a value for each trial]}}``; fair also has ``"f1 tuned"`` and so on.
+
+    Papers 002 and 003 published the decisions of the largest probability (``argmax``): of two
+    classes, threshold 1/2.
+    """
     scores, y = torch.from_numpy(fitted.test), torch.from_numpy(test.y)
     w = None if test.w is None else torch.from_numpy(test.w)
     cuts = torch.tensor(GRID, dtype=torch.float64)
     on_logits = torch.sigmoid(cuts) if logit_output else cuts
+    fair = _fair(fitted, validation, scores, y, w)
+    if argmax:
+        decided = {name: fair[name] for name in (*METRICS, "auroc")}
+        return {"published": decided, "code": decided, "fair": fair}
     return {
         "published": _over_grid(scores, y, w, cuts),
         "code": _over_grid(scores, y, w, on_logits),
-        "fair": _fair(fitted, validation, scores, y, w),
+        "fair": fair,
     }
 
 
@@ -94,3 +105,10 @@ def _fair(
 
 def _plain(values: Tensor) -> list[float]:
     return np.round(values.double().numpy(), 5).tolist()
+
+
+def at_zero(fitted: Fitted, test: Part) -> dict[str, list[float]]:
+    """What a classifier without probabilities publishes: its decisions, positive above 0."""
+    w = None if test.w is None else torch.from_numpy(test.w)
+    half = torch.tensor([0.5], dtype=torch.float64)
+    return _over_grid(torch.from_numpy(fitted.test), torch.from_numpy(test.y), w, half)

@@ -94,6 +94,7 @@ def make_loss(options: dict[str, Any], class_weight: list[float] | None) -> Reci
         "f2": lambda: soft(FBeta(2)),
         "f3": lambda: soft(FBeta(3)),
         "accuracy": lambda: soft("accuracy"),
+        "mcc": lambda: soft("mcc"),
         "auroc": lambda: soft("auroc"),
         # What the published code trains: the mean over thresholds, with delta = 0.2.
         "f1-grid": lambda: MetricLoss("f1", step=LinearStep(0.2), thresholds=GRID),

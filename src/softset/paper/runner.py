@@ -24,6 +24,8 @@ FITS: dict[str, str] = {
     "network": "softset.paper.networks:fit_network",
     "svm-perf": "softset.paper.classical:fit_svm_perf",
     "ccs": "softset.paper.classical:fit_ccs",
+    "searched": "softset.paper.search:fit_searched",
+    "forest": "softset.paper.search:fit_forest",
 }
 """How rows are fitted: ``fit(parts, options, seeds) -> Fitted``, see ``networks``.
 
@@ -38,6 +40,7 @@ KINDS: dict[str, str] = {
     "images": "softset.paper.images:image_run",
     "graphs": "softset.paper.images:graph_run",
     "curves": "softset.paper.curves:curve_run",
+    "claim": "softset.paper.theory:claim_run",
 }
 """What a run of a table does: ``work(run, data_dir) -> result`` with ``result["values"]`` as
 ``{protocol: {metric: [numbers]}}``."""
@@ -47,16 +50,13 @@ _SETTINGS = {"paper runs": 1}
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to run: the papers' ``trials``, spread over ``splits``; less for a quick look.
-
-    ``reduced`` takes a table's own smaller settings, if it has any.
-    """
+    """How much to run: the papers' ``trials``, spread over ``splits``; less for a quick look."""
 
     trials: int | None = None
     splits: int = 1
     max_epochs: int | None = None
     rows: int | None = None
-    reduced: bool = False
+    full: bool = False  # as the paper, where our default is less
 
     def __post_init__(self) -> None:
         if self.trials is not None:
@@ -84,6 +84,8 @@ def table_runs(
     blocks = [b for b in table.blocks if datasets is None or b.key in datasets]
     _all_known("row", rows, [r.id for r in table.rows], table)
     _all_known("dataset", datasets, [b.key for b in table.blocks], table)
+    if table.kind == "claim":
+        return [(Block(table.title, ""), Row(table.id, table.title, {}), {"claim": table.id})]
     if table.kind == "figure":
         return [(Block(table.title, ""), Row(table.id, table.title, {}), {"figure": table.id})]
     found = []
@@ -94,9 +96,7 @@ def table_runs(
     return found
 
 
-def _all_known(
-    name: str, asked: Sequence[str] | None, known: Sequence[str], table: Table
-) -> None:
+def _all_known(name: str, asked: Sequence[str] | None, known: Sequence[str], table: Table) -> None:
     for word in asked or ():
         if word not in known:
             raise ValueError(
@@ -106,9 +106,8 @@ def _all_known(
 
 
 def _describe(table: Table, block: Block, row: Row, split: int, effort: Effort) -> dict[str, Any]:
-    smaller = table.reduced if effort.reduced else {}
-    trials = effort.trials or smaller.get("trials", table.trials)
-    options = {name: smaller.get(name, value) for name, value in row.options.items()}
+    trials = effort.trials or table.trials
+    options = {**row.options, **row.full} if effort.full else dict(row.options)
     if effort.max_epochs is not None and "max_epochs" in options:
         options["max_epochs"] = min(options["max_epochs"], effort.max_epochs)
         options["patience"] = min(options["patience"], effort.max_epochs)
@@ -121,7 +120,11 @@ def _describe(table: Table, block: Block, row: Row, split: int, effort: Effort) 
     if table.kind != "train":
         run["kind"] = table.kind
     if row.options:
-        run |= {"fit": row.fit, "options": options, "seeds": list(range(trials))[split :: effort.splits]}
+        run |= {
+            "fit": row.fit,
+            "options": options,
+            "seeds": list(range(trials))[split :: effort.splits],
+        }
     return run
 
 
@@ -147,12 +150,14 @@ def run_table(
     directory = Path(output)
     directory.mkdir(parents=True, exist_ok=True)
     runs = [run for _, _, run in table_runs(table, effort or Effort(), rows, datasets)]
-    if not resume and (directory / RESULTS).exists():
+    if not resume and _any_done(directory / RESULTS, runs):
         raise ValueError(
-            f"{str(directory / RESULTS)!r} exists. Go on from it with --resume, or choose another "
-            "--output."
+            f"{str(directory / RESULTS)!r} holds runs of {table.id}. Go on from them with "
+            "--resume, or choose another --output."
         )
-    work = partial(_work, path=KINDS[table.kind], data_dir=None if data_dir is None else str(data_dir))
+    work = partial(
+        _work, path=KINDS[table.kind], data_dir=None if data_dir is None else str(data_dir)
+    )
     return sweep(
         work,
         runs,
@@ -162,6 +167,14 @@ def run_table(
         jobs=jobs,
         progress=progress,
     )
+
+
+def _any_done(path: Path, runs: list[dict[str, Any]]) -> bool:
+    """Whether a file of results (which tables share) has one of these runs."""
+    from softset.paper.summary import read_records
+
+    known = [record["run"] for record in read_records(path.parent)]
+    return any(run in known for run in runs)
 
 
 def _work(run: dict[str, Any], path: str, data_dir: str | None) -> Any:
@@ -175,14 +188,17 @@ def _named(path: str) -> Any:
 
 def train_run(run: dict[str, Any], data_dir: str | None) -> dict[str, Any]:
     """Fit all trials of a row and judge them under every protocol."""
-    from softset.paper.judging import judge
+    from softset.paper.judging import at_zero, judge
 
     parts = load_parts(run["data"], run["split"], run["duplicates"], run["rows"], data_dir)
     started = time.process_time()
     fitted = _named(FITS[run["fit"]])(parts, run["options"], run["seeds"])
     seconds = time.process_time() - started
     logits = run["options"].get("output") == "logit"
-    values = judge(fitted, parts.validation, parts.test, logits)
+    argmax = run["options"].get("judged") == "argmax"
+    values = judge(fitted, parts.validation, parts.test, logits, argmax)
+    if run["options"].get("output") == "sign":
+        values |= dict.fromkeys(("published", "code"), at_zero(fitted, parts.test))
     date = time.strftime("%Y-%m-%d", time.gmtime())
     return {"values": values, "cpu": round(seconds, 2), "date": date, **fitted.info}
 

@@ -47,7 +47,8 @@ class Row:
     """One way to train.
 
     ``fit`` names a function in ``softset.paper.runner.FITS`` and ``options`` is what it gets:
-    plain values only, for they identify the run in the file of results.
+    plain values only, for they identify the run in the file of results. ``full`` changes them to
+    what the paper did, where that is too much for a desk.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Row:
     fit: str = "network"
     extra: bool = False  # not in the paper
     slow: bool = False  # hours: run only when it is asked for by name
+    full: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,7 @@ class Table:
     """A table, with published values by block title, row id and metric.
 
     ``kind`` is ``"train"``, or names a function in ``softset.paper.runner.KINDS`` for what is not
-    trained (counts, weights, figures). ``reduced`` takes the place of options that a row has
-    (and of ``trials``) when less is asked for.
+    trained (counts, weights, figures).
     """
 
     id: str
@@ -76,14 +77,13 @@ class Table:
     kind: str = "train"
     note: str = ""
     trials: int = 10
-    reduced: dict[str, Any] = field(default_factory=dict)
 
     def value(self, block: Block, row: Row, metric: str) -> Value | None:
         """What the paper says, if anything."""
         return self.published.get(block.title, {}).get(row.id, {}).get(metric)
 
 
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)(?:±(\d+(?:\.\d+)?))?")
+_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:±(\d+(?:\.\d+)?))?")
 
 
 def read_values(metrics: tuple[str, ...], text: str) -> dict[str, dict[str, Value]]:
@@ -130,7 +130,9 @@ def find_table(name: str) -> Table:
 
 def all_tables() -> dict[str, Table]:
     """Every table by id."""
-    from softset.paper import tables_000, tables_001, tables_images
+    from softset.paper import tables_000, tables_001, tables_002, tables_003, tables_images
+    from softset.paper.theory import CLAIMS
 
-    modules = [tables_000, tables_001, tables_images]
-    return {table.id: table for module in modules for table in module.TABLES}
+    modules = [tables_000, tables_001, tables_002, tables_003, tables_images]
+    tables = {table.id: table for module in modules for table in module.TABLES}
+    return tables | {c.id: Table(c.id, c.title, kind="claim") for c in CLAIMS.values()}

@@ -281,7 +281,12 @@ DICE_ROWS = (
     network("dice-example", "Dice, per example", "dice-example", LOGIT, extra=True),
 )
 # C is chosen on validation by the measure that the loss is for; nothing is random.
-SVM: dict[str, Any] = {"C": [1.0, 10.0, 100.0, 1e3, 1e4], "tol": 1e-4, "planes": 500, "output": "sign"}
+SVM: dict[str, Any] = {
+    "C": [1.0, 10.0, 100.0, 1e3, 1e4],
+    "tol": 1e-4,
+    "planes": 500,
+    "output": "sign",
+}
 SVM_ROWS = tuple(
     Row(f"svm-{loss}", f"SVM-perf, {label}", {**SVM, "loss": loss}, fit="svm-perf")
     for loss, label in (("error", "error"), ("f1", "F1"), ("roc", "ROC"))
@@ -484,10 +489,7 @@ TABLES = (
             ADVERSARIAL,
         ),
         MINUTES,
-        {
-            block.title: read_values(MINUTES, "f1: 2.3±0.16\nadversarial: 70±118")
-            for block in FOUR
-        },
+        {block.title: read_values(MINUTES, "f1: 2.3±0.16\nadversarial: 70±118") for block in FOUR},
         kind="runtime",
         note=(
             "The paper gives one median over its sets. Ours: CPU minutes of one network trained "
