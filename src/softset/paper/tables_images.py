@@ -53,23 +53,23 @@ SURROGATE: dict[str, Any] = {
 }
 # images: training, validation, test. A rate of 1e-4 moves little in so few steps.
 REDUCED_BTG: dict[str, Any] = {
-    "images": [3000, 1000, 3000],
-    "max_epochs": 15,
-    "patience": 15,
+    "images": [2000, 500, 2000],
+    "max_epochs": 12,
+    "patience": 12,
     "width": 0.25,
     "learning_rate": 1e-3,
 }
 REDUCED_EAST: dict[str, Any] = {
-    "images": [3000, 600, 2000],
-    "max_epochs": 15,
+    "images": [2000, 500, 2000],
+    "max_epochs": 12,
     "patience": 3,
-    "width": 0.25,
+    "width": 0.125,
 }
 # Patience is for cooling; what does not cool runs to the end and keeps its best epoch.
-REDUCED_PLAIN = {**REDUCED_EAST, "patience": 15}
+REDUCED_PLAIN = {**REDUCED_EAST, "patience": 12}
 REDUCED_CURVES: dict[str, Any] = {
-    "images": [2000, 300, 500],
-    "max_epochs": 15,
+    "images": [1000, 300, 500],
+    "max_epochs": 12,
     "width": 0.125,
 }
 
@@ -131,7 +131,7 @@ GRAPH: dict[str, Any] = {
     "optimizer": "adam",
     "learning_rate": 1e-3,
     "batch_size": 32,
-    "patience": 100,
+    "patience": 50,
     "max_epochs": 1000,
 }
 GRAPH_ROWS = (
