@@ -36,7 +36,9 @@ def example_dice(z, y, w):
 
 
 def logit_dice(z, y, w):
-    return np.average([1 - 2 * a * b / (a * a + b * b) for a, b in zip(z, y, strict=True)], weights=w)
+    return np.average(
+        [1 - 2 * a * b / (a * a + b * b) for a, b in zip(z, y, strict=True)], weights=w
+    )
 
 
 def wmw(z, y, w, gamma=0.2, power=3):

@@ -27,6 +27,9 @@ NAMES = {
 }
 
 
+TRAINED = ("train", "images", "graphs")
+
+
 @dataclass(frozen=True)
 class Cell:
     """One number of the paper beside ours; ``tuned`` is ours at a tuned threshold."""
@@ -187,7 +190,7 @@ def _cells(
         marked = (
             published is not None
             and measured is not None
-            and table.kind == "train"
+            and table.kind in TRAINED
             and differs(published, measured.mean, measured.sd or 0.0)
         )
         cells[metric] = Cell(published, measured, tuned, marked)
