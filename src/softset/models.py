@@ -82,8 +82,10 @@ class Model:
         """The numbers that the classifier sees, from a table with the columns of training."""
         if self.encoder is None:
             return np.asarray(table, dtype=np.float64)
-        unused = [*self.target, self.info.get("groups")]
-        return self.encoder.transform(table[[c for c in table.columns if str(c) not in unused]])
+        unused = {*self.target, self.info.get("groups"), *(self.info.get("drop") or [])}
+        known = {c["name"] for c in self.encoder.columns_}
+        used = [c for c in table.columns if str(c) in known or str(c) not in unused]
+        return self.encoder.transform(table[used])
 
     def predict_proba(self, table: Any) -> Array:
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
@@ -120,6 +122,11 @@ class Model:
                 f"{listed(known, 30)}."
             )
         return np.array([known[v] for v in values.tolist()], dtype=np.int64)
+
+    def save(self, path: str | os.PathLike[str], **info: Any) -> None:
+        """Write it with ``save_model``; ``info`` is added to its own."""
+        self.info.update(info)
+        save_model(path, encoder=self.encoder, classifier=self.classifier, info=self.info)
 
 
 def label_matrix(y: Any) -> NDArray[np.int64]:
@@ -167,7 +174,7 @@ def train_model(
     """
     check_choice("recipe", recipe, RECIPES)
     get_metric(metric)
-    codes, classes = _codes_and_classes(y, pos_label)
+    codes, classes = codes_and_classes(y, pos_label)
     if recipe.startswith("boosting") and classes is None:
         raise ValueError(
             f"recipe {recipe!r} is for one target; several targets need 'forest' or a network such "
@@ -177,13 +184,23 @@ def train_model(
     kind, preset = RECIPES[recipe]
     make = _classifier(kind)
     classifier = make(metric, **{"random_state": seed, **preset, **settings})
+    known: dict[str, Any] = {}
+    if classes is not None:
+        # In their order the classifier can have the names, and use them in what it says.
+        in_order = pos_label is None or str(classes[1]) == str(np.unique(classes)[1])
+        codes, known = (classes[codes], {}) if in_order else (codes, {"classes": classes})
     classifier.fit(encoder.transform(X), codes, sample_weight=sample_weight)
-    known = {} if classes is None else {"classes": classes}
     return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
 
 
-def _codes_and_classes(y: Any, pos_label: Any) -> tuple[Array, Array | None]:
-    """Numbers of classes and the classes; the positive one of two is the last."""
+def codes_and_classes(y: Any, pos_label: Any = None) -> tuple[Array, Array | None]:
+    """Numbers of classes and the classes; the positive one of two is the last.
+
+    Of several targets ``(n, labels)``: 0 and 1, and ``None``.
+
+    >>> codes_and_classes(["no", "yes", "no"], pos_label="no")
+    (array([1, 0, 1]), array(['yes', 'no'], dtype='<U3'))
+    """
     values = np.asarray(y)
     if values.ndim == 2 and values.shape[1] > 1:
         if pos_label is not None:
@@ -212,6 +229,9 @@ def _codes_and_classes(y: Any, pos_label: Any) -> tuple[Array, Array | None]:
     return (codes, classes) if place == 1 else (1 - codes, classes[::-1])
 
 
+_codes_and_classes = codes_and_classes
+
+
 def _refuse_continuous(values: Array) -> None:
     if values.dtype.kind == "f" and (broken := values[values != np.floor(values)]).size:
         raise ValueError(
@@ -237,8 +257,8 @@ def save_model(
     """Write encoder and classifier to one file: JSON and arrays with a checksum, whole or not.
 
     ``info`` is what JSON can hold. If it has ``"classes"``, the classifier was trained on their
-    numbers, and ``predict`` gives the names back; ``"target"`` names the target column(s), which a
-    table may still have at prediction.
+    numbers, and ``predict`` gives the names back; ``"target"``, ``"groups"`` and ``"drop"`` name
+    columns that a table may still have at prediction.
     """
     kind = type(classifier).__name__
     check_choice("classifier", kind, _CLASSIFIERS)

@@ -44,6 +44,7 @@ def parse_delimited(
     if table.num_rows == 0:
         raise ValueError(f"{name} has 0 rows: there is nothing after the line of column names.")
     columns: dict[str, Any] = {}
+    labels = {part.strip() for name in labels for part in (name, *name.split(","))}
     for column, values in zip(header, table.columns, strict=True):
         if column in labels:
             columns[column] = _labels(values)

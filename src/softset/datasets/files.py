@@ -63,8 +63,9 @@ def read_table(
         sep: what separates fields; a comma, or a tab in ``.tsv``, if left out.
         encoding: of the text; UTF-8 if left out.
         decimal: ``"."`` or ``","``.
-        labels: columns with class names. They stay as they are written: "NA", "None" and "01" are
-            text; only a column that holds nothing but plainly written numbers becomes numbers.
+        labels: columns with class names; "a,b" is two, unless a column has that name. They stay as
+            they are written: "NA", "None" and "01" are text; only a column that holds nothing but
+            plainly written numbers becomes numbers.
         text: columns that stay text.
         drop: columns to leave out.
         limit: the most bytes of text (or of unpacked columns) to read; an eighth of the free
@@ -95,8 +96,6 @@ def read_table(
         raise ValueError(f"{name} is empty. A table with column names and rows is expected.")
     if kind in PARQUET or kind in ARROW:
         frame = _read_columns(path, head, kind, most)
-        _check_names(name, [str(c) for c in frame.columns], labels, text, drop)
-        frame = frame.drop(columns=list(drop))
     elif kind in TEXT or (kind == "" and not _looks_like(head)):
         data = _unpacked(path, most) if suffix is not None else _whole(path, most)
         _refuse_other_kinds(name, data[:8], sep)
@@ -109,15 +108,27 @@ def read_table(
             labels=labels,
             text=text,
         )
-        _check_names(name, list(frame.columns), labels, text, drop)
-        frame = frame.drop(columns=list(drop))
     else:
         raise ValueError(
             f"{name}: the ending {path.suffix!r} is not known. Use .csv, .tsv, .csv.gz, .parquet, "
             ".arrow or .feather."
         )
+    columns = [str(c) for c in frame.columns]
+    labels, drop = expanded(labels, columns), expanded(drop, columns)
+    _check_names(name, columns, labels, drop)
+    frame = frame.drop(columns=drop)
     _refuse_infinite(name, frame, labels)
     return frame
+
+
+def expanded(names: Collection[str], columns: Collection[str]) -> list[str]:
+    """Names of columns, each once: "a,b" is two, unless a column has that name.
+
+    >>> expanded(["a,b", "c, d"], ["a", "b", "c, d"])
+    ['a', 'b', 'c, d']
+    """
+    parts = [[n] if n in columns else [p.strip() for p in n.split(",")] for n in names]
+    return list(dict.fromkeys(name for part in parts for name in part if name))
 
 
 def _check_names(name: str, columns: list[str], *wanted: Collection[str]) -> None:

@@ -6,6 +6,7 @@ Nothing is pickled, so that loading runs no code. A checksum covers every byte t
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import math
@@ -102,6 +103,7 @@ def write_file(path: str | os.PathLike[str], kind: str, content: Any) -> None:
 def write_safely(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> None:
     """Let ``write`` make a new file beside ``path``, bring it to the disk, and rename it over."""
     path = Path(path)
+    _sweep(path)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         write(temporary)
@@ -117,6 +119,19 @@ def write_safely(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> 
         raise OSError(
             error.errno, f"could not write {path.name} ({error.strerror}); an older one is intact"
         ) from error
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed processes left beside ``path``; those that live may still be writing."""
+    if os.name != "posix":  # elsewhere, signal 0 is no mere question
+        return
+    for leftover in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError, ValueError):
+            number = int(leftover.name.removesuffix(".tmp").rpartition(".")[2])
+            try:
+                os.kill(number, 0)
+            except ProcessLookupError:
+                leftover.unlink()
 
 
 def read_file(path: str | os.PathLike[str], kind: str) -> Any:
