@@ -259,7 +259,7 @@ def test_write_is_all_or_nothing(tmp_path):
     write_report(comparison("binary"), path)
     before = path.read_bytes()
     assert before.decode() == render(comparison("binary"))
-    with pytest.raises(OSError, match="could not write report.html"):
+    with pytest.raises(OSError, match=r"could not write report\.html"):
         write_report(comparison("binary"), tmp_path / "missing" / "report.html")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 

@@ -87,4 +87,6 @@ def _one_line(message: Warning | str, *_: Any) -> None:
 
 # Commands register themselves; they import this module, so they come last.
 from softset.cli import compare as compare  # noqa: E402
+from softset.cli import datasets as datasets  # noqa: E402
 from softset.cli import files as files  # noqa: E402
+from softset.cli import paper as paper  # noqa: E402

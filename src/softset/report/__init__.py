@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
     # A page alone needs neither torch nor scikit-learn.
     if name not in ("render", "write_report"):
         raise AttributeError(f"module 'softset.report' has no attribute {name!r}")
-    from softset.report import writer  # noqa: PLC0415
+    from softset.report import writer
 
     return getattr(writer, name)
 

@@ -105,7 +105,7 @@ def source(name: str) -> str:
 def environment() -> Any:
     """The templates, with everything escaped that is not marked as HTML."""
     try:
-        import jinja2  # noqa: PLC0415
+        import jinja2
     except ImportError:
         raise ValueError(
             "the report needs the package jinja2, which is not installed: "

@@ -110,7 +110,13 @@
     const lines = Array.from(plot.querySelectorAll("line.grid"));
     const labels = Array.from(plot.querySelectorAll("text.tick.end"));
     const wanted = bottom < 0 ? [-1, -0.5, 0, 0.5, 1] : [0, 0.2, 0.4, 0.6, 0.8, 1];
-    // The first texts with class "end" are those of the upward axis, one for each line.
+    // One text for each line; the axis below zero has fewer.
+    while (lines.length < wanted.length) {
+      for (const list of [lines, labels]) {
+        const last = list[list.length - 1];
+        list.push(last.parentNode.insertBefore(last.cloneNode(true), last.nextSibling));
+      }
+    }
     lines.forEach((line, k) => {
       const shown = k < wanted.length;
       line.toggleAttribute("hidden", !shown);
@@ -157,6 +163,7 @@
     const s = side(), k = stops[state.view][state.side], t = s.thresholds[k], c = at(s, k);
     const now = value(state.metric, c);
     slider.value = String(1000 * place(t));
+    slider.dataset.threshold = String(t);
     slider.setAttribute("aria-valuetext", `threshold ${written(t)}, ${state.metric.name} ${fixed(now)}`);
     setValue("threshold", written(t));
     setValue("metric", fixed(now));
