@@ -257,9 +257,7 @@ def show(document: dict[str, Any]) -> None:
     splits = document["splits"]
     made = splits.get("note") or f"{splits['folds']} folds, {splits['repeats']} repeats"
     out.print()
-    key = (
-        "* winner   = reference: the best that is not trained on the metric; differences are to it"
-    )
+    key = "* winner, = reference (the best that is not trained on the metric; differences to it)"
     took = duration(document.get("duration") or 0)
     for line in (key, f"{made}; {took}"):
         out.print(Text(line, style="dim"))
