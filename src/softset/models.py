@@ -232,9 +232,6 @@ def codes_and_classes(y: Any, pos_label: Any = None) -> tuple[Array, Array | Non
     return (codes, classes) if place == 1 else (1 - codes, classes[::-1])
 
 
-_codes_and_classes = codes_and_classes
-
-
 def _refuse_continuous(values: Array) -> None:
     if values.dtype.kind == "f" and (broken := values[values != np.floor(values)]).size:
         raise ValueError(
