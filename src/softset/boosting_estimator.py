@@ -423,7 +423,7 @@ def _check_classes(classes: np.ndarray, target: np.ndarray) -> None:
         raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()}.")
     sizes = np.bincount(target)
     if sizes.min() < 2:
-        once = f"class {classes[sizes.argmin()].item()!r} has one row"
+        once = f"class {classes.tolist()[sizes.argmin()]!r} has one row"
         if len(classes) == 2:
             raise ValueError(f"y must hold both classes at least twice, {once}: none to hold out.")
         warnings.warn(f"{once}: it is trained on, but no row of it is held out.", stacklevel=3)
