@@ -154,10 +154,8 @@ def _splits(comparison: dict[str, Any]) -> str:
         words.append(f"{s['folds']} folds")
     if s.get("repeats"):
         words.append(f"{s['repeats']} repeat{'s' if s['repeats'] != 1 else ''}")
-    text = ", ".join(words)
-    text = f" over {text}" if text else ""
-    note = str(s.get("note") or "").strip()
-    return shorten(f"{text}. {note}" if note else f"{text}.", 500)
+    note = str(s.get("note") or "").strip().rstrip(".") or ", ".join(words)
+    return shorten(f": {note}." if note else ".", 500)
 
 
 def _prediction_note(comparison: dict[str, Any]) -> str:
