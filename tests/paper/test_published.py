@@ -113,6 +113,10 @@ def test_the_number_is_what_was_printed(name):
 
 
 def test_001_prints_the_values_of_000_again():
-    pairs = {"001-table-1": "000-table-1", "001-table-2": "000-table-2", "001-table-4": "000-table-3"}
+    pairs = {
+        "001-table-1": "000-table-1",
+        "001-table-2": "000-table-2",
+        "001-table-4": "000-table-3",
+    }
     for new, old in pairs.items():
         assert second_pass(new) == second_pass(old)

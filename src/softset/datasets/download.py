@@ -43,7 +43,9 @@ def download_paper_set(name: str, data_dir: str | os.PathLike[str]) -> Path:
     check_choice("name", name, PAPER_SETS)
     info = PAPER_SETS[name]
     if info.openml is None:
-        where = "it is made here, without a file" if not info.files else f"get it from {info.origin}"
+        where = (
+            "it is made here, without a file" if not info.files else f"get it from {info.origin}"
+        )
         raise ValueError(f"the set {name!r} is not on OpenML: {where}.")
     directory = Path(data_dir)
     directory.mkdir(parents=True, exist_ok=True)
@@ -61,7 +63,7 @@ def download_paper_set(name: str, data_dir: str | os.PathLike[str]) -> Path:
 
 
 def _fetch(number: int, directory: Path) -> pandas.DataFrame:
-    from sklearn.datasets import fetch_openml  # noqa: PLC0415
+    from sklearn.datasets import fetch_openml
 
     try:
         return fetch_openml(

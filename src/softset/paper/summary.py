@@ -173,9 +173,7 @@ def _cells(
 
 
 def _mean(records: Sequence[dict[str, Any]], protocol: str, metric: str) -> Value | None:
-    values = [
-        v for r in records for v in r["result"]["values"].get(protocol, {}).get(metric, ())
-    ]
+    values = [v for r in records for v in r["result"]["values"].get(protocol, {}).get(metric, ())]
     if not values:
         return None
     sd = statistics.stdev(values) if len(values) > 1 else None
