@@ -105,3 +105,10 @@ def _fair(
 
 def _plain(values: Tensor) -> list[float]:
     return np.round(values.double().numpy(), 5).tolist()
+
+
+def at_zero(fitted: Fitted, test: Part) -> dict[str, list[float]]:
+    """What a classifier without probabilities publishes: its decisions, positive above 0."""
+    w = None if test.w is None else torch.from_numpy(test.w)
+    half = torch.tensor([0.5], dtype=torch.float64)
+    return _over_grid(torch.from_numpy(fitted.test), torch.from_numpy(test.y), w, half)

@@ -22,6 +22,8 @@ from softset.paper.specification import Block, Row, Table
 
 FITS: dict[str, str] = {
     "network": "softset.paper.networks:fit_network",
+    "svm-perf": "softset.paper.classical:fit_svm_perf",
+    "ccs": "softset.paper.classical:fit_ccs",
     "searched": "softset.paper.search:fit_searched",
     "forest": "softset.paper.search:fit_forest",
 }
@@ -35,6 +37,9 @@ KINDS: dict[str, str] = {
     "counts": "softset.paper.counts:counts_run",
     "runtime": "softset.paper.counts:runtime_run",
     "figure": "softset.paper.figures:figure_run",
+    "images": "softset.paper.images:image_run",
+    "graphs": "softset.paper.images:graph_run",
+    "curves": "softset.paper.curves:curve_run",
     "claim": "softset.paper.theory:claim_run",
 }
 """What a run of a table does: ``work(run, data_dir) -> result`` with ``result["values"]`` as
@@ -80,7 +85,10 @@ def table_runs(
     _all_known("row", rows, [r.id for r in table.rows], table)
     _all_known("dataset", datasets, [b.key for b in table.blocks], table)
     if table.kind == "claim":
-        return [(Block(table.title, ""), Row(table.id, table.title, {}), {"claim": table.id})]
+        from softset.paper.theory import claims_of
+
+        none = Block(table.title, ""), Row(table.id, table.title, {})
+        return [(*none, {"claim": name}) for name in claims_of(table.id)]
     if table.kind == "figure":
         return [(Block(table.title, ""), Row(table.id, table.title, {}), {"figure": table.id})]
     found = []
@@ -183,7 +191,7 @@ def _named(path: str) -> Any:
 
 def train_run(run: dict[str, Any], data_dir: str | None) -> dict[str, Any]:
     """Fit all trials of a row and judge them under every protocol."""
-    from softset.paper.judging import judge
+    from softset.paper.judging import at_zero, judge
 
     parts = load_parts(run["data"], run["split"], run["duplicates"], run["rows"], data_dir)
     started = time.process_time()
@@ -192,6 +200,8 @@ def train_run(run: dict[str, Any], data_dir: str | None) -> dict[str, Any]:
     logits = run["options"].get("output") == "logit"
     argmax = run["options"].get("judged") == "argmax"
     values = judge(fitted, parts.validation, parts.test, logits, argmax)
+    if run["options"].get("output") == "sign":
+        values |= dict.fromkeys(("published", "code"), at_zero(fitted, parts.test))
     date = time.strftime("%Y-%m-%d", time.gmtime())
     return {"values": values, "cpu": round(seconds, 2), "date": date, **fitted.info}
 

@@ -130,9 +130,10 @@ def find_table(name: str) -> Table:
 
 def all_tables() -> dict[str, Table]:
     """Every table by id."""
-    from softset.paper import tables_000, tables_001, tables_002, tables_003
+    from softset.paper import tables_000, tables_001, tables_002, tables_003, tables_images
     from softset.paper.theory import CLAIMS
 
-    modules = [tables_000, tables_001, tables_002, tables_003]
+    modules = [tables_000, tables_001, tables_002, tables_003, tables_images]
     tables = {table.id: table for module in modules for table in module.TABLES}
+    tables["theory"] = Table("theory", "All theorems", kind="claim")
     return tables | {c.id: Table(c.id, c.title, kind="claim") for c in CLAIMS.values()}
