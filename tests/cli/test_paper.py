@@ -65,7 +65,9 @@ def test_failed_runs_are_an_error_after_what_worked(capsys, tmp_path, monkeypatc
     (["datasets", "--download", "../adult", "--data-dir", "."], "must be one of"),
     (["datasets", "--download", "cocktailparty", "--data-dir", "."], "Zen et al."),
 ])  # fmt: skip
-def test_bad_arguments_are_one_line_and_exit_code_2(arguments, words, capsys, tmp_path, monkeypatch):
+def test_bad_arguments_are_one_line_and_exit_code_2(
+    arguments, words, capsys, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     code, _, err = run(arguments, capsys)
     assert code == 2

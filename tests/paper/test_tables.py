@@ -5,7 +5,7 @@ import json
 import pytest
 
 from softset.paper import PROTOCOLS, all_tables, find_table, run_table
-from softset.paper.pages import to_html, to_markdown
+from softset.paper.pages import fill_in, to_html, to_markdown
 from softset.paper.runner import FITS, RESULTS, Effort, table_runs
 from softset.paper.specification import Row, Table, Value, differs, read_values
 from softset.paper.summary import read_records, summarise
@@ -207,3 +207,13 @@ def test_titles_are_escaped():
     table = Table("x", bad, (block,), (Row("f1", bad, {}),), ("f1",), {
         "Mammography": read_values(("f1",), "f1: 0.5")}, note=bad)  # fmt: skip
     assert "<script>" not in to_html([summarise(table, [], "fair")])
+
+
+def test_a_page_keeps_its_words_and_gets_new_numbers():
+    page = "Words.\n<!-- 000-table-3 fair -->\nold numbers\n<!-- end -->\nMore words.\n"
+    new = fill_in(page, [records_of([0.5, 0.6], 2)])
+    assert new.startswith("Words.\n<!-- 000-table-3 fair -->\n")
+    assert new.endswith("<!-- end -->\nMore words.\n")
+    assert "0.550 ± 0.071" in new
+    assert "old numbers" not in new
+    assert fill_in(new, [records_of([0.5, 0.6], 2)]) == new

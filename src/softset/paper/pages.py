@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from softset import __version__
-from softset.paper.specification import Block, Row, Value
-from softset.paper.summary import NAMES, Cell, Summary
+from softset.paper.specification import Block, Row, Value, find_table
+from softset.paper.summary import NAMES, Cell, Summary, summarise
 from softset.paper.theory.page import claim_grid, claims_page
 
 MARK = "✱"
@@ -37,12 +38,12 @@ def _explained(summary: Summary) -> str:
     return _ARGMAX if argmax and summary.protocol != "fair" else _EXPLAINED[summary.protocol]
 
 
-def to_markdown(summary: Summary) -> str:
+def to_markdown(summary: Summary, heading: bool = True) -> str:
     """The table, a heading and a line on how it was made."""
     table = summary.table
     if table.kind == "claim":
         return claims_page(summary.claims, f"softset paper run {table.id}")
-    parts = [f"### {table.id}: {table.title}", ""]
+    parts = [f"### {table.id}: {table.title}", ""] if heading else []
     if table.kind == "train":
         parts += [_explained(summary), ""]
     if table.note:
@@ -82,6 +83,22 @@ def to_html(summaries: Sequence[Summary], title: str = "The papers' tables") -> 
             parts.append(_html_table(_CHOSEN, *_chosen_grid(summary)))
         parts.append(f"<p class='how'>{escape(_footer(summary))}</p>")
     return _PAGE.format(title=escape(title), body="\n".join(parts), version=escape(__version__))
+
+
+_PLACE = re.compile(r"(<!-- (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def fill_in(text: str, records: Sequence[dict[str, Any]]) -> str:
+    """Replace what stands between ``<!-- ID PROTOCOL -->`` and ``<!-- end -->`` by that table.
+
+    So a page of results keeps its words and gets new numbers.
+    """
+
+    def table(place: re.Match[str]) -> str:
+        summary = summarise(find_table(place[2]), records, place[3])
+        return f"{place[1]}\n{to_markdown(summary, heading=False)}\n{place[4]}"
+
+    return _PLACE.sub(table, text)
 
 
 _PAGE = """<!DOCTYPE html>
