@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import statistics
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from softset import __version__
 from softset.paper.specification import Block, Row, Value, find_table
 from softset.paper.summary import NAMES, Cell, Summary, summarise
 from softset.paper.theory.page import claim_grid, claims_page
+from softset.report.layout import escape, page
 
 MARK = "✱"
 _EXPLAINED = {
@@ -64,7 +65,7 @@ def to_markdown(summary: Summary, heading: bool = True) -> str:
 
 
 def to_html(summaries: Sequence[Summary], title: str = "The papers' tables") -> str:
-    """One self-contained page: no scripts, nothing from elsewhere."""
+    """One self-contained page in the style of our reports: nothing comes from elsewhere."""
     parts = []
     for summary in summaries:
         table = summary.table
@@ -74,15 +75,16 @@ def to_html(summaries: Sequence[Summary], title: str = "The papers' tables") -> 
         parts.append(f"<h2>{escape(table.id)}: {escape(table.title)}</h2>")
         texts = [_explained(summary), table.note]
         parts += [f"<p>{escape(t)}</p>" for t in texts if t]
-        parts += summary.figures  # SVG that we drew ourselves
+        parts += [_image(figure, table.title) for figure in summary.figures]
         for block in table.blocks:
             grid = _grid(summary, block)
             if grid is not None:
                 parts.append(_html_table(_title(block), *grid))
         if summary.chosen:
             parts.append(_html_table(_CHOSEN, *_chosen_grid(summary)))
-        parts.append(f"<p class='how'>{escape(_footer(summary))}</p>")
-    return _PAGE.format(title=escape(title), body="\n".join(parts), version=escape(__version__))
+        parts.append(f"<p class='muted'>{escape(_footer(summary))}</p>")
+    top = f"<p class='eyebrow'><b>softset</b> {escape(__version__)}</p><h1>{escape(title)}</h1>"
+    return page(title, "\n".join([top, *parts]))
 
 
 _PLACE = re.compile(r"(<!-- (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -101,31 +103,15 @@ def fill_in(text: str, records: Sequence[dict[str, Any]]) -> str:
     return _PLACE.sub(table, text)
 
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em;
-  color: #1c2430; background: #fff }}
-table {{ border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums }}
-caption {{ text-align: left; font-weight: 600; padding: .3em 0 }}
-th, td {{ border-bottom: 1px solid #d8dde5; padding: .25em .7em; text-align: right }}
-th:first-child, td:first-child {{ text-align: left }}
-td.far {{ background: #fdf0d5 }}
-.how {{ color: #566 }}
-svg {{ max-width: 100%; height: auto }}
-.scroll {{ overflow-x: auto }}
-</style></head><body><h1>{title}</h1>
-{body}
-<p class="how">softset {version}</p></body></html>
-"""
-
-
 def _html_claim(claim: dict[str, Any]) -> str:
     head, body = claim_grid(claim)
     table = _html_table(f"{claim['title']} (paper {claim['paper']}, {claim['id']})", head, body)
     return f"{table}<p>{escape(claim['caveat'])}</p>"
+
+
+def _image(svg: str, text: str) -> str:
+    data = base64.b64encode(svg.encode()).decode()
+    return f"<img alt='{escape(text)}' src='data:image/svg+xml;base64,{data}'>"
 
 
 def _html_table(caption: str, head: list[str], body: list[list[str]]) -> str:
@@ -133,10 +119,9 @@ def _html_table(caption: str, head: list[str], body: list[list[str]]) -> str:
     lines = []
     for row in body:
         cells = "".join(
-            f"<td class='far'>{escape(c)}</td>" if MARK in c else f"<td>{escape(c)}</td>"
-            for c in row
+            f"<td class='{'num differs' if MARK in c else 'num'}'>{escape(c)}</td>" for c in row[1:]
         )
-        lines.append(f"<tr>{cells}</tr>")
+        lines.append(f"<tr><th scope='row'>{escape(row[0])}</th>{cells}</tr>")
     return (
         f"<div class='scroll'><table><caption>{escape(caption)}</caption>"
         f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
