@@ -74,7 +74,7 @@ def to_html(summaries: Sequence[Summary], title: str = "The papers' tables") -> 
             continue
         parts.append(f"<h2>{escape(table.id)}: {escape(table.title)}</h2>")
         texts = [_explained(summary), table.note]
-        parts += [f"<p>{escape(t)}</p>" for t in texts if t]
+        parts += [f"<p>{escape(t, 2000)}</p>" for t in texts if t]
         parts += [_image(figure, table.title) for figure in summary.figures]
         for block in table.blocks:
             grid = _grid(summary, block)
@@ -82,7 +82,7 @@ def to_html(summaries: Sequence[Summary], title: str = "The papers' tables") -> 
                 parts.append(_html_table(_title(block), *grid))
         if summary.chosen:
             parts.append(_html_table(_CHOSEN, *_chosen_grid(summary)))
-        parts.append(f"<p class='muted'>{escape(_footer(summary))}</p>")
+        parts.append(f"<p class='muted'>{_code(escape(_footer(summary), 2000))}</p>")
     top = f"<p class='eyebrow'><b>softset</b> {escape(__version__)}</p><h1>{escape(title)}</h1>"
     return page(title, "\n".join([top, *parts]))
 
@@ -109,13 +109,18 @@ def _html_claim(claim: dict[str, Any]) -> str:
     return f"{table}<p>{escape(claim['caveat'])}</p>"
 
 
+def _code(text: str) -> str:
+    return re.sub("`([^`]+)`", r"<code>\1</code>", text)
+
+
 def _image(svg: str, text: str) -> str:
     data = base64.b64encode(svg.encode()).decode()
-    return f"<img alt='{escape(text)}' src='data:image/svg+xml;base64,{data}'>"
+    return f"<img width='100%' alt='{escape(text)}' src='data:image/svg+xml;base64,{data}'>"
 
 
 def _html_table(caption: str, head: list[str], body: list[list[str]]) -> str:
-    top = "".join(f"<th scope='col'>{escape(text)}</th>" for text in head)
+    top = f"<th scope='col'>{escape(head[0])}</th>"
+    top += "".join(f"<th scope='col' class='num'>{escape(text)}</th>" for text in head[1:])
     lines = []
     for row in body:
         cells = "".join(
