@@ -31,8 +31,10 @@ def list_tables() -> None:
     """Print every table that can be run."""
     from softset.paper import all_tables
 
-    for table in all_tables().values():
-        typer.echo(f"{table.id:<16}{table.title}")
+    tables = all_tables().values()
+    width = max(len(table.id) for table in tables) + 2
+    for table in tables:
+        typer.echo(f"{table.id:<{width}}{table.title}")
 
 
 @paper.command("run")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from softset import __version__
-from softset.paper.specification import Block, Value
+from softset.paper.specification import Block, Row, Value
 from softset.paper.summary import NAMES, Cell, Summary
 
 MARK = "✱"
@@ -125,14 +124,15 @@ def _grid(summary: Summary, block: Block) -> tuple[list[str], list[list[str]]] |
             picks.append((metric, "tuned"))
     body = []
     for row in rows:
-        line = [_label(row)] if named else []
+        line = [_label(row, summary.shortened.get((block.key, row.id)))] if named else []
         line += [_text(cells[row.id][metric], which) for metric, which in picks]
         body.append(line)
     return head, body
 
 
-def _label(row: Any) -> str:
-    return f"{row.label} (not in the paper)" if row.extra else str(row.label)
+def _label(row: Row, short: str | None) -> str:
+    words = ["not in the paper"] * row.extra + [f"cut short: {short}"] * bool(short)
+    return f"{row.label} ({'; '.join(words)})" if words else row.label
 
 
 def _text(cell: Cell, which: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class Summary:
     metrics: tuple[str, ...]
     about: dict[str, Any]  # trials, splits, dates, CPU seconds
     figures: list[str]
+    shortened: dict[tuple[str, str], str]  # by block key and row id: how a run was cut short
 
 
 def read_records(output: str | Path) -> list[dict[str, Any]]:
@@ -57,7 +59,8 @@ def read_records(output: str | Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        _, *lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
+        _, *lines = text[: text.rfind("\n") + 1].splitlines()  # the last one may be half-written
         return [json.loads(line) for line in lines]
     except ValueError as error:
         raise SavedFileError(f"{path.name} is damaged: {error}.") from error
@@ -72,6 +75,7 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
     cells: dict[str, dict[str, dict[str, Cell]]] = {}
     used: list[dict[str, Any]] = []
     rows: dict[str, list[Row]] = {}
+    shortened: dict[tuple[str, str], str] = {}
     figures = [
         r["result"]["svg"] for r in records if r["run"].get("figure") == table.id and "result" in r
     ]
@@ -79,7 +83,10 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
         cells[block.key] = {}
         for row in table.rows:
             own = [r for r in records if "result" in r and _belongs(r["run"], table, block, row)]
+            own, short = _longest(own, row)
             used += own
+            if short:
+                shortened[block.key, row.id] = short
             found = _cells(table, block, row, metrics, own, protocol)
             if any(c.published or c.measured for c in found.values()):
                 cells[block.key][row.id] = found
@@ -94,11 +101,14 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
             outcome == "max_epochs" for r in used for outcome in r["result"].get("outcome", ())
         ),
     }
-    return Summary(table, protocol, rows, cells, metrics, about, figures)
+    return Summary(table, protocol, rows, cells, metrics, about, figures, shortened)
+
+
+_LIMITS = ("max_epochs", "patience")
 
 
 def _belongs(run: dict[str, Any], table: Table, block: Block, row: Row) -> bool:
-    """Whether a run is of this row: shortened runs (quick, fewer epochs) are not told apart."""
+    """Whether a run is of this row, perhaps with fewer rows or epochs."""
     if run.get("data") != block.dataset or run.get("duplicates") != block.duplicates:
         return False
     if run.get("kind", "train") != table.kind:
@@ -107,10 +117,39 @@ def _belongs(run: dict[str, Any], table: Table, block: Block, row: Row) -> bool:
         return True
     if run.get("fit") != row.fit:
         return False
-    limits = ("max_epochs", "patience")
-    return {k: v for k, v in run["options"].items() if k not in limits} == {
-        k: v for k, v in row.options.items() if k not in limits
-    }
+    return _but_limits(run["options"]) in (
+        _but_limits(row.options),
+        _but_limits({**row.options, **row.full}),
+    )
+
+
+def _but_limits(options: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in options.items() if k not in _LIMITS}
+
+
+def _longest(records: list[dict[str, Any]], row: Row) -> tuple[list[dict[str, Any]], str]:
+    """Of runs of one row those that go furthest, never mixed; and in words how they fall short."""
+
+    def kind(record: dict[str, Any]) -> tuple[Any, ...]:
+        run, options = record["run"], record["run"].get("options", {})
+        rows = math.inf if run["rows"] is None else run["rows"]
+        full = bool(row.full) and options == {**row.options, **row.full}
+        return rows, full, options.get("max_epochs", 0), len(run.get("seeds", ()))
+
+    if not records:
+        return [], ""
+    best = max(kind(r) for r in records)
+    chosen = [r for r in records if kind(r) == best]
+    rows, _, epochs, _ = best
+    words = []
+    if rows < math.inf:
+        words.append(f"{rows} rows")
+    if epochs < row.options.get("max_epochs", 0):
+        words.append(f"{epochs} epochs")
+    trials = sum(len(r["run"].get("seeds", ())) for r in chosen)
+    if words or trials == 1:
+        words.append(f"{trials} trial{'s' if trials > 1 else ''}" if trials else "")
+    return chosen, ", ".join(filter(None, words))
 
 
 def _cells(
