@@ -22,11 +22,17 @@ from softset._tools import check_choice, check_number
 from softset.evaluation import evaluate
 from softset.metrics import Metric, MetricLike, get_metric
 from softset.thresholds import best_offsets, best_threshold
-from softset.training.checkpoints import SavedFileError, read_file, write_file
+from softset.training.checkpoints import read_file, whole, write_file
 from softset.training.labels import checked_weights, plain_labels, refuse_missing, warn_of_blanks
 from softset.training.loop import Member, Trained, score, train_members
 from softset.training.networks import Mlp
-from softset.training.portable import pack_array, pack_metric, plain, unpack_array, unpack_metric
+from softset.training.portable import (
+    pack_array,
+    pack_metric,
+    plain,
+    restored_metric,
+    unpack_array,
+)
 from softset.training.rows import Rows, Scaler, content_split, distinct_rows
 
 try:  # from scikit-learn 1.9 on
@@ -471,10 +477,10 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
 
     # --- files -----------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted classifier to one file, without pickle.
+    def state(self) -> dict[str, Any]:
+        """The fitted classifier as plain data and tensors; ``from_state`` is the way back.
 
-        A metric, recipe or random state that is an object of your own is not written.
+        A metric, recipe or random state that is an object of your own is left out.
         """
         check_is_fitted(self)
         params = {k: plain(v) for k, v in self.get_params(deep=False).items() if k != "metric"}
@@ -486,7 +492,8 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
             if hasattr(self, "feature_names_in_")
             else None,
             "threshold": torch.as_tensor(
-                self.offsets_ if self._task == "multiclass" else self.threshold_
+                self.offsets_ if self._task == "multiclass" else self.threshold_,
+                dtype=torch.float64,
             ),
             "widths": list(self._widths),
             "weights": self._weights,
@@ -494,28 +501,24 @@ class MetricClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  #
             "scale": torch.from_numpy(self._scaler.scale),
             "history": self.history_,
         }
-        metric = pack_metric(self.metric)
-        write_file(path, _KIND, {"metric": metric, "params": params, "fitted": fitted})
+        return {"metric": pack_metric(self.metric), "params": params, "fitted": fitted}
+
+    @classmethod
+    def from_state(cls, content: dict[str, Any], metric: MetricLike | None = None) -> Self:
+        """The classifier of ``state()``; ``metric`` if it was a function of your own."""
+        found = restored_metric(content["metric"], metric)
+        return cls(found, **content["params"])._restore(content["fitted"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted classifier to one file, without pickle; see ``state``."""
+        write_file(path, _KIND, self.state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], metric: MetricLike | None = None) -> Self:
         """Read what ``save`` wrote; ``metric`` is needed if it was a function of your own."""
         content = read_file(path, _KIND)
-        name = os.path.basename(path)
-        try:
-            if metric is None:
-                metric = unpack_metric(content["metric"])
-            if metric is None:
-                raise SavedFileError(
-                    f"{name} was saved with a metric of your own. Pass it: load(path, metric=...)."
-                )
-            return cls(metric, **content["params"])._restore(content["fitted"])
-        except SavedFileError:
-            raise
-        except Exception as error:
-            raise SavedFileError(
-                f"{name} does not hold a whole MetricClassifier ({type(error).__name__})."
-            ) from error
+        with whole(os.path.basename(path), _KIND):
+            return cls.from_state(content, metric)
 
     def _restore(self, fitted: dict[str, Any]) -> Self:
         self._task, self._positive = fitted["task"], fitted["positive"]

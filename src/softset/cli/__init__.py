@@ -29,6 +29,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# Warnings that the user has seen, so that nothing is said twice.
+said: set[str] = set()
+
 
 def _version(asked: bool) -> None:
     if asked:
@@ -75,9 +78,12 @@ def _fail(error: object) -> NoReturn:
 
 
 def _one_line(message: Warning | str, *_: Any) -> None:
+    said.add(str(message))
     print(f"softset: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
-# The commands; each adds itself to ``app``.
+# Commands register themselves; they import this module, so they come last.
+from softset.cli import compare as compare  # noqa: E402
 from softset.cli import datasets as datasets  # noqa: E402
+from softset.cli import files as files  # noqa: E402
 from softset.cli import paper as paper  # noqa: E402

@@ -62,7 +62,9 @@ def datasets(
     typer.echo("\nWhere they come from:")
     for name, info in PAPER_SETS.items():
         typer.echo(f"  {name}: {info.title}; {info.origin}")
-    typer.echo("\nOf OpenML: softset datasets --download NAME --data-dir DIR (checked by checksum).")
+    typer.echo(
+        "\nOf OpenML: softset datasets --download NAME --data-dir DIR (checked by checksum)."
+    )
 
 
 def _equitability(share: float) -> float:

@@ -28,7 +28,7 @@ DEFAULT = Path("paper-results")
 
 @paper.command("list")
 def list_tables() -> None:
-    """Print every table that can be run."""
+    """Print every table and theorem that can be run."""
     from softset.paper import all_tables
 
     tables = all_tables().values()
@@ -57,6 +57,9 @@ def run(
         list[str] | None, typer.Option("--dataset", help="Only this set (may be repeated).")
     ] = None,
     max_epochs: Annotated[int | None, typer.Option(help="At most so many epochs.")] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="As the paper, where our default is less (days).")
+    ] = False,
 ) -> None:
     """Run a table and write it as Markdown and HTML.
 
@@ -68,7 +71,7 @@ def run(
 
     table = find_table(id)
     check_choice("protocol", protocol, PROTOCOLS)
-    effort = Effort.quick() if quick else Effort(trials, splits, max_epochs)
+    effort = Effort.quick() if quick else Effort(trials, splits, max_epochs, full=full)
     records = run_table(
         table,
         output,

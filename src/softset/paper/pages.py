@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from softset import __version__
 from softset.paper.specification import Block, Row, Value
 from softset.paper.summary import NAMES, Cell, Summary
+from softset.paper.theory.page import claim_grid, claims_page
 
 MARK = "✱"
 _EXPLAINED = {
@@ -24,14 +27,24 @@ _EXPLAINED = {
         "0.1 … 0.9, as in the paper's code."
     ),
 }
+_ARGMAX = "Protocol published: the decision for the largest probability, as papers 002 and 003 say."
+
+
+def _explained(summary: Summary) -> str:
+    if summary.table.kind != "train":
+        return ""
+    argmax = any(row.options.get("judged") == "argmax" for row in summary.table.rows)
+    return _ARGMAX if argmax and summary.protocol != "fair" else _EXPLAINED[summary.protocol]
 
 
 def to_markdown(summary: Summary) -> str:
     """The table, a heading and a line on how it was made."""
     table = summary.table
+    if table.kind == "claim":
+        return claims_page(summary.claims, f"softset paper run {table.id}")
     parts = [f"### {table.id}: {table.title}", ""]
     if table.kind == "train":
-        parts += [_EXPLAINED[summary.protocol], ""]
+        parts += [_explained(summary), ""]
     if table.note:
         parts += [table.note, ""]
     for block in table.blocks:
@@ -40,6 +53,10 @@ def to_markdown(summary: Summary) -> str:
             continue
         head, body = grid
         parts += [f"**{_title(block)}**", "", _line(head), _line(["---"] * len(head))]
+        parts += [_line(row) for row in body] + [""]
+    if summary.chosen:
+        head, body = _chosen_grid(summary)
+        parts += [f"**{_CHOSEN}**", "", _line(head), _line(["---"] * len(head))]
         parts += [_line(row) for row in body] + [""]
     parts += [_footer(summary)]
     return "\n".join(parts) + "\n"
@@ -50,14 +67,19 @@ def to_html(summaries: Sequence[Summary], title: str = "The papers' tables") -> 
     parts = []
     for summary in summaries:
         table = summary.table
+        if table.kind == "claim":
+            parts += [_html_claim(claim) for claim in summary.claims]
+            continue
         parts.append(f"<h2>{escape(table.id)}: {escape(table.title)}</h2>")
-        texts = [_EXPLAINED[summary.protocol] if table.kind == "train" else "", table.note]
+        texts = [_explained(summary), table.note]
         parts += [f"<p>{escape(t)}</p>" for t in texts if t]
         parts += summary.figures  # SVG that we drew ourselves
         for block in table.blocks:
             grid = _grid(summary, block)
             if grid is not None:
                 parts.append(_html_table(_title(block), *grid))
+        if summary.chosen:
+            parts.append(_html_table(_CHOSEN, *_chosen_grid(summary)))
         parts.append(f"<p class='how'>{escape(_footer(summary))}</p>")
     return _PAGE.format(title=escape(title), body="\n".join(parts), version=escape(__version__))
 
@@ -83,6 +105,12 @@ svg {{ max-width: 100%; height: auto }}
 """
 
 
+def _html_claim(claim: dict[str, Any]) -> str:
+    head, body = claim_grid(claim)
+    table = _html_table(f"{claim['title']} (paper {claim['paper']}, {claim['id']})", head, body)
+    return f"{table}<p>{escape(claim['caveat'])}</p>"
+
+
 def _html_table(caption: str, head: list[str], body: list[list[str]]) -> str:
     top = "".join(f"<th scope='col'>{escape(text)}</th>" for text in head)
     lines = []
@@ -96,6 +124,35 @@ def _html_table(caption: str, head: list[str], body: list[list[str]]) -> str:
         f"<div class='scroll'><table><caption>{escape(caption)}</caption>"
         f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
+
+
+_CHOSEN = "What the search chose, by validation loss"
+
+
+def _chosen_grid(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """The settings of each set and loss, and how long its networks were trained."""
+    head = ["set", "loss", "batch", "rate", "dropout", "cooling", "settings tried"]
+    head += ["validation loss", "epochs (median)", "coolings (median)"]
+    body = []
+    for title, label, result in summary.chosen:
+        found, tried = result["chosen"], result["tried"]
+        annealed = any(result["coolings"])
+        middle = [f"{statistics.median(result[name]):g}" for name in ("epochs", "coolings")]
+        body.append(
+            [
+                title,
+                label,
+                f"{found['batch_size']}",
+                f"{found['learning_rate']:g}",
+                f"{found['dropout']:g}",
+                f"{found['cooling']:g}" if annealed else "",
+                f"{len(tried)}",
+                f"{min(t['loss'] for t in tried):.3f}",
+                middle[0],
+                middle[1] if annealed else "",
+            ]
+        )
+    return head, body
 
 
 def _title(block: Block) -> str:
@@ -140,7 +197,9 @@ def _text(cell: Cell, which: str) -> str:
     if value is None:
         return ""
     large = value.mean >= 100
-    text = f"{value.mean:.0f}" if large else f"{value.mean:.{2 if which == 'published' else 3}f}"
+    printed = 2 if round(value.mean, 2) == value.mean else 3  # 000 prints two digits, 002 three
+    digits = printed if which == "published" else 3
+    text = f"{value.mean:.0f}" if large else f"{value.mean:.{digits}f}"
     if value.sd is not None:
         text += f" ± {value.sd:.{2 if which == 'published' else 3}f}"
     return f"{text} {MARK}" if which == "measured" and cell.marked else text

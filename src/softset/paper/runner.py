@@ -85,7 +85,10 @@ def table_runs(
     _all_known("row", rows, [r.id for r in table.rows], table)
     _all_known("dataset", datasets, [b.key for b in table.blocks], table)
     if table.kind == "claim":
-        return [(Block(table.title, ""), Row(table.id, table.title, {}), {"claim": table.id})]
+        from softset.paper.theory import claims_of
+
+        none = Block(table.title, ""), Row(table.id, table.title, {})
+        return [(*none, {"claim": name}) for name in claims_of(table.id)]
     if table.kind == "figure":
         return [(Block(table.title, ""), Row(table.id, table.title, {}), {"figure": table.id})]
     found = []

@@ -135,4 +135,5 @@ def all_tables() -> dict[str, Table]:
 
     modules = [tables_000, tables_001, tables_002, tables_003, tables_images]
     tables = {table.id: table for module in modules for table in module.TABLES}
+    tables["theory"] = Table("theory", "All theorems", kind="claim")
     return tables | {c.id: Table(c.id, c.title, kind="claim") for c in CLAIMS.values()}

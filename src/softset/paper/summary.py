@@ -20,6 +20,7 @@ NAMES = {
     "f2": "F2",
     "f3": "F3",
     "auroc": "AUROC",
+    "mcc": "MCC",
     "f1 macro": "macro F1",
     "share": "%",
     "train share": "train %",
@@ -51,6 +52,8 @@ class Summary:
     about: dict[str, Any]  # trials, splits, dates, CPU seconds
     figures: list[str]
     shortened: dict[tuple[str, str], str]  # by block key and row id: how a run was cut short
+    claims: tuple[dict[str, Any], ...] = ()  # results of ``theory``
+    chosen: tuple[tuple[str, str, dict[str, Any]], ...] = ()  # set, row, what a search found
 
 
 def read_records(output: str | Path) -> list[dict[str, Any]]:
@@ -69,13 +72,17 @@ def read_records(output: str | Path) -> list[dict[str, Any]]:
 def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) -> Summary:
     """The cells of a table from all records that belong to it."""
     check_choice("protocol", protocol, PROTOCOLS)
+    if table.kind == "claim":
+        return _claims(table, records, protocol)
     metrics = table.metrics
-    if protocol == "fair" and table.kind == "train" and "f1" in metrics:
+    macro = "f1" in metrics and "f1 macro" not in metrics
+    if protocol == "fair" and table.kind == "train" and macro:
         metrics = (*metrics, "f1 macro")
     cells: dict[str, dict[str, dict[str, Cell]]] = {}
     used: list[dict[str, Any]] = []
     rows: dict[str, list[Row]] = {}
     shortened: dict[tuple[str, str], str] = {}
+    chosen: list[tuple[str, str, dict[str, Any]]] = []
     figures = [
         r["result"]["svg"] for r in records if r["run"].get("figure") == table.id and "result" in r
     ]
@@ -87,6 +94,9 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
             used += own
             if short:
                 shortened[block.key, row.id] = short
+            chosen += [
+                (block.title, row.label, r["result"]) for r in own if "chosen" in r["result"]
+            ]
             found = _cells(table, block, row, metrics, own, protocol)
             if any(c.published or c.measured for c in found.values()):
                 cells[block.key][row.id] = found
@@ -101,7 +111,19 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
             outcome == "max_epochs" for r in used for outcome in r["result"].get("outcome", ())
         ),
     }
-    return Summary(table, protocol, rows, cells, metrics, about, figures, shortened)
+    return Summary(
+        table, protocol, rows, cells, metrics, about, figures, shortened, chosen=tuple(chosen)
+    )
+
+
+def _claims(table: Table, records: Sequence[dict[str, Any]], protocol: str) -> Summary:
+    from softset.paper.theory import claims_of
+
+    found = {r["run"]["claim"]: r for r in records if "claim" in r["run"] and "result" in r}
+    own = [found[name] for name in claims_of(table.id) if name in found]
+    about = {"runs": len(own), "seconds": sum(r["seconds"] for r in own)}
+    claims = tuple(r["result"] for r in own)
+    return Summary(table, protocol, {}, {}, (), about, [], {}, claims)
 
 
 _LIMITS = ("max_epochs", "patience")

@@ -14,15 +14,15 @@ from softset.paper.specification import Row, Table, Value, read_values
 from softset.paper.tables_000 import ADULT, COCKTAIL, KAGGLE, MAMMOGRAPHY
 
 # Appendix E.1 and E.3.2. What the search decides is not here.
-COMMON: dict[str, Any] = {"hidden": [512, 256, 128], "patience": 50, "judged": "argmax"}
+COMMON: dict[str, Any] = {"hidden": [512, 256, 128], "judged": "argmax"}
 FOUR = (COCKTAIL, ADULT, MAMMOGRAPHY, KAGGLE)
 THREE = ("f1", "accuracy", "mcc")
 
 
-def searched(id: str, label: str, loss: str, **options: Any) -> Row:
+def searched(id: str, label: str, loss: str, patience: int = 50, **options: Any) -> Row:
     """A row whose batch size, learning rate, dropout (and cooling) come from the search."""
     options = {**COMMON, **BUDGET, "loss": loss, **options}
-    return Row(id, label, options, fit="searched", full=FULL)
+    return Row(id, label, options, fit="searched", full={**FULL, "patience": patience})
 
 
 ANNEALED = (

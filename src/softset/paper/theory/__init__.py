@@ -20,7 +20,7 @@ from softset.paper.theory.lipschitz import (
     check_step_constants,
 )
 
-__all__ = ["CLAIMS", "Claim", "Finding", "claim_run", "markdown"]
+__all__ = ["CLAIMS", "Claim", "Finding", "claim_run", "claims_of", "markdown"]
 
 _ALL = [
     Claim(
@@ -153,6 +153,11 @@ _ALL = [
         check_jensen,
     ),
 ]
+
+
+def claims_of(name: str) -> list[str]:
+    """The claims behind an id: itself, or all of them for ``"theory"``."""
+    return list(CLAIMS) if name == "theory" else [name]
 
 
 def claim_run(run: dict[str, Any], data_dir: str | None = None) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+HEAD = ("claimed", "measured", "holds")
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Claim:
 
     def run(self, seed: int = 0, **sizes: Any) -> dict[str, Any]:
         """Check it; everything in the result can be written as JSON."""
+        started = time.process_time()
         findings = self.check(seed=seed, **sizes)
         return {
             "id": self.id,
@@ -48,6 +52,8 @@ class Claim:
             "seed": seed,
             "findings": [asdict(f) for f in findings],
             "as_expected": all(f.as_expected for f in findings),
+            "cpu": round(time.process_time() - started, 2),
+            "date": time.strftime("%Y-%m-%d", time.gmtime()),
         }
 
 
@@ -68,19 +74,20 @@ def markdown(result: dict[str, Any]) -> str:
     lines = [
         f"### {result['title']} (paper {result['paper']}, `{result['id']}`)",
         "",
-        "| | claimed | measured | holds |",
+        f"| | {' | '.join(HEAD)} |",
         "|---|---|---|---|",
     ]
-    lines += [_line(f) for f in result["findings"]]
+    for finding in result["findings"]:
+        lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells(finding)) + " |")
     if result["caveat"]:
         lines += ["", result["caveat"]]
     return "\n".join(lines)
 
 
-def _line(f: dict[str, Any]) -> str:
+def cells(f: dict[str, Any]) -> list[str]:
+    """A finding as text."""
     said = ("yes" if f["holds"] else "no") + (f": {f['why']}" if f["why"] else "")
-    cells = [f["what"], f["claimed"], f"{f['measured']:.4g}", said]
-    return "| " + " | ".join(str(c).replace("|", "\\|") for c in cells) + " |"
+    return [f["what"], f["claimed"], f"{f['measured']:.4g}", said]
 
 
 def at_most(what: str, bound: float, measured: float, *, slack: float = 1e-9) -> Finding:

@@ -1,11 +1,11 @@
-"""All claims on one page."""
+"""Claims on a page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
-from softset.paper.theory.findings import markdown
+from softset.paper.theory.findings import HEAD, cells, markdown
 
 _INTRODUCTION = """\
 # The papers' theorems as numbers
@@ -16,15 +16,20 @@ paragraph below the table says what it means for a user.
 """
 
 
-def page(results: Iterable[dict[str, Any]], *, command: str, date: str, seconds: float) -> str:
-    """The page ``docs/papers-theory.md``: results of ``Claim.run``, and how they were made."""
-    results = list(results)
-    seeds = sorted({r["seed"] for r in results})
+def claim_grid(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Head and body of the table of one claim."""
+    return ["", *HEAD], [cells(f) for f in result["findings"]]
+
+
+def claims_page(results: Sequence[dict[str, Any]], command: str) -> str:
+    """Results of ``Claim.run`` as Markdown, and how they were made."""
+    if not results:
+        return f"Nothing measured yet: `{command}`.\n"
+    seeds = ", ".join(sorted({str(r["seed"]) for r in results}))
+    dates = ", ".join(sorted({r["date"] for r in results}))
     lines = sum(len(r["findings"]) for r in results)
     odd = [r["id"] for r in results if not r["as_expected"]]
     outcome = "all came out as they must" if not odd else f"unexpected: {', '.join(odd)}"
-    made = (
-        f"`{command}`, {date}, 2-core CPU (one thread), seed {', '.join(map(str, seeds))}, "
-        f"{seconds:.0f} s: {lines} numbers, {outcome}."
-    )
-    return "\n\n".join([_INTRODUCTION.rstrip(), made, *(markdown(r) for r in results)]) + "\n"
+    cpu = sum(r["cpu"] for r in results)
+    made = f"`{command}`, {dates}, CPU, seed {seeds}, {cpu:.0f} s: {lines} numbers, {outcome}."
+    return "\n\n".join([_INTRODUCTION.rstrip(), made, *map(markdown, results)]) + "\n"

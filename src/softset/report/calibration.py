@@ -1,0 +1,130 @@
+"""Do scores mean what they say, and a map that makes them do so.
+
+Training on a metric rewards the right side of the threshold, not honest probabilities; a
+monotone map repairs them and leaves the order of the rows as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.isotonic import IsotonicRegression
+
+from softset.report.counts import Floats, Ints, Scores
+
+_FOLDS = 5
+_FEWEST = 25  # positives, and negatives, below which a map would be noise
+_POINTS = 60  # of an isotonic map, as written on the page
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Mean score, share of positives and number of rows in equal parts of [0, 1]."""
+
+    score: Floats
+    share: Floats
+    rows: Ints
+
+
+@dataclass(frozen=True)
+class Recalibrated:
+    """Scores by a map that was fitted without them, and the map fitted on all rows."""
+
+    kind: str
+    p: Floats
+    code: str
+
+
+def reliability(p: Floats, y: np.ndarray, bins: int = 10, fewest: int = 5) -> Bins:
+    """What the scores say and what came, in bins with at least ``fewest`` rows."""
+    place = np.minimum((p * bins).astype(int), bins - 1)
+    rows = np.bincount(place, minlength=bins)
+    kept = rows >= min(fewest, rows.max(initial=1))
+    weight = np.maximum(rows, 1)
+    score = np.bincount(place, p, bins) / weight
+    share = np.bincount(place, y, bins) / weight
+    return Bins(score[kept], share[kept], rows[kept])
+
+
+def calibration_error(p: Floats, y: np.ndarray) -> float:
+    """The mean distance between score and share of positives, over ten bins."""
+    b = reliability(p, y, fewest=1)
+    return float((b.rows * abs(b.score - b.share)).sum() / len(p))
+
+
+def brier(p: Floats, y: np.ndarray) -> float:
+    """The mean squared distance between score and label."""
+    return float(((p - y) ** 2).mean())
+
+
+def recalibrate(s: Scores) -> Recalibrated | None:
+    """Platt's map or, if its held-out Brier score is clearly better, an isotonic one.
+
+    Each of five parts of the rows gets the map of the other four, so that the result is honest.
+    ``None`` if there are too few rows of a class.
+    """
+    if min(s.positives, s.total - s.positives) < _FEWEST:
+        return None
+    fold = np.empty(s.total, dtype=int)
+    random = np.random.default_rng(0)
+    for side in (s.y, ~s.y):
+        rows = np.flatnonzero(side)
+        fold[random.permutation(rows)] = np.arange(len(rows)) % _FOLDS
+    platt, isotonic = np.empty(s.total), np.empty(s.total)
+    for k in range(_FOLDS):
+        held, p, y = fold == k, s.p[fold != k], s.y[fold != k]
+        platt[held] = _sigmoid(s.p[held], *_fit_platt(p, y))
+        isotonic[held] = np.interp(s.p[held], *_fit_isotonic(p, y))
+    if brier(isotonic, s.y) < 0.99 * brier(platt, s.y):
+        x, v = _fit_isotonic(s.p, s.y)
+        return Recalibrated("An isotonic map", isotonic, _isotonic_code(x, v))
+    slope, shift = _fit_platt(s.p, s.y)
+    sign = "-" if shift < 0 else "+"
+    code = (
+        f"z = {slope:.5g} * np.log(p / (1 - p)) {sign} {abs(shift):.5g}    # p in (0, 1)\n"
+        "recalibrated = 1 / (1 + np.exp(-z))"
+    )
+    return Recalibrated("Platt's map", platt, code)
+
+
+def _isotonic_code(x: Floats, v: Floats) -> str:
+    if len(x) > _POINTS:
+        kept = np.unique(np.linspace(0, len(x) - 1, _POINTS).round().astype(int))
+        x, v = x[kept], v[kept]
+
+    def listed(a: Floats) -> str:
+        return "[" + ", ".join(f"{t:.4g}" for t in a) + "]"
+
+    return f"recalibrated = np.interp(p, {listed(x)},\n                         {listed(v)})"
+
+
+def _fit_isotonic(p: Floats, y: np.ndarray) -> tuple[Floats, Floats]:
+    fitted = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(p, y.astype(float))
+    return fitted.X_thresholds_, fitted.y_thresholds_
+
+
+def _log_odds(p: Floats) -> Floats:
+    p = np.clip(p, 1e-6, 1 - 1e-6)
+    return np.log(p / (1 - p))
+
+
+def _sigmoid(p: Floats, slope: float, shift: float) -> Floats:
+    return 1 / (1 + np.exp(-np.clip(slope * _log_odds(p) + shift, -50, 50)))
+
+
+def _fit_platt(p: Floats, y: np.ndarray) -> tuple[float, float]:
+    """Logistic regression on the log-odds by Newton's method, with Platt's smoothed targets."""
+    positives, negatives = y.sum(), (~y).sum()
+    target = np.where(y, (positives + 1) / (positives + 2), 1 / (negatives + 2))
+    x = np.stack([_log_odds(p), np.ones_like(p)])
+    w = np.array([1.0, 0.0])
+    for _ in range(50):
+        q = 1 / (1 + np.exp(-np.clip(w @ x, -50, 50)))
+        slope = x @ (q - target)
+        curve = (x * (q * (1 - q))) @ x.T + 1e-6 * len(p) * np.eye(2)
+        step = np.linalg.solve(curve, slope)
+        w = w - step * min(1.0, 2.0 / max(abs(step).max(), 1e-12))
+        if abs(step).max() < 1e-8:
+            break
+    return float(w[0]), float(w[1])

@@ -1,0 +1,141 @@
+"""Numbers and names as people read them."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+MINUS, DASH = "−", "–"
+
+_NAMES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "precision": "precision",
+    "recall": "recall",
+    "specificity": "specificity",
+    "jaccard": "Jaccard index",
+    "gmean": "G-mean",
+    "mcc": "MCC",
+    "cohen_kappa": "Cohen's kappa",
+    "informedness": "informedness",
+    "markedness": "markedness",
+    "fowlkes_mallows": "Fowlkes–Mallows",
+    "auroc": "AUROC",
+    "average_precision": "average precision",
+}
+_AVERAGES = {"macro": "macro", "micro": "micro", "weighted": "weighted"}
+
+
+def metric_name(name: str) -> str:
+    """A metric's name in running text.
+
+    >>> metric_name("f1_macro"), metric_name("mcc"), metric_name("f0.5")
+    ('macro F1', 'MCC', 'F0.5')
+    """
+    base, _, average = name.rpartition("_")
+    if average in _AVERAGES and base:
+        return f"{_AVERAGES[average]} {metric_name(base)}"
+    if len(name) > 1 and name[0] == "f" and name[1].isdigit():
+        return name.upper()
+    return _NAMES.get(name, name)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number."""
+    return isinstance(value, numbers.Real) and math.isfinite(value)
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """A fixed number of decimals, a real minus sign, a dash for what is not there.
+
+    >>> number(0.71239), number(-0.5, 2), number(None)
+    ('0.712', '−0.50', '–')
+    """
+    if not is_number(value):
+        return DASH
+    text = f"{value:.{digits}f}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", MINUS)
+
+
+def signed(value: Any, digits: int = 3) -> str:
+    """The same with its sign.
+
+    >>> signed(0.0213), signed(-0.0001)
+    ('+0.021', '0.000')
+    """
+    text = number(value, digits)
+    return f"+{text}" if is_number(value) and float(f"{value:.{digits}f}") > 0 else text
+
+
+def interval(low: Any, high: Any, digits: int = 3) -> str:
+    """``[0.701, 0.723]``, or nothing."""
+    if not (is_number(low) and is_number(high)):
+        return ""
+    return f"[{number(low, digits)}, {number(high, digits)}]"
+
+
+def count(value: Any) -> str:
+    """A whole number with thousands apart.
+
+    >>> count(48842)
+    '48,842'
+    """
+    return f"{round(value):,}" if is_number(value) else DASH
+
+
+def percent(value: Any, digits: int = 1) -> str:
+    """A share in per cent.
+
+    >>> percent(0.2393)
+    '23.9 %'
+    """
+    return f"{number(100 * value, digits)} %" if is_number(value) else DASH
+
+
+def p_value(value: Any) -> str:
+    """Two digits that matter, never "0".
+
+    >>> p_value(0.0312), p_value(1e-9), p_value(1)
+    ('0.031', '< 0.001', '1')
+    """
+    if not is_number(value):
+        return DASH
+    if value < 0.001:
+        return "< 0.001"
+    if value > 0.995:
+        return "1"
+    return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
+
+
+def threshold(value: Any) -> str:
+    """Three decimals, more near 0 and 1, as the page's script writes it.
+
+    >>> threshold(0.31249), threshold(0.00012345), threshold(0.9995)
+    ('0.312', '0.00012', '0.99950')
+    """
+    if not is_number(value):
+        return DASH
+    edge = min(value, 1 - value)
+    digits = 3 if edge >= 0.01 else min(8, 1 - math.floor(math.log10(max(edge, 1e-8))))
+    return f"{value:.{digits}f}"
+
+
+def seconds(value: Any) -> str:
+    """A duration.
+
+    >>> seconds(0.42), seconds(12.34), seconds(133), seconds(7260)
+    ('0.4 s', '12 s', '2 min 13 s', '2 h 1 min')
+    """
+    if not is_number(value):
+        return DASH
+    if value < 10:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
