@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from softset._tools import check_choice
 from softset.datasets.images import read_cifar10, read_fashion_mnist
@@ -49,7 +48,7 @@ def download_images(name: str, data_dir: str | os.PathLike[str]) -> list[Path]:
 def _fetch(url: str, path: Path) -> None:
     try:
         with urllib.request.urlopen(url, timeout=60) as source, open(path, "wb") as file:
-            shutil.copyfileobj(_Limited(source, path.name), file, _PIECE)
+            _copy(source, file, path.name)
     except OSError as error:
         raise OSError(
             error.errno,
@@ -58,15 +57,11 @@ def _fetch(url: str, path: Path) -> None:
         ) from error
 
 
-class _Limited:
-    """A source that refuses to give more than any of the files has."""
-
-    def __init__(self, source: Any, name: str) -> None:
-        self.source, self.name, self.left = source, name, _LARGEST
-
-    def read(self, size: int) -> bytes:
-        data: bytes = self.source.read(size)
-        self.left -= len(data)
-        if self.left < 0:
-            raise ValueError(f"{self.name} is larger than {_LARGEST} bytes: not the official file.")
-        return data
+def _copy(source: Any, file: BinaryIO, name: str) -> None:
+    """All of it, unless it is more than any of the files has."""
+    left = _LARGEST
+    while data := source.read(_PIECE):
+        left -= len(data)
+        if left < 0:
+            raise ValueError(f"{name} is larger than {_LARGEST} bytes: not the official file.")
+        file.write(data)
