@@ -51,6 +51,8 @@ _MODULES = {
     "estimators": ["MetricClassifier"],
     "boosting": ["lightgbm_objective", "xgboost_objective"],
     "boosting_estimator": ["MetricBoostingClassifier"],
+    "forest": ["MetricForestClassifier"],
+    "comparison": ["Comparison", "compare"],
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
@@ -76,10 +78,13 @@ if TYPE_CHECKING:
     from softset.boosting_estimator import MetricBoostingClassifier as MetricBoostingClassifier
     from softset.bounds import batch_size_for as batch_size_for
     from softset.bounds import confusion_error_bound as confusion_error_bound
+    from softset.comparison import Comparison as Comparison
+    from softset.comparison import compare as compare
     from softset.counting import Confusion as Confusion
     from softset.counting import confusion as confusion
     from softset.estimators import MetricClassifier as MetricClassifier
     from softset.evaluation import evaluate as evaluate
+    from softset.forest import MetricForestClassifier as MetricForestClassifier
     from softset.losses import CrossEntropyLoss as CrossEntropyLoss
     from softset.losses import FocalLoss as FocalLoss
     from softset.losses import MeanAbsoluteErrorLoss as MeanAbsoluteErrorLoss

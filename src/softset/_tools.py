@@ -61,6 +61,17 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def listed(names: Iterable[object], most: int = 10) -> str:
+    """Names for an error message, the first few of many.
+
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    words = [repr(name) for name in names]
+    rest = len(words) - most
+    return ", ".join(words) if rest <= 0 else f"{', '.join(words[:most])} and {rest} more"
+
+
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     """Refuse a value that is not one of ``choices``."""
     options = tuple(choices)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import assert_all_finite, check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -22,21 +22,23 @@ from sklearn.utils.validation import (
 from softset._tools import check_choice, check_number
 from softset.boosting import NO_CATBOOST, MetricObjective
 from softset.boosting_libraries import LIBRARIES, LightGBM, XGBoost
-from softset.counting import confusion
 from softset.evaluation import evaluate
 from softset.metrics import Metric, MetricLike, get_metric
-from softset.steps import IdentityStep
-from softset.thresholds import best_offsets
-from softset.training.checkpoints import SavedFileError, read_file, write_file
+from softset.thresholds import best_offsets, smooth_cut
+from softset.training.checkpoints import read_file, whole, write_file
 from softset.training.labels import checked_weights, plain_labels, refuse_missing, warn_of_blanks
-from softset.training.portable import pack_array, pack_metric, plain, unpack_array, unpack_metric
+from softset.training.portable import (
+    pack_array,
+    pack_metric,
+    plain,
+    restored_metric,
+    unpack_array,
+)
 
 _KIND = "MetricBoostingClassifier"
 # The scores of the log-loss rounds are shrunk by this before the metric takes over. No decision
 # changes, but rows that log-loss had settled get a gradient again (docs/boosting.md, measured).
 SHRINK = 0.7
-# Rows of each class that a cut is searched over; more are merged into so many groups.
-GROUPS = 512
 
 
 class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -56,7 +58,7 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             class in ``classes_`` if there are two.
         library: ``"lightgbm"`` or ``"xgboost"``.
         warm_rounds: at most so many log-loss rounds; with 0 the metric starts from nothing.
-        rounds: at most so many rounds for the metric.
+        rounds: at most so many rounds for the metric; with 0 it is log-loss with a tuned threshold.
         learning_rate: of log-loss; rounds for the metric take half of it.
         patience: rounds without improvement after which a phase ends.
         validation_fraction: the share of each class that is held out.
@@ -194,17 +196,19 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self._shift: Any = 0.0 if classes == 2 else np.zeros(classes)
         if self.warm_rounds:
             self._warm, self.warm_rounds_ = library.log_loss(self.warm_rounds, self.patience)
-            z = library.margins(self._warm, checks.x)
-            self._shift = (
-                -_offsets(z, checks, metric) if classes > 2 else _cut(z, checks, metric)[0]
-            )
+            if self.rounds:
+                z = library.margins(self._warm, checks.x)
+                self._shift = (
+                    -_offsets(z, checks, metric) if classes > 2 else _cut(z, checks, metric)[0]
+                )
         return self._start(library, rows.x), self._start(library, checks.x)
 
     def _start(self, library: Any, x: np.ndarray) -> np.ndarray:
         if self._warm is None:
             shape = (len(x),) if len(self.classes_) == 2 else (len(x), len(self.classes_))
             return np.zeros(shape)
-        return SHRINK * (library.margins(self._warm, x) - self._shift)
+        z = library.margins(self._warm, x)
+        return SHRINK * (z - self._shift) if self.rounds else z
 
     def _train_for_metric(
         self, library: Any, rows: _Rows, checks: _Rows, metric: Metric, start: Any
@@ -246,6 +250,23 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         else:
             self._logit = float(np.log(self.threshold) - np.log1p(-self.threshold))
         self.threshold_ = float(_sigmoid(np.array(self._logit)))
+
+    def log_loss_part(self, threshold: Any = "tuned") -> MetricBoostingClassifier:
+        """What ``rounds=0`` would have given with the same random state, from this fit."""
+        if self._warm is None or not self.rounds:
+            raise ValueError("log_loss_part needs warm_rounds and rounds above 0.")
+        part = clone(self).set_params(rounds=0, threshold=threshold)
+        part.__dict__.update({k: v for k, v in vars(self).items() if k not in self.get_params()})
+        part._booster, part.rounds_, part.history_ = None, 0, []
+        tuned = threshold == "tuned"
+        if len(self.classes_) > 2:
+            part.offsets_ = -self._shift if tuned else np.zeros(len(self.classes_))
+            part._shift = np.zeros(len(self.classes_))
+            return part
+        part._shift = 0.0
+        part._logit = self._shift if tuned else float(np.log(threshold) - np.log1p(-threshold))
+        part.threshold_ = float(_sigmoid(np.array(part._logit)))
+        return part
 
     # --- columns --------------------------------------------------------------------------------
 
@@ -315,11 +336,8 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     # --- files ----------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write one file: the library's own model text and JSON, no pickle; atomic, with checksum.
-
-        A metric that has no name is passed again to ``load``.
-        """
+    def state(self) -> dict[str, Any]:
+        """The fitted classifier as plain data, its trees in the library's own text format."""
         check_is_fitted(self)
         library = LIBRARIES[self.library]
         names = getattr(self, "feature_names_in_", None)
@@ -335,8 +353,14 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             "warm": None if self._warm is None else library.dump(self._warm),
             "booster": None if self._booster is None else library.dump(self._booster),
         }
-        metric = pack_metric(self.metric)
-        write_file(path, _KIND, {"metric": metric, "params": params, "fitted": fitted})
+        return {"metric": pack_metric(self.metric), "params": params, "fitted": fitted}
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write one file: the library's own model text and JSON, no pickle; atomic, with checksum.
+
+        A metric that has no name is passed again to ``load``.
+        """
+        write_file(path, _KIND, self.state())
 
     @classmethod
     def load(
@@ -344,13 +368,16 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     ) -> MetricBoostingClassifier:
         """Read what ``save`` wrote; ``metric`` is needed if it was a function of your own."""
         content = read_file(path, _KIND)
-        metric = unpack_metric(content["metric"]) if metric is None else metric
-        if metric is None:
-            raise SavedFileError(
-                f"{os.path.basename(path)} was saved with a metric of your own. "
-                "Pass it: load(path, metric=...)."
-            )
-        model, fitted = cls(metric, **content["params"]), content["fitted"]
+        with whole(os.path.basename(path), _KIND):
+            return cls.from_state(content, metric)
+
+    @classmethod
+    def from_state(
+        cls, content: dict[str, Any], metric: MetricLike | None = None
+    ) -> MetricBoostingClassifier:
+        """The classifier of ``state()``; ``metric`` if it was a function of your own."""
+        found = restored_metric(content["metric"], metric)
+        model, fitted = cls(found, **content["params"]), content["fitted"]
         library = LIBRARIES[model.library]
         model.classes_ = unpack_array(fitted["classes"])
         model.n_features_in_ = len(fitted["categories"])
@@ -396,7 +423,7 @@ def _check_classes(classes: np.ndarray, target: np.ndarray) -> None:
         raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()}.")
     sizes = np.bincount(target)
     if sizes.min() < 2:
-        once = f"class {classes[sizes.argmin()].item()!r} has one row"
+        once = f"class {classes.tolist()[sizes.argmin()]!r} has one row"
         if len(classes) == 2:
             raise ValueError(f"y must hold both classes at least twice, {once}: none to hold out.")
         warnings.warn(f"{once}: it is trained on, but no row of it is held out.", stacklevel=3)
@@ -448,43 +475,10 @@ def _encode(column: Any, known: list[Any] | None) -> np.ndarray:
 
 
 def _cut(z: np.ndarray, rows: _Rows, metric: Metric) -> tuple[float, float]:
-    """The score to cut at for the best ``metric``, and that metric, smoothed; ``z`` is ``(N,)``.
-
-    A few positives make the metric of hard cuts so jagged that its highest peak is luck. So counts
-    at a cut ``b`` are soft here, ``sigmoid((z - b) / T)``, with ``T = 2 m^(-1/3)`` for ``m`` rows
-    of the rarer class: the bandwidth of a kernel estimate, which vanishes as data grows.
-    """
+    """The score to cut at and the metric there, smoothed; areas under curves need no cut."""
     if metric.curve:
         return 0.0, _value(z, rows, metric)
-    w = np.ones(len(z)) if rows.w is None else rows.w
-    parts = [_grouped(z[rows.y == k], w[rows.y == k]) for k in (0, 1)]
-    scores, weights = (np.concatenate(pair) for pair in zip(*parts, strict=True))
-    target = np.repeat([0, 1], [len(parts[0][0]), len(parts[1][0])])
-    rarer = min(np.bincount(rows.y, minlength=2))
-    temperature = 2 * rarer ** (-1 / 3)
-    at = np.linspace(0, 1, 64)
-    cuts = np.unique([np.quantile(s, at) for s in (scores, parts[1][0])])
-    c = confusion(
-        (scores - cuts[:, None]) / temperature,
-        target,
-        step=IdentityStep(),
-        sample_weight=weights,
-        batch_dims=1,
-    )
-    values = metric(c)
-    best = int(values.argmax())
-    return float(cuts[best]), float(values[best])
-
-
-def _grouped(z: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most ``GROUPS`` neighbouring groups: their mean scores and their weights."""
-    order = np.argsort(z, kind="stable")
-    z, w = z[order], w[order]
-    if len(z) <= GROUPS:
-        return z, w
-    first = np.linspace(0, len(z), GROUPS, endpoint=False).astype(int)
-    weight = np.add.reduceat(w, first)
-    return np.add.reduceat(z * w, first) / weight, weight
+    return smooth_cut(z, rows.y, rows.w, metric)
 
 
 def _offsets(z: np.ndarray, rows: _Rows, metric: Metric) -> np.ndarray:

@@ -161,9 +161,9 @@ def check_labels(y: Tensor) -> None:
         raise ValueError(f"target must hold 0 and 1 only, got {wrong:g}.{hint}")
 
 
-def off_labels(y: Tensor) -> Tensor:
+def off_labels(y: Tensor, out: Tensor | None = None) -> Tensor:
     """Zero exactly when every label is 0 or 1."""
-    d = (y * y).sub_(y)
+    d = torch.addcmul(y, y, y, value=-1, out=out)
     d = d if d.dim() == 1 else d.flatten()
     return torch.dot(d, d)
 

@@ -29,6 +29,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# Warnings that the user has seen, so that nothing is said twice.
+said: set[str] = set()
+
 
 def _version(asked: bool) -> None:
     if asked:
@@ -47,6 +50,7 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command. Bad input is one line on standard error and exit code 2."""
+    said.clear()
     warnings.showwarning = _one_line  # type: ignore[assignment]
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -75,4 +79,14 @@ def _fail(error: object) -> NoReturn:
 
 
 def _one_line(message: Warning | str, *_: Any) -> None:
+    if str(message) in said:
+        return
+    said.add(str(message))
     print(f"softset: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+# Commands register themselves; they import this module, so they come last.
+from softset.cli import compare as compare  # noqa: E402
+from softset.cli import datasets as datasets  # noqa: E402
+from softset.cli import files as files  # noqa: E402
+from softset.cli import paper as paper  # noqa: E402

@@ -6,6 +6,7 @@ Nothing is pickled, so that loading runs no code. A checksum covers every byte t
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import math
@@ -14,7 +15,7 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -96,20 +97,41 @@ def write_file(path: str | os.PathLike[str], kind: str, content: Any) -> None:
     info = {"format": str(FORMAT), "kind": kind, "content": packed}
     info["checksum"] = _checksum(info, tensors)
     data = save(tensors, info)
+    write_safely(path, lambda temporary: temporary.write_bytes(data))
+
+
+def write_safely(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> None:
+    """Let ``write`` make a new file beside ``path``, bring it to the disk, and rename it over."""
+    path = Path(path)
+    _sweep(path)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
+        write(temporary)
+        with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         _sync_directory(path.parent)
-    except OSError as error:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if not isinstance(error, OSError):
+            raise
         raise OSError(
             error.errno, f"could not write {path.name} ({error.strerror}); an older one is intact"
         ) from error
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed processes left beside ``path``; those that live may still be writing."""
+    if os.name != "posix":  # elsewhere, signal 0 is no mere question
+        return
+    for leftover in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError, ValueError):
+            number = int(leftover.name.removesuffix(".tmp").rpartition(".")[2])
+            try:
+                os.kill(number, 0)
+            except ProcessLookupError:
+                leftover.unlink()
 
 
 def read_file(path: str | os.PathLike[str], kind: str) -> Any:
@@ -133,6 +155,19 @@ def read_file(path: str | os.PathLike[str], kind: str) -> Any:
     except Exception as error:
         raise SavedFileError(
             f"{path.name} is damaged or no file of softset ({type(error).__name__})."
+        ) from error
+
+
+@contextlib.contextmanager
+def whole(name: str, kind: str) -> Iterator[None]:
+    """Turn whatever goes wrong with the content of file ``name`` into a ``SavedFileError``."""
+    try:
+        yield
+    except SavedFileError as error:
+        raise SavedFileError(f"{name}: {error}") from error
+    except Exception as error:
+        raise SavedFileError(
+            f"{name} does not hold a whole {kind} ({type(error).__name__})."
         ) from error
 
 

@@ -12,7 +12,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -74,8 +74,10 @@ class Trained:
     """Members after training, each at its best epoch.
 
     ``weights`` is ``[K, P]``; ``history[k]`` has a list for each of ``phase``, ``loss``,
-    ``validation_loss``, ``validation_metric`` and ``temperature``, with one entry an epoch;
-    ``outcome[k]`` is ``"stopped"`` (early), ``"max_epochs"``, ``"not finite"``, ``"interrupted"``.
+    ``validation_loss``, ``validation_metric`` (of hard decisions), ``validation_soft`` (the soft
+    metric) and ``temperature``, with one entry an epoch; ``phase_ends`` has the weights at the end
+    of every phase but the last; ``outcome[k]`` is ``"stopped"`` (early), ``"max_epochs"``,
+    ``"not finite"``, ``"interrupted"``.
     """
 
     network: Network
@@ -84,6 +86,7 @@ class Trained:
     task: str
     history: list[dict[str, list[Any]]]
     outcome: list[str]
+    phase_ends: list[Tensor] = field(default_factory=list)
 
     def scores(self, x: Tensor) -> Tensor:
         """Logits ``[K, N]`` (binary) or ``[K, N, classes or labels]`` of inputs ``[N, ...]``."""
@@ -223,8 +226,12 @@ class _Run:
         self.generators = [_generator(seed) for seed in seeds]
         shared = settings["shared_order"]
         self.shared = None if shared is None else _generator(shared)
-        self.history: list[dict[str, list[Any]]] = [{name: [] for name in HISTORY} for _ in members]
+        self.history: list[dict[str, list[Any]]] = [
+            {name: [] for name in (*HISTORY, "validation_soft")} for _ in members
+        ]
         self.outcome = ["" for _ in members]
+        self.phase_ends: list[Tensor] = []
+        self.soft = _soft_metric(self.metric, self.task)
         self.finished = False
         self.start_phase(0)
 
@@ -275,11 +282,18 @@ class _Run:
                 if self.phase_number + 1 == len(self.phases):
                     self.finished = True
                 if not self.finished:
+                    self.phase_ends.append(self.best.clone())
                     self.start_phase(self.phase_number + 1)
             if file is not None:
                 file.save(self.state_dict, last=True)
         return Trained(
-            self.network, self.best, self.best_buffers, self.task, self.history, self.outcome
+            self.network,
+            self.best,
+            self.best_buffers,
+            self.task,
+            self.history,
+            self.outcome,
+            self.phase_ends,
         )
 
     def report(self, progress: Progress) -> None:
@@ -389,7 +403,7 @@ class _Run:
         if not self.ids:
             return
         if self.validation is None:
-            self.write_history(losses, None, None)
+            self.write_history(losses, None, None, None)
             self.keep_best(range(len(self.ids)))
             return
         scores = score(self.network, self.flat, self.buffers, self.validation.x, self.task)
@@ -407,14 +421,23 @@ class _Run:
             loss = self.phases[self.phase_number].loss
             judged = member_losses(loss, scores, y, w, self.step()).double().tolist()
             metric = member_metrics(self.metric, scores, y, w, self.task).tolist()
-        self.write_history(losses, judged, metric)
+            soft: list[float] | None = None
+            if isinstance(loss, MetricLoss):
+                soft = [1 - v for v in judged]
+            elif self.soft is not None:
+                soft = (1 - member_losses(self.soft, scores, y, w)).double().tolist()
+        self.write_history(losses, judged, metric, soft)
         watched = judged if self.monitor == "loss" else [-m for m in metric]
         said = [stop.update(v) for stop, v in zip(self.stoppers, watched, strict=True)]
         self.keep_best([i for i, word in enumerate(said) if word == "improved"])
         self.leave([word != "stopped" for word in said], "stopped")
 
     def write_history(
-        self, losses: list[float] | None, judged: list[float] | None, metric: list[float] | None
+        self,
+        losses: list[float] | None,
+        judged: list[float] | None,
+        metric: list[float] | None,
+        soft: list[float] | None,
     ) -> None:
         if losses is None:
             return
@@ -424,6 +447,7 @@ class _Run:
             h["loss"].append(losses[i])
             h["validation_loss"].append(None if judged is None else judged[i])
             h["validation_metric"].append(None if metric is None else metric[i])
+            h["validation_soft"].append(None if soft is None else soft[i])
             h["temperature"].append(self.temperature(i))
 
     def keep_best(self, rows: Sequence[int]) -> None:
@@ -469,6 +493,7 @@ class _Run:
             "ids": self.ids,
             "outcome": self.outcome,
             "history": self.history,
+            "phase_ends": self.phase_ends,
             "flat": self.flat,
             "buffers": self.buffers,
             "best": self.best,
@@ -481,7 +506,7 @@ class _Run:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         plain = ("phase_number", "epoch_number", "finished", "ids", "outcome", "history")
-        for name in plain:
+        for name in (*plain, "phase_ends"):
             setattr(self, name, state[name])
         device = self.best.device
         for name in ("flat", "best"):
@@ -520,6 +545,14 @@ def _arrange(scores: Tensor, task: str) -> Tensor:
             f"network must give one score a row for task='binary', got {scores.shape[-1]}."
         )
     return scores.squeeze(-1)
+
+
+def _soft_metric(metric: MetricLike, task: str) -> MetricLoss | None:
+    """To watch the soft metric while training for another loss; some metrics have none."""
+    try:
+        return MetricLoss(metric, task=task)
+    except ValueError:
+        return None
 
 
 def _finite(values: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from softset import metrics as metric_module
 from softset.metrics import Custom, Metric, MetricLike, get_metric
+from softset.training.checkpoints import SavedFileError
 
 Array = NDArray[Any]
 
@@ -59,3 +60,13 @@ def unpack_metric(packed: Any) -> MetricLike | None:
     if not issubclass(kind, Metric):
         raise ValueError(f"{packed['class']} is no metric")
     return kind(**packed["fields"])
+
+
+def restored_metric(packed: Any, given: MetricLike | None) -> MetricLike:
+    """The metric that was saved, or the one that is ``given``; one of them is needed."""
+    metric = unpack_metric(packed) if given is None else given
+    if metric is None:
+        raise SavedFileError(
+            "it was saved with a metric of your own. Pass it: load(path, metric=...)."
+        )
+    return metric

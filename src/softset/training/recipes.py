@@ -97,7 +97,8 @@ def member_losses(
     """One loss for each member ``[K]`` of scores ``[K, N, ...]``.
 
     ``target`` and ``weight`` are shared ``[N, ...]`` or ``[K, N, ...]``; ``step`` takes the place
-    of the loss's own. Losses of ours go through in one pass, others member by member.
+    of the loss's own. Losses of ours, and those with ``of_members(scores, target, weight)``, go
+    through in one pass, others member by member.
     """
     if isinstance(loss, MetricLoss):
         settings = loss._settings() | {"batch_dims": 1}
@@ -105,16 +106,19 @@ def member_losses(
         return metric_loss(scores, target, loss.metric, sample_weight=weight, **settings)
     if isinstance(loss, MeanLoss):
         return _mean_losses(loss, scores, target, weight)
+    if hasattr(loss, "of_members"):
+        values: Tensor = loss.of_members(scores, target, weight)
+        return values
     own_target = target.dim() == scores.dim() - (1 if _is_multiclass(target, scores) else 0)
     own_weight = weight is not None and weight.dim() == 2
-    values = []
+    each = []
     for k, member in enumerate(scores):
         y = target[k] if own_target else target
         if weight is None:
-            values.append(loss(member, y))
+            each.append(loss(member, y))
         else:
-            values.append(loss(member, y, weight[k] if own_weight else weight))
-    return torch.stack(values)
+            each.append(loss(member, y, weight[k] if own_weight else weight))
+    return torch.stack(each)
 
 
 def _is_multiclass(target: Tensor, scores: Tensor) -> bool:

@@ -1,0 +1,265 @@
+"""``MetricForestClassifier``: a random forest cut for the metric, saved as plain arrays."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from softset._tools import check_number
+from softset.deciding import Deciding
+from softset.metrics import Metric, MetricLike, get_metric
+from softset.thresholds import smooth_cut
+from softset.training.labels import checked_weights, refuse_missing
+
+Array = NDArray[Any]
+# Trees compare float32 inputs.
+_LARGEST = 3e38
+# Probabilities below this are taken as this where a logarithm is needed.
+_TINY = 1e-6
+
+
+class Trees(NamedTuple):
+    """All trees in a row: the nodes of tree k are ``first[k]`` to ``first[k + 1]``.
+
+    A row at a node goes on at ``left`` if ``x[feature] <= cut``, else at ``right`` (numbers within
+    the tree); ``left < 0`` marks a leaf. ``value`` is ``[nodes, outputs]``: probabilities of the
+    classes, or of each label.
+    """
+
+    first: Array
+    feature: Array
+    cut: Array
+    left: Array
+    right: Array
+    value: Array
+
+    @classmethod
+    def of(cls, forest: Any, labels: Array | None) -> Trees:
+        """The trees of a fitted forest.
+
+        ``labels`` has for each label NaN if the forest knows it, else its constant value.
+        """
+        trees = [e.tree_ for e in forest.estimators_]
+        first = np.cumsum([0, *(t.node_count for t in trees)])
+        # scikit-learn's are [nodes, labels, classes]
+        values = [
+            t.value[:, 0, :] if labels is None else _with_constants(t.value[:, :, 1], labels)
+            for t in trees
+        ]
+        return cls(
+            first.astype(np.int64),
+            np.concatenate([t.feature for t in trees]).astype(np.int32),
+            np.concatenate([t.threshold for t in trees]),
+            np.concatenate([t.children_left for t in trees]).astype(np.int32),
+            np.concatenate([t.children_right for t in trees]).astype(np.int32),
+            np.concatenate(values),
+        )
+
+    def __call__(self, x: Array) -> Array:
+        """The mean over trees of the leaves' values, ``[rows, outputs]``."""
+        x = _as_float32(x)
+        total = np.zeros((len(x), self.value.shape[1]))
+        for start in self.first[:-1]:
+            total += self.value[self._leaves(x, int(start))]
+        return total / (len(self.first) - 1)
+
+    def _leaves(self, x: Array, start: int) -> Array:
+        node = np.full(len(x), start)
+        moving = np.arange(len(x)) if self.left[start] >= 0 else np.arange(0)
+        while len(moving):
+            at = node[moving]
+            lower = x[moving, self.feature[at]] <= self.cut[at]
+            at = start + np.where(lower, self.left[at], self.right[at])
+            node[moving] = at
+            moving = moving[self.left[at] >= 0]
+        return node
+
+    def check(self, features: int) -> None:
+        """Refuse arrays that would send a row outside of its tree."""
+        nodes, inner = len(self.feature), self.left >= 0
+        sizes = np.repeat(np.diff(self.first), np.diff(self.first))
+        own = np.arange(nodes) - np.repeat(self.first[:-1], np.diff(self.first))
+        lengths = {len(self.cut), len(self.left), len(self.right), len(self.value), nodes}
+        fine = len(lengths) == 1 and self.first[0] == 0 and self.first[-1] == nodes > 0
+        fine = fine and bool((np.diff(self.first) > 0).all())
+        for side in (self.left, self.right):  # children come later: no row walks in a circle
+            fine = fine and bool(((side > own) & (side < sizes))[inner].all())
+        fine = fine and bool(((self.feature >= 0) & (self.feature < features))[inner].all())
+        if not fine:
+            raise ValueError("the trees do not fit together")
+
+
+def _with_constants(p: Array, labels: Array) -> Array:
+    """``p`` has a column for each label that varies; the others get their constant value."""
+    full = np.tile(labels, (len(p), 1))
+    full[:, np.isnan(labels)] = p
+    return full
+
+
+def _as_float32(x: Array) -> Array:
+    return np.clip(x, -_LARGEST, _LARGEST).astype(np.float32)
+
+
+class MetricForestClassifier(Deciding):
+    """A random forest whose threshold is tuned for the metric it is judged by.
+
+    The trees are scikit-learn's. Every row has probabilities from the trees that did not see it
+    (out of bag); the threshold with the best ``metric`` on those decides: one for two classes, one
+    for each label, and offsets of the log-probabilities for several classes. No row is held out.
+
+    Args:
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
+        n_trees: how many trees.
+        min_samples_leaf: rows in a leaf, at least.
+        max_features: columns tried at each split, as in scikit-learn.
+        threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
+            offsets, one for each; ``None`` is 1/2 or the largest probability.
+        class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights.
+        pos_label: the positive class of two; the last of ``classes_`` if left out.
+        n_jobs: threads that grow trees; ``None`` is one.
+        random_state: int, ``RandomState`` or ``None``.
+
+    Attributes:
+        classes_, n_features_in_, feature_names_in_: as in scikit-learn.
+        threshold_: the threshold(s) in use; ``offsets_`` for several classes.
+
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(400, weights=[0.9], random_state=0)
+    >>> model = MetricForestClassifier("f1", n_trees=50, random_state=0).fit(X, y)
+    >>> 0 < model.threshold_ < 0.5, model.predict(X[:3]).shape
+    (True, (3,))
+    """
+
+    _least = _TINY
+
+    def __init__(
+        self,
+        metric: MetricLike = "f1",
+        *,
+        n_trees: int = 200,
+        min_samples_leaf: int = 1,
+        max_features: Any = "sqrt",
+        threshold: Any = "tuned",
+        class_weight: Any = None,
+        pos_label: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.metric = metric
+        self.n_trees = n_trees
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.threshold = threshold
+        self.class_weight = class_weight
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # --- fit -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1."""
+        metric = get_metric(self.metric)
+        check_number("n_trees", self.n_trees, 1, float("inf"), closed="low")
+        check_number("min_samples_leaf", self.min_samples_leaf, 1, float("inf"), closed="low")
+        refuse_missing(y)
+        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, accept_sparse=False)
+        y = y.toarray() if hasattr(y, "toarray") else y
+        codes = self._learn_classes(y)
+        weight = checked_weights(sample_weight, X)
+        if not len(np.unique(codes[weight > 0], axis=0)) > 1:
+            raise ValueError("y must hold at least two classes, got one class of positive weight.")
+        self._check_threshold()
+        random = check_random_state(self.random_state)
+        forest = RandomForestClassifier(
+            int(self.n_trees),
+            min_samples_leaf=int(self.min_samples_leaf),
+            max_features=self.max_features,
+            bootstrap=True,
+            oob_score=_no_score if self._tunes() else False,
+            n_jobs=self.n_jobs,
+            random_state=random.randint(2**31 - 1),
+        )
+        with warnings.catch_warnings():  # rows without such trees are left out of the tuning
+            warnings.filterwarnings("ignore", "Some inputs do not have OOB scores")
+            factors = weight * self._class_weights(codes, weight)
+            weighted = factors if np.ptp(factors) > 0 else None
+            labels = _constant_labels(codes) if self._task == "multilabel" else None
+            varying = codes if labels is None else np.squeeze(codes[:, np.isnan(labels)])
+            forest.fit(_as_float32(X), varying, weighted)
+        self._trees = Trees.of(forest, labels)
+        tuned = None
+        if self._tunes():
+            tuned = self._tuned(metric, _out_of_bag(forest, self._task, labels), codes, weight)
+        self._set_threshold(tuned)
+        return self
+
+    def _tuned(self, metric: Metric, p: Array, y: Array, w: Array) -> Any:
+        seen = np.flatnonzero(np.isfinite(p.reshape(len(p), -1)).all(1) & (w > 0))
+        seen = check_random_state(0).permutation(seen)  # the given order may mean something
+        if len(np.unique(y[seen], axis=0)) < 2:
+            return None
+        return super()._tuned(metric, p[seen], y[seen], w[seen])
+
+    def _best(self, metric: Metric, p: Array, y: Array, w: Array) -> Any:
+        if self._task == "multiclass":
+            p = np.maximum(p, _TINY)
+            return super()._best(metric, p / p.sum(1, keepdims=True), y, w)
+        if self._task == "binary":
+            return self._smooth_cut(metric, p, y, w)
+        return super()._best(metric, p, y, w)
+
+    def _smooth_cut(self, metric: Metric, p: Array, y: Array, w: Array) -> float:
+        """The cut as for boosting, from smoothed counts: with few positives the best is luck."""
+        trees = float(self.n_trees)
+        z = np.log((p * trees + 0.5) / ((1 - p) * trees + 0.5))
+        share = 1 / (1 + np.exp(-smooth_cut(z, y, w, metric)[0]))
+        return float(np.clip((share * (trees + 1) - 0.5) / trees, _TINY, 1 - _TINY))
+
+    # --- predict ---------------------------------------------------------------------------------
+
+    def _positive_probabilities(self, x: Array) -> Array:
+        p = self._trees(x)
+        if self._task == "multilabel":
+            return np.clip(p, _TINY, 1 - _TINY)  # scikit-learn asks for inner points there
+        return p[:, 1] if self._task == "binary" else p
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _learned(self) -> dict[str, Any]:
+        trees = {k: torch.from_numpy(v) for k, v in self._trees._asdict().items()}
+        return {"features": self.n_features_in_, "trees": trees}
+
+    def _relearn(self, fitted: dict[str, Any]) -> None:
+        self.n_features_in_ = fitted["features"]
+        self._trees = Trees(**{k: t.numpy() for k, t in fitted["trees"].items()})
+        self._trees.check(self.n_features_in_)
+        if self._trees.value.shape[1] != len(self.classes_):
+            raise ValueError("as many leaf values as classes expected")
+
+
+def _no_score(y_true: Array, y_pred: Array) -> float:
+    """Only the out-of-bag probabilities are wanted, not a score of them."""
+    return 0.0
+
+
+def _constant_labels(codes: Array) -> Array:
+    """For each label its value if it has one only, else NaN."""
+    return np.where(np.ptp(codes, axis=0) == 0, codes[0].astype(float), np.nan)
+
+
+def _out_of_bag(forest: Any, task: str, labels: Array | None) -> Array:
+    """Probabilities of each row by the trees that did not see it; NaN if there are none."""
+    p = forest.oob_decision_function_
+    if task == "multiclass":
+        return p
+    if labels is None:
+        return p[:, 1]
+    return _with_constants(p[:, 1, :] if p.ndim == 3 else p[:, 1:], labels)
