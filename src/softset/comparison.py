@@ -155,7 +155,7 @@ def compare(
         jobs, backend: how many runs at once, and any joblib backend (``"dask"`` for a cluster).
         directory: where ``runs.jsonl`` keeps the finished runs; ``resume=True`` goes on from it.
         candidates: ids to compare; all that fit the metric and the task if left out.
-        folds, repeats: splits; 5 folds, 3 times (2 above 10,000 rows, 1 if quick).
+        folds, repeats: splits; 5 folds, twice (once if quick).
         duplicates: ``"together"`` keeps equal rows on one side of every split, ``"ignore"`` not.
         progress: called with runs done, runs in all, and seconds left.
         command, file: to be shown in the report.
@@ -227,8 +227,7 @@ class _Plan:
         self.quick, self.seed, self.jobs, self.backend = quick, seed, jobs, backend
         self.folds, self.progress = folds, progress
         rows = len(table.y)
-        default = 1 if quick else 2 if rows > 10_000 else 3
-        self.repeats = int(repeats) if repeats is not None else default
+        self.repeats = int(repeats) if repeats is not None else 1 if quick else 2
         self.sizes = Sizes.of(rows, quick)
         self.fits = {fit: ids for fit in FITS if (ids := [c.id for c in chosen if c.fit == fit])}
         self.path: Path | None = None
