@@ -243,9 +243,10 @@ def show(document: dict[str, Any]) -> None:
     colour = {"metric": "green", "plain": "yellow"}.get(document["outcome"], "cyan")
     out.print(Text(document["verdict"], style=f"bold {colour}"))
     out.print()
-    columns = ["", "candidate", document["metric"], "95 % interval", "difference"]
-    columns += ["95 % interval", "p"] if out.width >= 100 else []
-    columns += ["rank"] if out.width >= 110 else []
+    measure = document["metric"] if len(document["metric"]) <= 6 else "mean"
+    columns = ["", "candidate", measure, "95 % interval", "difference"]
+    for name, width in (("95 % interval", 98), ("p", 106), ("rank", 112)):
+        columns += [name] if out.width >= width else []
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in [*columns, "fit"]:
         text = name in ("", "candidate")
@@ -257,9 +258,7 @@ def show(document: dict[str, Any]) -> None:
     splits = document["splits"]
     made = splits.get("note") or f"{splits['folds']} folds, {splits['repeats']} repeats"
     out.print()
-    key = (
-        "* winner   = reference: the best that is not trained on the metric; differences are to it"
-    )
+    key = "* winner, = reference (the best that is not trained on the metric; differences to it)"
     took = duration(document.get("duration") or 0)
     for line in (key, f"{made}; {took}"):
         out.print(Text(line, style="dim"))

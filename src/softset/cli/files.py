@@ -95,7 +95,7 @@ def train(
     )
     info = {
         "target": data.target,
-        "drop": names(drop),
+        "drop": [*names(drop), *([sample_weight] if sample_weight else [])],
         "file": file.name,
         "rows": len(data.table),
         "softset": softset.__version__,
