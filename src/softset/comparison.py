@@ -437,6 +437,8 @@ class _Summary:
         if encoder is not None:
             columns, notes = encoder.columns_, [*notes, *encoder.notes_]
         outputs = int(model.classifier.n_features_in_)
+        # The winner, its reference, and where these are the same the rival it was held against.
+        shown = dict.fromkeys([decision.winner, decision.reference, decision.best_metric])
         return Comparison(
             metric=get_metric(plan.metric).name,
             task=table.task,
@@ -448,7 +450,7 @@ class _Summary:
             reference=decision.reference,
             candidates=self._rows(scores, decision, share),
             splits=self._splits(),
-            predictions={c: self._predictions(c) for c in (decision.winner, decision.reference)},
+            predictions={c: self._predictions(c) for c in list(shown)[:2]},
             history=self._history(),
             data={
                 "rows": len(table.y),
