@@ -2,7 +2,9 @@
 
 import json
 import pickle
+import re
 import struct
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -203,3 +205,14 @@ def test_every_recipe_names_a_known_classifier():
     from softset.models import _CLASSIFIERS  # noqa: PLC0415
 
     assert {kind for kind, _ in RECIPES.values()} == set(_CLASSIFIERS)
+
+
+def test_code_in_the_docs_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[1] / "docs" / "commands.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {}
+    exec(block, names)
+    model = load_model("model.softset")
+    assert model.classes_.tolist() == ["low", "high"]
+    assert model.predict(names["frame"][:3]).tolist() == ["low"] * 3

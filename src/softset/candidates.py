@@ -177,7 +177,7 @@ class Sizes:
 
     members: int = 8
     patience: int = 10
-    max_epochs: int = 200
+    max_epochs: int = 100
     trees: int = 200
     leaf: int = 1
 
@@ -188,6 +188,7 @@ class Sizes:
         return cls(
             members=4 if quick else 8,
             patience=5 if large or quick else 10,
+            max_epochs=50 if quick else 100,
             trees=100 if quick else 200,
             leaf=5 if large else 1,
         )

@@ -203,7 +203,8 @@ class MetricForestClassifier(Deciding):
 
     def _tuned(self, metric: Metric, p: Array, y: Array, w: Array) -> Any:
         seen = np.flatnonzero(np.isfinite(p.reshape(len(p), -1)).all(1) & (w > 0))
-        seen = check_random_state(0).permutation(seen)  # the given order may mean something
+        # The given order may mean something.
+        seen = seen[np.argsort(check_random_state(0).permutation(len(seen)))]
         if len(np.unique(y[seen], axis=0)) < 2:
             return None
         return super()._tuned(metric, p[seen], y[seen], w[seen])

@@ -77,7 +77,9 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Is training on the metric worth it, on your data? A verdict, a report, and the best model.
+    """Is training on the metric worth it on your data?
+
+    A verdict, a report to look at, and the best model.
 
     \b
     softset compare data.csv --target churn --metric f1
@@ -305,7 +307,7 @@ def _span(low: float | None, high: float | None, sign: str = "") -> str:
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Of `softset compare`.")],
 ) -> None:
-    """Write report.html again, from the results in a directory.
+    """Write report.html again from a comparison.
 
     \b
     softset report adult-f1
@@ -348,7 +350,7 @@ def demo(
     seed: Seed = 0,
     jobs: Annotated[int | None, typer.Option(help="Runs at once; all cores if left out.")] = None,
 ) -> None:
-    """Compare on two built-in sets, a real and a synthetic one, in less than two minutes.
+    """Compare on two built-in sets, in two minutes.
 
     \b
     softset demo

@@ -130,8 +130,8 @@ GRAPH: dict[str, Any] = {
     "rounds": 2,
     "optimizer": "adam",
     "learning_rate": 1e-3,
-    "batch_size": 32,
-    "patience": 50,
+    "batch_size": 64,
+    "patience": 30,
     "max_epochs": 1000,
 }
 GRAPH_ROWS = (

@@ -140,8 +140,9 @@ def _thresholds(values: Any) -> str:
     known = [v for v in values or [] if formats.is_number(v)]
     if not known:
         return formats.DASH
-    low, high = formats.threshold(min(known)), formats.threshold(max(known))
-    return low if low == high else f"{low} … {high}"
+    digits = 2 if min(known) >= 0.01 and max(known) <= 0.99 else 4
+    low, high = (formats.number(t, digits) for t in (min(known), max(known)))
+    return low if low == high else f"{low}–{high}"
 
 
 def _splits(comparison: dict[str, Any]) -> str:
@@ -158,7 +159,8 @@ def _splits(comparison: dict[str, Any]) -> str:
 def _prediction_note(comparison: dict[str, Any]) -> str:
     found = comparison.get("predictions") or {}
     notes = [found.get("note"), *(v.get("note") for v in found.values() if isinstance(v, dict))]
-    return shorten(next((n for n in notes if n), ""), 400)
+    note = shorten(next((n for n in notes if n), ""), 400).rstrip(".")
+    return note[:1].upper() + note[1:]
 
 
 def _histories(
@@ -375,4 +377,4 @@ def _data(comparison: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pairs(values: Any) -> list[tuple[str, str]]:
-    return [(shorten(k, 60), shorten(v, 200)) for k, v in (values or {}).items()]
+    return [(shorten(k, 60), shorten(formats.words(v), 200)) for k, v in (values or {}).items()]
