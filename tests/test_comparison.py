@@ -17,7 +17,9 @@ from sklearn.datasets import make_classification, make_multilabel_classification
 import softset
 from softset import Comparison, compare
 from softset.candidates import Sizes
+from softset.comparison import _interval
 from softset.comparison_runs import Task, _run
+from softset.resampling import paired
 from softset.splits import repeated_folds
 
 PAIR = ["cross-entropy-tuned", "metric"]
