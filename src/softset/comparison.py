@@ -526,7 +526,7 @@ class _Summary:
                     else [e["threshold"] for e in entries],
                 }
             )
-        return sorted(rows, key=lambda r: -math.inf if r["mean"] is None else -r["mean"])
+        return sorted(rows, key=lambda r: math.inf if r["mean"] is None else -r["mean"])
 
     def _verdict(self, decision: Decision) -> str:
         names = {c.id: c.name[0].lower() + c.name[1:] for c in self.fine}
