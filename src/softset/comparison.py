@@ -437,6 +437,8 @@ class _Summary:
         if encoder is not None:
             columns, notes = encoder.columns_, [*notes, *encoder.notes_]
         outputs = int(model.classifier.n_features_in_)
+        # The winner, its reference, and where these are the same the rival it was held against.
+        shown = dict.fromkeys([decision.winner, decision.reference, decision.best_metric])
         return Comparison(
             metric=get_metric(plan.metric).name,
             task=table.task,
@@ -448,7 +450,7 @@ class _Summary:
             reference=decision.reference,
             candidates=self._rows(scores, decision, share),
             splits=self._splits(),
-            predictions={c: self._predictions(c) for c in (decision.winner, decision.reference)},
+            predictions={c: self._predictions(c) for c in list(shown)[:2]},
             history=self._history(),
             data={
                 "rows": len(table.y),
@@ -550,7 +552,7 @@ class _Summary:
     def _splits(self) -> dict[str, Any]:
         plan, table = self.plan, self.plan.table
         count = len(self.found)
-        note = f"{count} splits ({plan.folds} folds, stratified)"
+        note = f"{count} split{'s' if count > 1 else ''} ({plan.folds} folds, stratified)"
         if table.duplicates:
             note += f", {table.duplicates} rows with an equal one kept on its side"
         if table.grouped:
@@ -595,6 +597,8 @@ class _Summary:
 
 
 def _interval(d: Any) -> str:
+    if not math.isfinite(d.low):
+        return f"{d.mean:+.3f} on a single split, which cannot tell"
     return f"{d.mean:+.3f} [{d.low:.3f}, {d.high:.3f}]"
 
 

@@ -4,7 +4,8 @@ Two things to know about the package. Its backward pass ignores the gradient tha
 scaling or averaging its loss changes nothing; here the solution it finds is used in a backward
 pass of our own, which does not. And its cost is cubic in the batch (it solves a program over
 n x n marginals), which is why the papers train with batches of 20: so do we, and a longer batch is
-cut into such pieces.
+cut into such pieces. Against the exact game (a linear program, for a few rows) its slopes are right
+and its values up to 0.2 too high or low, which early stopping feels.
 """
 
 from __future__ import annotations

@@ -98,13 +98,22 @@ def show(
     protocol: Protocol = "fair",
     output: Output = DEFAULT,
     html: Annotated[Path | None, typer.Option(help="Write an HTML page here.")] = None,
+    fill: Annotated[
+        Path | None,
+        typer.Option(help="Renew the tables in this Markdown page: <!-- ID PROTOCOL -->."),
+    ] = None,
 ) -> None:
     """Print tables from results, published values beside measured ones."""
     from softset.paper import all_tables, find_table
-    from softset.paper.pages import to_html, to_markdown
+    from softset.paper.pages import fill_in, to_html, to_markdown
     from softset.paper.summary import read_records, summarise
 
     records = read_records(output)
+    if fill is not None:
+        text = fill_in(fill.read_text(encoding="utf-8"), records)
+        fill.write_text(text, encoding="utf-8")
+        typer.echo(f"wrote {fill}")
+        return
     tables = [find_table(id)] if id is not None else list(all_tables().values())
     found = [summarise(table, records, protocol) for table in tables]
     found = [s for s in found if id is not None or s.about["runs"] or s.figures]
@@ -126,8 +135,9 @@ def _write(id: str, output: Path, protocol: str) -> None:
     text = to_markdown(summary)
     (output / f"{id}-{protocol}.md").write_text(text, encoding="utf-8")
     (output / f"{id}-{protocol}.html").write_text(to_html([summary], id), encoding="utf-8")
-    for figure in summary.figures:
-        (output / f"{id}.svg").write_text(figure, encoding="utf-8")
+    for number, figure in enumerate(summary.figures, 1):
+        name = id if len(summary.figures) == 1 else f"{id}-{number}"
+        (output / f"{name}.svg").write_text(figure, encoding="utf-8")
     typer.echo(text)
 
 

@@ -63,7 +63,7 @@ def download_paper_set(name: str, data_dir: str | os.PathLike[str]) -> Path:
 
 
 def _fetch(number: int, directory: Path) -> pandas.DataFrame:
-    from sklearn.datasets import fetch_openml  # noqa: PLC0415
+    from sklearn.datasets import fetch_openml
 
     try:
         return fetch_openml(

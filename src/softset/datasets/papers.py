@@ -115,8 +115,8 @@ def equitability(y: NDArray[Any]) -> float:
 def read_table(path: Path, columns: Sequence[str]) -> pandas.DataFrame:
     """These columns of a parquet file; anything wrong with it is a ``ValueError``."""
     try:
-        import pandas  # noqa: PLC0415
-        import pyarrow  # noqa: PLC0415
+        import pandas
+        import pyarrow
     except ImportError as error:
         raise ValueError(
             f"reading {path.name} needs pandas and pyarrow. Install softset[cli]."
@@ -249,7 +249,7 @@ def read_creditcard_subset(directory: Path) -> PaperSet:
 
 def read_cocktailparty(directory: Path) -> PaperSet:
     """Pairs of people; see ``softset.datasets.pairs``."""
-    from softset.datasets import pairs  # noqa: PLC0415
+    from softset.datasets import pairs
 
     path = directory / "cocktailparty.parquet"
     people = read_table(path, pairs.COLUMNS)

@@ -17,7 +17,7 @@ def _of(values: dict[str, float]) -> dict[str, Any]:
     """The same under every protocol: nothing is judged here."""
     plain = {name: [round(v, 5)] for name, v in values.items()}
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    return {"values": {p: plain for p in ("fair", "published", "code")}, "date": date}
+    return {"values": dict.fromkeys(("fair", "published", "code"), plain), "date": date}
 
 
 def weights_run(run: dict[str, Any], data_dir: str | None) -> dict[str, Any]:

@@ -40,7 +40,7 @@ METRICS: dict[str, Metric] = {
     "f1 macro": get_metric(_macro_f1),
 }
 _DECIDED = get_metric(_decided_auroc)
-# Precision and recall are read at the threshold that is best for F1: alone they say "all" or "none".
+# Precision and recall are read at the threshold that is best for F1: alone they choose an end.
 _TUNED_FOR = {"precision": "f1", "recall": "f1"}
 Values = dict[str, dict[str, list[float]]]
 
@@ -83,10 +83,10 @@ def _fair(
         torch.tensor([evaluate(s, y, "auroc", sample_weight=w) for s in scores])
     )
     taus: dict[str, list[float]] = {}
-    for name in METRICS:
+    for name, m in METRICS.items():
         if name not in _TUNED_FOR:
             taus[name] = [
-                best_threshold(s, validation.y, METRICS[name], sample_weight=validation.w)
+                best_threshold(s, validation.y, m, sample_weight=validation.w)
                 for s in fitted.validation
             ]
     for name, m in METRICS.items():

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import re
 import statistics
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from softset import __version__
-from softset.paper.specification import Block, Row, Value
-from softset.paper.summary import NAMES, Cell, Summary
+from softset.paper.specification import Block, Row, Value, find_table
+from softset.paper.summary import NAMES, Cell, Summary, summarise
 from softset.paper.theory.page import claim_grid, claims_page
+from softset.report.layout import escape, page
 
 MARK = "✱"
 _EXPLAINED = {
@@ -37,12 +39,12 @@ def _explained(summary: Summary) -> str:
     return _ARGMAX if argmax and summary.protocol != "fair" else _EXPLAINED[summary.protocol]
 
 
-def to_markdown(summary: Summary) -> str:
+def to_markdown(summary: Summary, heading: bool = True) -> str:
     """The table, a heading and a line on how it was made."""
     table = summary.table
     if table.kind == "claim":
         return claims_page(summary.claims, f"softset paper run {table.id}")
-    parts = [f"### {table.id}: {table.title}", ""]
+    parts = [f"### {table.id}: {table.title}", ""] if heading else []
     if table.kind == "train":
         parts += [_explained(summary), ""]
     if table.note:
@@ -63,7 +65,7 @@ def to_markdown(summary: Summary) -> str:
 
 
 def to_html(summaries: Sequence[Summary], title: str = "The papers' tables") -> str:
-    """One self-contained page: no scripts, nothing from elsewhere."""
+    """One self-contained page in the style of our reports: nothing comes from elsewhere."""
     parts = []
     for summary in summaries:
         table = summary.table
@@ -72,37 +74,33 @@ def to_html(summaries: Sequence[Summary], title: str = "The papers' tables") -> 
             continue
         parts.append(f"<h2>{escape(table.id)}: {escape(table.title)}</h2>")
         texts = [_explained(summary), table.note]
-        parts += [f"<p>{escape(t)}</p>" for t in texts if t]
-        parts += summary.figures  # SVG that we drew ourselves
+        parts += [f"<p>{escape(t, 2000)}</p>" for t in texts if t]
+        parts += [_image(figure, table.title) for figure in summary.figures]
         for block in table.blocks:
             grid = _grid(summary, block)
             if grid is not None:
                 parts.append(_html_table(_title(block), *grid))
         if summary.chosen:
             parts.append(_html_table(_CHOSEN, *_chosen_grid(summary)))
-        parts.append(f"<p class='how'>{escape(_footer(summary))}</p>")
-    return _PAGE.format(title=escape(title), body="\n".join(parts), version=escape(__version__))
+        parts.append(f"<p class='muted'>{_code(escape(_footer(summary), 2000))}</p>")
+    top = f"<p class='eyebrow'><b>softset</b> {escape(__version__)}</p><h1>{escape(title)}</h1>"
+    return page(title, "\n".join([top, *parts]))
 
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em;
-  color: #1c2430; background: #fff }}
-table {{ border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums }}
-caption {{ text-align: left; font-weight: 600; padding: .3em 0 }}
-th, td {{ border-bottom: 1px solid #d8dde5; padding: .25em .7em; text-align: right }}
-th:first-child, td:first-child {{ text-align: left }}
-td.far {{ background: #fdf0d5 }}
-.how {{ color: #566 }}
-svg {{ max-width: 100%; height: auto }}
-.scroll {{ overflow-x: auto }}
-</style></head><body><h1>{title}</h1>
-{body}
-<p class="how">softset {version}</p></body></html>
-"""
+_PLACE = re.compile(r"(<!-- (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def fill_in(text: str, records: Sequence[dict[str, Any]]) -> str:
+    """Replace what stands between ``<!-- ID PROTOCOL -->`` and ``<!-- end -->`` by that table.
+
+    So a page of results keeps its words and gets new numbers.
+    """
+
+    def table(place: re.Match[str]) -> str:
+        summary = summarise(find_table(place[2]), records, place[3])
+        return f"{place[1]}\n{to_markdown(summary, heading=False)}\n{place[4]}"
+
+    return _PLACE.sub(table, text)
 
 
 def _html_claim(claim: dict[str, Any]) -> str:
@@ -111,15 +109,24 @@ def _html_claim(claim: dict[str, Any]) -> str:
     return f"{table}<p>{escape(claim['caveat'])}</p>"
 
 
+def _code(text: str) -> str:
+    return re.sub("`([^`]+)`", r"<code>\1</code>", text)
+
+
+def _image(svg: str, text: str) -> str:
+    data = base64.b64encode(svg.encode()).decode()
+    return f"<img width='100%' alt='{escape(text)}' src='data:image/svg+xml;base64,{data}'>"
+
+
 def _html_table(caption: str, head: list[str], body: list[list[str]]) -> str:
-    top = "".join(f"<th scope='col'>{escape(text)}</th>" for text in head)
+    top = f"<th scope='col'>{escape(head[0])}</th>"
+    top += "".join(f"<th scope='col' class='num'>{escape(text)}</th>" for text in head[1:])
     lines = []
     for row in body:
         cells = "".join(
-            f"<td class='far'>{escape(c)}</td>" if MARK in c else f"<td>{escape(c)}</td>"
-            for c in row
+            f"<td class='{'num differs' if MARK in c else 'num'}'>{escape(c)}</td>" for c in row[1:]
         )
-        lines.append(f"<tr>{cells}</tr>")
+        lines.append(f"<tr><th scope='row'>{escape(row[0])}</th>{cells}</tr>")
     return (
         f"<div class='scroll'><table><caption>{escape(caption)}</caption>"
         f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"

@@ -210,7 +210,7 @@ def train_run(run: dict[str, Any], data_dir: str | None) -> dict[str, Any]:
 def load_parts(
     name: str, split: int, duplicates: str, rows: int | None, data_dir: str | None
 ) -> Any:
-    """The parts of a split of a set, perhaps of some rows only; kept, for the next row of a table."""
+    """The parts of a split of a set, perhaps of some rows only; kept for the next run."""
     from softset.datasets import PaperSet, load_paper_set, make_parts
 
     data = load_paper_set(name, data_dir)

@@ -97,8 +97,8 @@ def member_losses(
     """One loss for each member ``[K]`` of scores ``[K, N, ...]``.
 
     ``target`` and ``weight`` are shared ``[N, ...]`` or ``[K, N, ...]``; ``step`` takes the place
-    of the loss's own. Losses of ours, and those with a method ``of_members(scores, target, weight)``,
-    go through in one pass, others member by member.
+    of the loss's own. Losses of ours, and those with ``of_members(scores, target, weight)``, go
+    through in one pass, others member by member.
     """
     if isinstance(loss, MetricLoss):
         settings = loss._settings() | {"batch_dims": 1}
