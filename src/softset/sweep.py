@@ -94,13 +94,14 @@ def _records(
 
     breakdowns = 0
     while todo:
-        parallel = joblib.Parallel(
-            n_jobs=workers,
-            backend=backend,
-            batch_size=1,
-            pre_dispatch=workers,  # so that the deadline is looked at before every start
-            return_as="generator_unordered",
-        )
+        # Backends of others ("dask", "ray") are known to parallel_config, not to Parallel.
+        with joblib.parallel_config(backend=backend) if backend else nullcontext():
+            parallel = joblib.Parallel(
+                n_jobs=workers,
+                batch_size=1,
+                pre_dispatch=workers,  # so that the deadline is looked at before every start
+                return_as="generator_unordered",
+            )
         finished = parallel(tasks())
         try:
             for key, record in finished:
