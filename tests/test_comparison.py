@@ -17,7 +17,9 @@ from sklearn.datasets import make_classification, make_multilabel_classification
 import softset
 from softset import Comparison, compare
 from softset.candidates import Sizes
+from softset.comparison import _interval
 from softset.comparison_runs import Task, _run
+from softset.resampling import paired
 from softset.splits import repeated_folds
 
 PAIR = ["cross-entropy-tuned", "metric"]
@@ -97,8 +99,8 @@ def test_html_is_escaped(found):
 def test_a_planted_gain_is_found():
     """Rare noisy positives: cross-entropy at 0.5 finds hardly any, training on F1 does."""
     r = np.random.RandomState(0)
-    X = r.randn(800, 3)
-    y = (r.rand(800) < 1 / (1 + np.exp(3.2 - 1.3 * X[:, 0]))).astype(int)
+    X = r.randn(1500, 3)
+    y = (r.rand(1500) < 1 / (1 + np.exp(3.2 - 1.3 * X[:, 0]))).astype(int)
     found = compare(X, y, "f1", quick=True, candidates=["cross-entropy", "metric"], jobs=1)
     assert found.outcome == "metric"
     assert found.verdict.startswith("Training on F1 wins: +0.")
@@ -371,8 +373,8 @@ def test_quick_makes_one_repeat_and_repeats_can_be_set():
     given = {"candidates": PAIR, "jobs": 1, "quick": True, "folds": 3}
     one, two = compare(X0, Y0, **given), compare(X0, Y0, repeats=2, **given)
     assert [f.splits["count"] for f in (one, two)] == [3, 6]
-    for a, b in zip(one.to_dict()["candidates"], one.to_dict()["candidates"], strict=True):
-        assert a["scores"] == b["scores"][:3]
+    scores = [{c["id"]: c["scores"][:3] for c in f.candidates} for f in (one, two)]
+    assert scores[0] == scores[1]
 
 
 def test_a_budget_is_kept_and_splits_are_whole():
@@ -495,3 +497,8 @@ def test_a_dask_cluster_gives_the_same_table(found):
     ):
         again = compare(X, y, "f1", quick=True, candidates=PAIR, seed=1, backend="dask", jobs=2)
     assert table(again) == table(found)
+
+
+def test_a_single_split_cannot_tell_and_the_verdict_says_so():
+    alone = paired([0.7], [0.6], test_share=0.2)
+    assert _interval(alone) == "+0.100 on a single split, which cannot tell"

@@ -526,7 +526,7 @@ class _Summary:
                     else [e["threshold"] for e in entries],
                 }
             )
-        return sorted(rows, key=lambda r: -math.inf if r["mean"] is None else -r["mean"])
+        return sorted(rows, key=lambda r: math.inf if r["mean"] is None else -r["mean"])
 
     def _verdict(self, decision: Decision) -> str:
         names = {c.id: c.name[0].lower() + c.name[1:] for c in self.fine}
@@ -552,7 +552,7 @@ class _Summary:
     def _splits(self) -> dict[str, Any]:
         plan, table = self.plan, self.plan.table
         count = len(self.found)
-        note = f"{count} splits ({plan.folds} folds, stratified)"
+        note = f"{count} split{'s' if count > 1 else ''} ({plan.folds} folds, stratified)"
         if table.duplicates:
             note += f", {table.duplicates} rows with an equal one kept on its side"
         if table.grouped:
@@ -597,6 +597,8 @@ class _Summary:
 
 
 def _interval(d: Any) -> str:
+    if not math.isfinite(d.low):
+        return f"{d.mean:+.3f} on a single split, which cannot tell"
     return f"{d.mean:+.3f} [{d.low:.3f}, {d.high:.3f}]"
 
 
