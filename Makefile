@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow bench lint clean
+.PHONY: demo test test-slow bench lint browser clean
 
 demo: $(READY)
-	$(BIN)/python examples/demo.py
+	$(BIN)/softset demo
 
 test: lint
 	$(BIN)/python -m pytest -q -n auto -m "not slow"
@@ -29,6 +29,11 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
+
+# For the tests of the report in a real browser; without one they are skipped and say so.
+browser:
+	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) \
+		|| echo "chromium could not be installed: the tests in a browser will be skipped"
 
 clean:
 	rm -rf $(VENV)

@@ -455,6 +455,73 @@ def test_61_an_interrupted_comparison_goes_on(run, tmp_path, number, code):
     assert len(keys) == len(set(keys)) == 20  # nothing twice
 
 
+def children(number):
+    found = []
+    for task in os.listdir(f"/proc/{number}/task"):
+        with open(f"/proc/{number}/task/{task}/children") as file:
+            found += [int(word) for word in file.read().split()]
+    return found
+
+
+def is_worker(number):
+    try:
+        with open(f"/proc/{number}/cmdline", "rb") as file:
+            return b"loky" in file.read().split(b"resource_tracker")[0]
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
+def test_64_a_killed_worker_costs_its_run_only(run, tmp_path):
+    csv(table(300))
+    arguments = [a for a in COMPARE if a not in ("--jobs", "1")] + ["--repeats", "10"]
+    assert run(*arguments)[0] == 0
+    expected = comparison(tmp_path / "out")
+    program = [sys.executable, "-c", "from softset.cli import main; main()", *arguments]
+    program += ["--force", "--jobs", "2"]
+    with subprocess.Popen(program, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        killed = 0
+        while process.poll() is None and killed < 2:
+            time.sleep(0.3)
+            lines = (tmp_path / "out" / "runs.jsonl").exists()
+            workers = [c for c in children(process.pid) if is_worker(c)] if lines else []
+            if workers:
+                os.kill(workers[0], signal.SIGKILL)
+                killed += 1
+                time.sleep(3)
+        assert process.wait(300) == 0
+    assert killed
+    assert comparison(tmp_path / "out") == expected
+    runs = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()[1:]
+    assert len(runs) == len({json.dumps(json.loads(line)["run"]) for line in runs}) == 20
+
+
+@pytest.mark.slow
+def test_61_ten_interruptions_change_nothing(run, tmp_path):
+    csv(table(300))
+    arguments = [*COMPARE, "--repeats", "12"]  # 24 runs
+    assert run(*arguments)[0] == 0
+    expected = comparison(tmp_path / "out")
+    os.rename("out", "before")
+    random = np.random.default_rng(0)
+    program = [sys.executable, "-c", "from softset.cli import main; main()", *arguments, "--resume"]
+    runs, stops = tmp_path / "out" / "runs.jsonl", []
+    for _ in range(10):
+        before = runs.read_bytes().count(b"\n") if runs.exists() else 0
+        process = subprocess.Popen(program, cwd=tmp_path, stderr=subprocess.DEVNULL)
+        wanted = before + random.integers(1, 3)
+        while process.poll() is None:
+            if runs.exists() and runs.read_bytes().count(b"\n") >= wanted:
+                break
+            time.sleep(0.02)
+        process.send_signal(random.choice([signal.SIGINT, signal.SIGTERM, signal.SIGKILL]))
+        stops.append(process.wait(60))
+    assert sum(code in (130, 143, -9) for code in stops) >= 5, stops  # the rest had finished
+    assert run(*arguments, "--resume")[0] == 0
+    assert comparison(tmp_path / "out") == expected
+
+
 # --- security -------------------------------------------------------------------------------------
 
 

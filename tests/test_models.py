@@ -2,7 +2,9 @@
 
 import json
 import pickle
+import re
 import struct
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -173,6 +175,25 @@ def test_bad_labels_and_settings_are_refused(y, settings, words):
         train_model(mixed()[0], y, **settings)
 
 
+def test_warnings_name_the_class():
+    frame, z = mixed()
+    y = targets("text", z).astype(object)
+    y[0] = "once"
+    for labels in (y, y.astype(str)):
+        with pytest.warns(UserWarning, match="class 'once' has one row"):
+            train_model(frame, labels, recipe="boosting", warm_rounds=5)
+
+
+def test_our_own_files_are_never_taken_for_pickles(tmp_path, saved):
+    model = load_model(saved[0])
+    seen = set()
+    for length in range(300):  # the first byte is that of the header's length
+        model.save(tmp_path / "m", note="x" * length)
+        seen.add((tmp_path / "m").read_bytes()[0])
+        load_model(tmp_path / "m")
+    assert {0x80, ord("("), ord("c")} & seen
+
+
 def test_labels_of_several_targets():
     assert label_matrix([[True, False], ["1", "0"]][0]).tolist() == [1, 0]
     assert label_matrix(np.array([["true", "0"]])).tolist() == [[1, 0]]
@@ -184,3 +205,14 @@ def test_every_recipe_names_a_known_classifier():
     from softset.models import _CLASSIFIERS  # noqa: PLC0415
 
     assert {kind for kind, _ in RECIPES.values()} == set(_CLASSIFIERS)
+
+
+def test_code_in_the_docs_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[1] / "docs" / "commands.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {}
+    exec(block, names)
+    model = load_model("model.softset")
+    assert model.classes_.tolist() == ["low", "high"]
+    assert model.predict(names["frame"][:3]).tolist() == ["low"] * 3

@@ -203,6 +203,9 @@ def test_what_the_file_says_now_must_fit_what_it_said_in_training():
         encoder.transform(np.zeros((2, 4)))
     found = encoder.transform(frame[:1].assign(number="2.5", city=7))
     assert found[0, 0] == 2.5
+    for word in ("True", "false", "1"):
+        flag = encoder.transform(frame[:1].assign(flag=word))[0, encoder.names_.index("flag")]
+        assert flag == (word != "false")
 
 
 def test_categories_of_numbers_meet_the_same_numbers_as_text():

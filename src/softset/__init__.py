@@ -52,6 +52,9 @@ _MODULES = {
     "boosting": ["lightgbm_objective", "xgboost_objective"],
     "boosting_estimator": ["MetricBoostingClassifier"],
     "forest": ["MetricForestClassifier"],
+    "tables": ["TableEncoder", "infer_schema"],
+    "datasets.files": ["read_table"],
+    "models": ["Model", "load_model", "save_model", "train_model"],
     "comparison": ["Comparison", "compare"],
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
@@ -82,6 +85,7 @@ if TYPE_CHECKING:
     from softset.comparison import compare as compare
     from softset.counting import Confusion as Confusion
     from softset.counting import confusion as confusion
+    from softset.datasets.files import read_table as read_table
     from softset.estimators import MetricClassifier as MetricClassifier
     from softset.evaluation import evaluate as evaluate
     from softset.forest import MetricForestClassifier as MetricForestClassifier
@@ -110,12 +114,18 @@ if TYPE_CHECKING:
     from softset.metrics import Recall as Recall
     from softset.metrics import Specificity as Specificity
     from softset.metrics import get_metric as get_metric
+    from softset.models import Model as Model
+    from softset.models import load_model as load_model
+    from softset.models import save_model as save_model
+    from softset.models import train_model as train_model
     from softset.steps import STEPS as STEPS
     from softset.steps import HardStep as HardStep
     from softset.steps import IdentityStep as IdentityStep
     from softset.steps import LinearStep as LinearStep
     from softset.steps import LookupStep as LookupStep
     from softset.steps import SigmoidStep as SigmoidStep
+    from softset.tables import TableEncoder as TableEncoder
+    from softset.tables import infer_schema as infer_schema
     from softset.thresholds import best_offsets as best_offsets
     from softset.thresholds import best_threshold as best_threshold
     from softset.training import Member as Member

@@ -22,11 +22,9 @@ from sklearn.utils.validation import (
 from softset._tools import check_choice, check_number
 from softset.boosting import NO_CATBOOST, MetricObjective
 from softset.boosting_libraries import LIBRARIES, LightGBM, XGBoost
-from softset.counting import confusion
 from softset.evaluation import evaluate
 from softset.metrics import Metric, MetricLike, get_metric
-from softset.steps import IdentityStep
-from softset.thresholds import best_offsets
+from softset.thresholds import best_offsets, smooth_cut
 from softset.training.checkpoints import read_file, whole, write_file
 from softset.training.labels import checked_weights, plain_labels, refuse_missing, warn_of_blanks
 from softset.training.portable import (
@@ -41,8 +39,6 @@ _KIND = "MetricBoostingClassifier"
 # The scores of the log-loss rounds are shrunk by this before the metric takes over. No decision
 # changes, but rows that log-loss had settled get a gradient again (docs/boosting.md, measured).
 SHRINK = 0.7
-# Rows of each class that a cut is searched over; more are merged into so many groups.
-GROUPS = 512
 
 
 class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -427,7 +423,7 @@ def _check_classes(classes: np.ndarray, target: np.ndarray) -> None:
         raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()}.")
     sizes = np.bincount(target)
     if sizes.min() < 2:
-        once = f"class {classes[sizes.argmin()].item()!r} has one row"
+        once = f"class {classes.tolist()[sizes.argmin()]!r} has one row"
         if len(classes) == 2:
             raise ValueError(f"y must hold both classes at least twice, {once}: none to hold out.")
         warnings.warn(f"{once}: it is trained on, but no row of it is held out.", stacklevel=3)
@@ -479,43 +475,10 @@ def _encode(column: Any, known: list[Any] | None) -> np.ndarray:
 
 
 def _cut(z: np.ndarray, rows: _Rows, metric: Metric) -> tuple[float, float]:
-    """The score to cut at for the best ``metric``, and that metric, smoothed; ``z`` is ``(N,)``.
-
-    A few positives make the metric of hard cuts so jagged that its highest peak is luck. So counts
-    at a cut ``b`` are soft here, ``sigmoid((z - b) / T)``, with ``T = 2 m^(-1/3)`` for ``m`` rows
-    of the rarer class: the bandwidth of a kernel estimate, which vanishes as data grows.
-    """
+    """The score to cut at and the metric there, smoothed; areas under curves need no cut."""
     if metric.curve:
         return 0.0, _value(z, rows, metric)
-    w = np.ones(len(z)) if rows.w is None else rows.w
-    parts = [_grouped(z[rows.y == k], w[rows.y == k]) for k in (0, 1)]
-    scores, weights = (np.concatenate(pair) for pair in zip(*parts, strict=True))
-    target = np.repeat([0, 1], [len(parts[0][0]), len(parts[1][0])])
-    rarer = min(np.bincount(rows.y, minlength=2))
-    temperature = 2 * rarer ** (-1 / 3)
-    at = np.linspace(0, 1, 64)
-    cuts = np.unique([np.quantile(s, at) for s in (scores, parts[1][0])])
-    c = confusion(
-        (scores - cuts[:, None]) / temperature,
-        target,
-        step=IdentityStep(),
-        sample_weight=weights,
-        batch_dims=1,
-    )
-    values = metric(c)
-    best = int(values.argmax())
-    return float(cuts[best]), float(values[best])
-
-
-def _grouped(z: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most ``GROUPS`` neighbouring groups: their mean scores and their weights."""
-    order = np.argsort(z, kind="stable")
-    z, w = z[order], w[order]
-    if len(z) <= GROUPS:
-        return z, w
-    first = np.linspace(0, len(z), GROUPS, endpoint=False).astype(int)
-    weight = np.add.reduceat(w, first)
-    return np.add.reduceat(z * w, first) / weight, weight
+    return smooth_cut(z, rows.y, rows.w, metric)
 
 
 def _offsets(z: np.ndarray, rows: _Rows, metric: Metric) -> np.ndarray:

@@ -177,7 +177,7 @@ class Sizes:
 
     members: int = 8
     patience: int = 10
-    max_epochs: int = 200
+    max_epochs: int = 100
     trees: int = 200
     leaf: int = 1
 
@@ -188,6 +188,7 @@ class Sizes:
         return cls(
             members=4 if quick else 8,
             patience=5 if large or quick else 10,
+            max_epochs=50 if quick else 100,
             trees=100 if quick else 200,
             leaf=5 if large else 1,
         )
@@ -279,9 +280,9 @@ class _Watched(MetricClassifier):
         self._trained = super()._train(rows, held, seeds, on_epoch)
         return self._trained
 
-    def _set_threshold(self, metric: Metric, held: Rows | None) -> None:
+    def _tune_on(self, metric: Metric, held: Rows | None) -> None:
         self._held = held
-        super()._set_threshold(metric, held)
+        super()._tune_on(metric, held)
 
     def part(self, weights: torch.Tensor, phases: int, **params: Any) -> MetricClassifier:
         """As fitted with other parameters, at these weights."""
@@ -291,7 +292,7 @@ class _Watched(MetricClassifier):
             {k: v[: sum(p < phases for p in h["phase"])] for k, v in h.items()}
             for h in self.history_
         ]
-        found._set_threshold(get_metric(found.metric), self._held)
+        found._tune_on(get_metric(found.metric), self._held)
         return found
 
 

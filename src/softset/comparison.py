@@ -155,7 +155,7 @@ def compare(
         jobs, backend: how many runs at once, and any joblib backend (``"dask"`` for a cluster).
         directory: where ``runs.jsonl`` keeps the finished runs; ``resume=True`` goes on from it.
         candidates: ids to compare; all that fit the metric and the task if left out.
-        folds, repeats: splits; 5 folds, 3 times (2 above 10,000 rows, 1 if quick).
+        folds, repeats: splits; 5 folds, twice (once if quick).
         duplicates: ``"together"`` keeps equal rows on one side of every split, ``"ignore"`` not.
         progress: called with runs done, runs in all, and seconds left.
         command, file: to be shown in the report.
@@ -227,8 +227,7 @@ class _Plan:
         self.quick, self.seed, self.jobs, self.backend = quick, seed, jobs, backend
         self.folds, self.progress = folds, progress
         rows = len(table.y)
-        default = 1 if quick else 2 if rows > 10_000 else 3
-        self.repeats = int(repeats) if repeats is not None else default
+        self.repeats = int(repeats) if repeats is not None else 1 if quick else 2
         self.sizes = Sizes.of(rows, quick)
         self.fits = {fit: ids for fit in FITS if (ids := [c.id for c in chosen if c.fit == fit])}
         self.path: Path | None = None
@@ -438,6 +437,8 @@ class _Summary:
         if encoder is not None:
             columns, notes = encoder.columns_, [*notes, *encoder.notes_]
         outputs = int(model.classifier.n_features_in_)
+        # The winner, its reference, and where these are the same the rival it was held against.
+        shown = dict.fromkeys([decision.winner, decision.reference, decision.best_metric])
         return Comparison(
             metric=get_metric(plan.metric).name,
             task=table.task,
@@ -449,7 +450,7 @@ class _Summary:
             reference=decision.reference,
             candidates=self._rows(scores, decision, share),
             splits=self._splits(),
-            predictions={c: self._predictions(c) for c in (decision.winner, decision.reference)},
+            predictions={c: self._predictions(c) for c in list(shown)[:2]},
             history=self._history(),
             data={
                 "rows": len(table.y),
@@ -525,7 +526,7 @@ class _Summary:
                     else [e["threshold"] for e in entries],
                 }
             )
-        return sorted(rows, key=lambda r: -math.inf if r["mean"] is None else -r["mean"])
+        return sorted(rows, key=lambda r: math.inf if r["mean"] is None else -r["mean"])
 
     def _verdict(self, decision: Decision) -> str:
         names = {c.id: c.name[0].lower() + c.name[1:] for c in self.fine}
@@ -551,7 +552,7 @@ class _Summary:
     def _splits(self) -> dict[str, Any]:
         plan, table = self.plan, self.plan.table
         count = len(self.found)
-        note = f"{count} splits ({plan.folds} folds, stratified)"
+        note = f"{count} split{'s' if count > 1 else ''} ({plan.folds} folds, stratified)"
         if table.duplicates:
             note += f", {table.duplicates} rows with an equal one kept on its side"
         if table.grouped:
@@ -596,6 +597,8 @@ class _Summary:
 
 
 def _interval(d: Any) -> str:
+    if not math.isfinite(d.low):
+        return f"{d.mean:+.3f} on a single split, which cannot tell"
     return f"{d.mean:+.3f} [{d.low:.3f}, {d.high:.3f}]"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from softset.models import _codes_and_classes
+from softset.models import codes_and_classes
 from softset.splits import equal_rows, join
 from softset.training.rows import _strata
 
@@ -101,7 +101,9 @@ def _labels(y: Any, pos_label: Any) -> tuple[Ints, list[Any]]:
             )
         if names is None and str(getattr(y, "dtype", "")) in ("category", "string", "str"):
             y = y.astype(object)
-    codes, classes = _codes_and_classes(np.asarray(y), pos_label)
+    # NumPy would turn [1, "a"] into text
+    values = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
+    codes, classes = codes_and_classes(values, pos_label)
     if classes is None:
         count = codes.shape[1]
         known = names if names is not None else [f"label {k}" for k in range(count)]

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.utils import check_random_state, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
-from softset._tools import check_choice, check_number
-from softset.boosting_estimator import _cut, _Rows
-from softset.evaluation import evaluate
+from softset._tools import check_number
+from softset.deciding import Deciding
 from softset.metrics import Metric, MetricLike, get_metric
-from softset.thresholds import best_offsets, best_threshold
-from softset.training.checkpoints import SavedFileError, read_file, write_file
-from softset.training.labels import checked_weights, plain_labels, refuse_missing, warn_of_blanks
-from softset.training.portable import pack_array, pack_metric, plain, unpack_array, unpack_metric
+from softset.thresholds import smooth_cut
+from softset.training.labels import checked_weights, refuse_missing
 
 Array = NDArray[Any]
-_KIND = "MetricForestClassifier"
 # Trees compare float32 inputs.
 _LARGEST = 3e38
 # Probabilities below this are taken as this where a logarithm is needed.
 _TINY = 1e-6
-_FOLDS = 5
 
 
 class Trees(NamedTuple):
@@ -115,7 +107,7 @@ def _as_float32(x: Array) -> Array:
     return np.clip(x, -_LARGEST, _LARGEST).astype(np.float32)
 
 
-class MetricForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MetricForestClassifier(Deciding):
     """A random forest whose threshold is tuned for the metric it is judged by.
 
     The trees are scikit-learn's. Every row has probabilities from the trees that did not see it
@@ -145,6 +137,8 @@ class MetricForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     (True, (3,))
     """
 
+    _least = _TINY
+
     def __init__(
         self,
         metric: MetricLike = "f1",
@@ -168,11 +162,6 @@ class MetricForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
     # --- fit -------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -194,258 +183,67 @@ class MetricForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             min_samples_leaf=int(self.min_samples_leaf),
             max_features=self.max_features,
             bootstrap=True,
-            oob_score=_no_score if self._tunes(metric) else False,
+            oob_score=_no_score if self._tunes() else False,
             n_jobs=self.n_jobs,
             random_state=random.randint(2**31 - 1),
         )
         with warnings.catch_warnings():  # rows without such trees are left out of the tuning
             warnings.filterwarnings("ignore", "Some inputs do not have OOB scores")
-            factors = weight * self._class_weights(codes)
+            factors = weight * self._class_weights(codes, weight)
             weighted = factors if np.ptp(factors) > 0 else None
             labels = _constant_labels(codes) if self._task == "multilabel" else None
             varying = codes if labels is None else np.squeeze(codes[:, np.isnan(labels)])
             forest.fit(_as_float32(X), varying, weighted)
         self._trees = Trees.of(forest, labels)
-        p = _out_of_bag(forest, self._task, labels) if self._tunes(metric) else None
-        self._set_threshold(metric, p, codes, weight)
+        tuned = None
+        if self._tunes():
+            tuned = self._tuned(metric, _out_of_bag(forest, self._task, labels), codes, weight)
+        self._set_threshold(tuned)
         return self
 
-    def _learn_classes(self, y: Array) -> NDArray[np.int64]:
-        """Set ``classes_`` and the task; class numbers (the positive class of two is 1)."""
-        self._positive = 1
-        if y.ndim == 2 and y.shape[1] > 1:
-            check_classification_targets(y)
-            if type_of_target(y) != "multilabel-indicator":
-                raise ValueError("y must hold one class a row, or 0 and 1 for each label.")
-            if self.pos_label is not None:
-                raise ValueError("pos_label is for two classes; y holds labels of 0 and 1.")
-            self._task, self.classes_ = "multilabel", np.arange(y.shape[1])
-            return y.astype(np.int64)
-        y = plain_labels(column_or_1d(y, warn=True))
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        warn_of_blanks(self.classes_)
-        known = self.classes_.tolist()
-        if len(known) < 2:
-            raise ValueError(f"y must hold at least two classes, got one class only: {known[0]!r}.")
-        self._task = "binary" if len(known) == 2 else "multiclass"
-        if self.pos_label is not None:
-            if self._task == "multiclass":
-                raise ValueError(f"pos_label is for two classes; y holds {len(known)}.")
-            if self.pos_label not in known:
-                raise ValueError(f"pos_label must be one of {known}, got {self.pos_label!r}.")
-            self._positive = known.index(self.pos_label)
-        return codes if self._positive == 1 else 1 - codes
-
-    def _class_weights(self, codes: NDArray[np.int64]) -> Array:
-        if self.class_weight is None:
-            return np.ones(len(codes))
-        if self._task == "multilabel":
-            raise ValueError("class_weight is for one class a row; use sample_weight for labels.")
-        own = codes if self._positive == 1 else 1 - codes
-        labels = self.classes_[own]
-        return compute_class_weight(self.class_weight, classes=self.classes_, y=labels)[own]
-
-    # --- the threshold ---------------------------------------------------------------------------
-
-    def _tunes(self, metric: Metric) -> bool:
-        return isinstance(self.threshold, str) and not metric.curve
-
-    def _check_threshold(self) -> None:
-        if isinstance(self.threshold, str):
-            check_choice("threshold", self.threshold, ("tuned",))
-        elif self.threshold is not None:
-            values, count = np.asarray(self.threshold, dtype=float), len(self.classes_)
-            shapes: Any = {"binary": [()], "multilabel": [(), (count,)], "multiclass": [(count,)]}
-            if values.shape not in shapes[self._task] or not np.isfinite(values).all():
-                wanted = f"{count} offsets" if self._task == "multiclass" else "a number in (0, 1)"
-                raise ValueError(
-                    f"threshold must be 'tuned', None or {wanted}, got {self.threshold!r}."
-                )
-            if self._task != "multiclass":
-                check_number("threshold", values.tolist(), 0, 1)
-
-    def _set_threshold(self, metric: Metric, p: Array | None, codes: Array, weight: Array) -> None:
-        for name in ("threshold_", "offsets_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
-        given = self.threshold
-        if isinstance(given, str):
-            given = None if p is None else self._tuned(metric, p, codes, weight)
-        if self._task == "multiclass":
-            count = len(self.classes_)
-            self.offsets_ = np.asarray([0.0] * count if given is None else given, dtype=float)
-            return
-        threshold = np.asarray(0.5 if given is None else given, dtype=float)
-        if self._task == "multilabel":
-            threshold = np.broadcast_to(threshold, self.classes_.shape).copy()
-        self.threshold_ = float(threshold) if threshold.ndim == 0 else threshold
-
     def _tuned(self, metric: Metric, p: Array, y: Array, w: Array) -> Any:
-        """The best threshold, if tuning helps on rows it was not tuned on.
-
-        Each fifth is decided by the threshold of the others, and all of them together must beat
-        1/2 (or the largest probability). Fewer than 20 rows are too few to tune on.
-        """
-        seen = np.isfinite(p.reshape(len(p), -1)).all(1) & (w > 0)
-        p, y, w = p[seen], y[seen], w[seen]
-        if len(p) < 4 * _FOLDS or len(np.unique(y, axis=0)) < 2:
+        seen = np.flatnonzero(np.isfinite(p.reshape(len(p), -1)).all(1) & (w > 0))
+        # The given order may mean something.
+        seen = seen[np.argsort(check_random_state(0).permutation(len(seen)))]
+        if len(np.unique(y[seen], axis=0)) < 2:
             return None
-        fold = check_random_state(0).permutation(len(p)) % _FOLDS
-        default = self._decided(p, None)
-        crossed = default.copy()
-        for k in range(_FOLDS):
-            rest = fold != k
-            crossed[~rest] = self._decided(p[~rest], self._best(metric, p[rest], y[rest], w[rest]))
-        settings: Any = {"task": self._task, "from_logits": False, "sample_weight": w}
-        if not evaluate(crossed, y, metric, **settings) > evaluate(default, y, metric, **settings):
-            return None
-        return self._best(metric, p, y, w)
+        return super()._tuned(metric, p[seen], y[seen], w[seen])
 
     def _best(self, metric: Metric, p: Array, y: Array, w: Array) -> Any:
-        given: Any = {"from_logits": False, "sample_weight": w}
         if self._task == "multiclass":
-            return best_offsets(_rows_of_one(p), y, metric, **given)
+            p = np.maximum(p, _TINY)
+            return super()._best(metric, p / p.sum(1, keepdims=True), y, w)
         if self._task == "binary":
             return self._smooth_cut(metric, p, y, w)
-        return best_threshold(p, y, metric, task=self._task, **given)
+        return super()._best(metric, p, y, w)
 
     def _smooth_cut(self, metric: Metric, p: Array, y: Array, w: Array) -> float:
         """The cut as for boosting, from smoothed counts: with few positives the best is luck."""
         trees = float(self.n_trees)
         z = np.log((p * trees + 0.5) / ((1 - p) * trees + 0.5))
-        share = 1 / (1 + np.exp(-_cut(z, _Rows(z, y, w), metric)[0]))
+        share = 1 / (1 + np.exp(-smooth_cut(z, y, w, metric)[0]))
         return float(np.clip((share * (trees + 1) - 0.5) / trees, _TINY, 1 - _TINY))
-
-    def _decided(self, p: Array, threshold: Any) -> Array:
-        """Decisions as probabilities of 0 and 1; without a threshold, by 1/2 or the largest."""
-        if self._task == "multiclass":
-            return np.eye(p.shape[1])[
-                _shifted(p, 0.0 if threshold is None else threshold).argmax(1)
-            ]
-        return (p >= (0.5 if threshold is None else np.asarray(threshold))).astype(float)
 
     # --- predict ---------------------------------------------------------------------------------
 
-    def _positive_probabilities(self, X: Any) -> Array:
-        """``(n,)`` of the positive class, or ``(n, classes or labels)``."""
-        check_is_fitted(self)
-        p = self._trees(validate_data(self, X, reset=False, dtype=np.float64))
+    def _positive_probabilities(self, x: Array) -> Array:
+        p = self._trees(x)
         if self._task == "multilabel":
             return np.clip(p, _TINY, 1 - _TINY)  # scikit-learn asks for inner points there
         return p[:, 1] if self._task == "binary" else p
 
-    def _as_scores(self, p: Array) -> Array:
-        return self._decided(p, self.offsets_ if self._task == "multiclass" else self.threshold_)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
-        p = self._positive_probabilities(X)
-        if self._task != "binary":
-            return p
-        return np.column_stack([1 - p, p] if self._positive == 1 else [p, 1 - p])
-
-    def decision_function(self, X: Any) -> Array:
-        """``logit p - logit threshold`` of ``classes_[1]``: above 0 exactly where it is predicted.
-
-        Of several classes: log-probabilities with their offsets, ``(n, classes)``; of labels,
-        ``(n, labels)``.
-        """
-        p = self._positive_probabilities(X)
-        if self._task == "multiclass":
-            return _shifted(p, self.offsets_)
-        tiny, eps = np.finfo(float).tiny, np.finfo(float).eps
-        safe, tau = np.clip(p, tiny, 1 - eps / 2), np.asarray(self.threshold_)
-        d = np.log(safe) - np.log1p(-safe) - np.log(tau) + np.log1p(-tau)
-        d = np.where(p >= tau, np.maximum(d, tiny), np.minimum(d, -tiny))
-        return d if self._positive == 1 else -d
-
-    def predict(self, X: Any) -> Array:
-        """Classes ``(n,)``, or 0/1 ``(n, labels)``, by the tuned (or given) threshold."""
-        decided = self._as_scores(self._positive_probabilities(X))
-        if self._task == "multilabel":
-            return decided.astype(np.int64)
-        codes = decided.argmax(1) if self._task == "multiclass" else decided.astype(np.int64)
-        return self.classes_[codes if self._positive == 1 else 1 - codes]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The metric of ``predict`` (of the probabilities for areas under curves)."""
-        p, metric = self._positive_probabilities(X), get_metric(self.metric)
-        y = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
-        if self._task != "multilabel":
-            y = column_or_1d(y)
-            unknown = ~np.isin(y, self.classes_)
-            if unknown.any():
-                raise ValueError(
-                    f"y must hold {self.classes_.tolist()}, got {y[unknown].tolist()[0]!r}."
-                )
-            y = np.searchsorted(self.classes_, y)
-            y = y if self._positive == 1 else 1 - y
-        p = p if metric.curve else self._as_scores(p)
-        return evaluate(
-            p, y, metric, task=self._task, from_logits=False, sample_weight=sample_weight
-        )
-
     # --- files -----------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        """The fitted classifier as plain data and tensors; ``from_state`` is the way back."""
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        params = {k: plain(v) for k, v in self.get_params(deep=False).items() if k != "metric"}
-        threshold = self.offsets_ if self._task == "multiclass" else self.threshold_
-        fitted = {
-            "task": self._task,
-            "positive": self._positive,
-            "classes": pack_array(self.classes_),
-            "names": None if names is None else pack_array(names),
-            "features": self.n_features_in_,
-            "threshold": torch.as_tensor(threshold, dtype=torch.float64),
-            "trees": {k: torch.from_numpy(v) for k, v in self._trees._asdict().items()},
-        }
-        return {"metric": pack_metric(self.metric), "params": params, "fitted": fitted}
+    def _learned(self) -> dict[str, Any]:
+        trees = {k: torch.from_numpy(v) for k, v in self._trees._asdict().items()}
+        return {"features": self.n_features_in_, "trees": trees}
 
-    @classmethod
-    def from_state(cls, content: dict[str, Any], metric: MetricLike | None = None) -> Self:
-        """The classifier of ``state()``; ``metric`` if it was a function of your own."""
-        metric = unpack_metric(content["metric"]) if metric is None else metric
-        if metric is None:
-            raise SavedFileError(
-                "the forest was saved with a metric of your own. Pass it: load(path, metric=...)."
-            )
-        model, fitted = cls(metric, **content["params"]), content["fitted"]
-        model._task, model._positive = fitted["task"], fitted["positive"]
-        check_choice("task", model._task, ("binary", "multiclass", "multilabel"))
-        model.classes_ = unpack_array(fitted["classes"])
-        model.n_features_in_ = fitted["features"]
-        if fitted["names"] is not None:
-            model.feature_names_in_ = unpack_array(fitted["names"])
-        model._trees = Trees(**{k: t.numpy() for k, t in fitted["trees"].items()})
-        model._trees.check(model.n_features_in_)
-        if model._trees.value.shape[1] != len(model.classes_):
+    def _relearn(self, fitted: dict[str, Any]) -> None:
+        self.n_features_in_ = fitted["features"]
+        self._trees = Trees(**{k: t.numpy() for k, t in fitted["trees"].items()})
+        self._trees.check(self.n_features_in_)
+        if self._trees.value.shape[1] != len(self.classes_):
             raise ValueError("as many leaf values as classes expected")
-        threshold = fitted["threshold"].numpy()
-        if model._task == "multiclass":
-            model.offsets_ = threshold
-        else:
-            model.threshold_ = float(threshold) if threshold.ndim == 0 else threshold
-        return model
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one file without pickle: the trees as arrays; atomic, with a checksum."""
-        write_file(path, _KIND, self.state())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], metric: MetricLike | None = None) -> Self:
-        """Read what ``save`` wrote; ``metric`` is needed if it was a function of your own."""
-        content = read_file(path, _KIND)
-        try:
-            return cls.from_state(content, metric)
-        except SavedFileError:
-            raise
-        except Exception as error:
-            raise SavedFileError(
-                f"{os.path.basename(path)} does not hold a whole forest ({type(error).__name__})."
-            ) from error
 
 
 def _no_score(y_true: Array, y_pred: Array) -> float:
@@ -466,13 +264,3 @@ def _out_of_bag(forest: Any, task: str, labels: Array | None) -> Array:
     if labels is None:
         return p[:, 1]
     return _with_constants(p[:, 1, :] if p.ndim == 3 else p[:, 1:], labels)
-
-
-def _rows_of_one(p: Array) -> Array:
-    """Probabilities above 0 that add up to 1."""
-    p = np.maximum(p, _TINY)
-    return p / p.sum(1, keepdims=True)
-
-
-def _shifted(p: Array, offsets: Any) -> Array:
-    return np.log(_rows_of_one(p)) + offsets

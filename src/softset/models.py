@@ -189,7 +189,10 @@ def train_model(
         # In their order the classifier can have the names, and use them in what it says.
         in_order = pos_label is None or str(classes[1]) == str(np.unique(classes)[1])
         codes, known = (classes[codes], {}) if in_order else (codes, {"classes": classes})
-    classifier.fit(encoder.transform(X), codes, sample_weight=sample_weight)
+    x = encoder.transform(X)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "classes .* differ only by blanks")  # has been said
+        classifier.fit(x, codes, sample_weight=sample_weight)
     return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
 
 
@@ -227,9 +230,6 @@ def codes_and_classes(y: Any, pos_label: Any = None) -> tuple[Array, Array | Non
     if place < 0:
         raise ValueError(f"pos_label must be one of {known}, got {pos_label!r}.")
     return (codes, classes) if place == 1 else (1 - codes, classes[::-1])
-
-
-_codes_and_classes = codes_and_classes
 
 
 def _refuse_continuous(values: Array) -> None:
@@ -285,8 +285,9 @@ def load_model(path: str | os.PathLike[str], metric: MetricLike | None = None) -
     if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     with open(path, "rb") as file:
-        head = file.read(4)
-    if head.startswith(_PICKLES):
+        head = file.read(9)
+    # Our files begin with a length of 8 bytes, which may look like anything, and then a brace.
+    if head[8:] != b"{" and head.startswith(_PICKLES):
         raise SavedFileError(
             f"{path.name} looks like a pickled model, which could run code when it is loaded; it "
             "is refused. Save models with softset (`softset train`, save_model)."

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
 from scipy.stats import rankdata
-from scipy.stats import t as student
 
 from softset._tools import check_number
 
@@ -50,7 +50,7 @@ def interval(
     """
     check_number("level", level, 0, 1)
     mean, spread, splits = _moments(scores, test_share)
-    reach = spread * float(student.ppf((1 + level) / 2, splits - 1)) if splits > 1 else math.inf
+    reach = spread * float(stdtrit(splits - 1, (1 + level) / 2)) if splits > 1 else math.inf
     return mean, mean - reach, mean + reach
 
 
@@ -68,7 +68,7 @@ def paired(first: Sequence[float], second: Sequence[float], test_share: float) -
         # One split says nothing; without any spread, the sign is all there is.
         sure = 0.5 if splits < 2 or abs(mean) < _NOTHING else float(mean > 0)
     else:
-        sure = float(student.cdf(mean / spread, splits - 1))
+        sure = float(stdtr(splits - 1, mean / spread))
     return Difference(mean, low, high, 2 * min(sure, 1 - sure), sure)
 
 

@@ -266,7 +266,8 @@ def numbers_of_text(values: Values) -> tuple[Values, Values]:
 
     texts = pd.Series(values, dtype=object).str.strip()
     missing = texts.isna() | texts.isin(MISSING_WORDS)
-    found = pd.to_numeric(texts.mask(missing), errors="coerce")
+    truth = texts.str.lower().map({"true": "1", "false": "0"})  # as numbers, booleans are these
+    found = pd.to_numeric(truth.fillna(texts.mask(missing)), errors="coerce")
     numbers = np.asarray(found.to_numpy(dtype=np.float64, na_value=np.nan))
     return numbers, np.isnan(numbers) & ~missing.to_numpy(dtype=bool)
 

@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 import softset as ss
 from softset.datasets.images import CIFAR_CLASSES, FASHION_CLASSES, TRANSPORT, ImageSet
 from softset.paper import images
-from softset.paper.curves import _ranks, correlation, draw_curves, draw_scatter
+from softset.paper.curves import _ranks, correlation, draw_all, draw_curves, draw_scatter
 from softset.paper.images import (
     Batches,
     ClassDiceLoss,
@@ -126,8 +126,7 @@ def parts(classes: int) -> ImageParts:
     return ImageParts(*(bright_and_dark(n, classes, n) for n in (120, 60, 61)), names)
 
 
-@pytest.mark.parametrize("loss", ["f1", "cross-entropy", "mcc"])
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("loss", "classes"), [("f1", 2), ("mcc", 3), ("cross-entropy", 3)])
 def test_a_network_learns_what_is_easy(loss, classes):
     easy = parts(classes)
     options = {
@@ -263,3 +262,5 @@ def test_figures_have_a_line_and_a_panel_for_each_row():
     assert lines.count("<svg") == scatter.count("<svg") == 1
     assert scatter.count("r = −0.50") + scatter.count("r = -0.50") == 2
     assert draw_scatter(records) == scatter  # the same every time
+    named = {"surrogate, β = 1": records["one"], "MAE": records["two"]}
+    assert [figure.count("r = ") for figure in draw_all(named)] == [0, 1]

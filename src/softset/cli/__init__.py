@@ -50,6 +50,7 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command. Bad input is one line on standard error and exit code 2."""
+    said.clear()
     warnings.showwarning = _one_line  # type: ignore[assignment]
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -78,6 +79,8 @@ def _fail(error: object) -> NoReturn:
 
 
 def _one_line(message: Warning | str, *_: Any) -> None:
+    if str(message) in said:
+        return
     said.add(str(message))
     print(f"softset: warning: {' '.join(str(message).split())}", file=sys.stderr)
 

@@ -170,11 +170,11 @@ def say(text: str) -> None:
 
 
 def console() -> Any:
-    """Where tables go: as wide as the terminal, 100 columns in a pipe."""
+    """Where tables go: as wide as the terminal, 120 columns in a pipe."""
     from rich.console import Console
 
     plain = not sys.stdout.isatty()
-    return Console(width=100 if plain else None, highlight=False, soft_wrap=False, markup=False)
+    return Console(width=120 if plain else None, highlight=False, soft_wrap=False, markup=False)
 
 
 class Progress:

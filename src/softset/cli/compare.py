@@ -77,7 +77,9 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Is training on the metric worth it, on your data? A verdict, a report, and the best model.
+    """Is training on the metric worth it on your data?
+
+    A verdict, a report to look at, and the best model.
 
     \b
     softset compare data.csv --target churn --metric f1
@@ -243,9 +245,10 @@ def show(document: dict[str, Any]) -> None:
     colour = {"metric": "green", "plain": "yellow"}.get(document["outcome"], "cyan")
     out.print(Text(document["verdict"], style=f"bold {colour}"))
     out.print()
-    columns = ["", "candidate", document["metric"], "95 % interval", "difference"]
-    columns += ["95 % interval", "p"] if out.width >= 100 else []
-    columns += ["rank"] if out.width >= 110 else []
+    measure = document["metric"] if len(document["metric"]) <= 6 else "mean"
+    columns = ["", "candidate", measure, "95 % interval", "difference"]
+    for name, width in (("95 % interval", 98), ("p", 106), ("rank", 112)):
+        columns += [name] if out.width >= width else []
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in [*columns, "fit"]:
         text = name in ("", "candidate")
@@ -257,9 +260,7 @@ def show(document: dict[str, Any]) -> None:
     splits = document["splits"]
     made = splits.get("note") or f"{splits['folds']} folds, {splits['repeats']} repeats"
     out.print()
-    key = (
-        "* winner   = reference: the best that is not trained on the metric; differences are to it"
-    )
+    key = "* winner, = reference (the best that is not trained on the metric; differences to it)"
     took = duration(document.get("duration") or 0)
     for line in (key, f"{made}; {took}"):
         out.print(Text(line, style="dim"))
@@ -306,7 +307,7 @@ def _span(low: float | None, high: float | None, sign: str = "") -> str:
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Of `softset compare`.")],
 ) -> None:
-    """Write report.html again, from the results in a directory.
+    """Write report.html again from a comparison.
 
     \b
     softset report adult-f1
@@ -349,7 +350,7 @@ def demo(
     seed: Seed = 0,
     jobs: Annotated[int | None, typer.Option(help="Runs at once; all cores if left out.")] = None,
 ) -> None:
-    """Compare on two built-in sets, a real and a synthetic one, in less than two minutes.
+    """Compare on two built-in sets, in two minutes.
 
     \b
     softset demo

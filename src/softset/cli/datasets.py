@@ -9,6 +9,14 @@ import typer
 
 from softset.cli import app
 
+IMAGES = {
+    "cifar-10": "60,000 images, 10 classes (equitability 1); www.cs.toronto.edu/~kriz/cifar.html",
+    "cifar-10-transportation": "airplane, automobile, ship, truck against the rest, 40 %",
+    "cifar-10-frog": "frog against the rest, 10 %",
+    "fashion-mnist": "70,000 images, 10 classes, MIT; github.com/zalandoresearch/fashion-mnist",
+    "caltech-256": "30,607 images, 257 classes (equitability 0.87); data.caltech.edu, 20087",
+}
+
 
 @app.command("datasets")
 def datasets(
@@ -16,7 +24,7 @@ def datasets(
         Path | None, typer.Option(help="Directory with the data sets [$SOFTSET_DATA].")
     ] = None,
     download: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Fetch a set from OpenML into --data-dir.")
+        str | None, typer.Option(metavar="NAME", help="Fetch a set into --data-dir.")
     ] = None,
 ) -> None:
     """List the papers' data sets: rows, positives, balance, licence, origin."""
@@ -25,10 +33,16 @@ def datasets(
     from softset.datasets.papers import PAPER_SETS, data_directory, has_files
 
     if download is not None:
-        from softset.datasets.download import download_paper_set
-
         if data_dir is None:
             raise ValueError("--download needs --data-dir, the directory to write to.")
+        if download in ("cifar-10", "fashion-mnist"):
+            from softset.datasets.images_download import download_images
+
+            for path in download_images(download, data_dir):
+                typer.echo(f"wrote {path}")
+            return
+        from softset.datasets.download import download_paper_set
+
         typer.echo(f"wrote {download_paper_set(download, data_dir)}")
         return
     given = data_dir is not None or "SOFTSET_DATA" in os.environ
@@ -62,8 +76,12 @@ def datasets(
     typer.echo("\nWhere they come from:")
     for name, info in PAPER_SETS.items():
         typer.echo(f"  {name}: {info.title}; {info.origin}")
+    typer.echo("\nImages, read from their official files:")
+    for name, text in IMAGES.items():
+        typer.echo(f"  {name}: {text}")
     typer.echo(
-        "\nOf OpenML: softset datasets --download NAME --data-dir DIR (checked by checksum)."
+        "\nOf OpenML, cifar-10 and fashion-mnist: softset datasets --download NAME --data-dir DIR "
+        "(checked by checksum)."
     )
 
 

@@ -95,7 +95,7 @@ def train(
     )
     info = {
         "target": data.target,
-        "drop": names(drop),
+        "drop": [*names(drop), *([sample_weight] if sample_weight else [])],
         "file": file.name,
         "rows": len(data.table),
         "softset": softset.__version__,
@@ -266,7 +266,9 @@ def evaluate(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """All metrics of a model, or of scores in a file, with bootstrap confidence intervals.
+    """All metrics of a model, or of scores in a file.
+
+    With bootstrap confidence intervals.
 
     \b
     softset evaluate test.csv --target churn --model model.softset
@@ -453,7 +455,9 @@ def tune_threshold(
     decimal: Decimal = ".",
     as_json: AsJson = False,
 ) -> None:
-    """The threshold with the best metric, over all cuts, for scores in a file.
+    """The best threshold for scores in a file.
+
+    Every cut is tried.
 
     \b
     softset tune-threshold validation.csv --target churn --scores probability --metric f1

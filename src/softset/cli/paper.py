@@ -135,8 +135,9 @@ def _write(id: str, output: Path, protocol: str) -> None:
     text = to_markdown(summary)
     (output / f"{id}-{protocol}.md").write_text(text, encoding="utf-8")
     (output / f"{id}-{protocol}.html").write_text(to_html([summary], id), encoding="utf-8")
-    for figure in summary.figures:
-        (output / f"{id}.svg").write_text(figure, encoding="utf-8")
+    for number, figure in enumerate(summary.figures, 1):
+        name = id if len(summary.figures) == 1 else f"{id}-{number}"
+        (output / f"{name}.svg").write_text(figure, encoding="utf-8")
     typer.echo(text)
 
 

@@ -81,6 +81,16 @@ def _ranks(values: list[float]) -> list[float]:
     return [float((a < v).sum() + ((a == v).sum() - 1) / 2) for v in a]
 
 
+def draw_all(records: dict[str, dict[str, Any]]) -> list[str]:
+    """Convergence, then loss against score: rows of one loss (before the comma) side by side."""
+    found = [draw_curves(records)]
+    for loss in ("surrogate", "smoothed"):
+        own = {label: r for label, r in records.items() if label.startswith(loss)}
+        if own:
+            found.append(draw_scatter(own))
+    return found
+
+
 def draw_curves(records: dict[str, dict[str, Any]]) -> str:
     """The SVG of convergence: median over the repeats, a line for each row (by its label)."""
     page, out = _page(3, (10, 3.4))

@@ -83,6 +83,7 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
     rows: dict[str, list[Row]] = {}
     shortened: dict[tuple[str, str], str] = {}
     chosen: list[tuple[str, str, dict[str, Any]]] = []
+    drawn: dict[str, dict[str, Any]] = {}
     figures = [
         r["result"]["svg"] for r in records if r["run"].get("figure") == table.id and "result" in r
     ]
@@ -94,6 +95,8 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
             used += own
             if short:
                 shortened[block.key, row.id] = short
+            if own and "curves" in own[0]["result"]:
+                drawn[row.label] = own[0]["result"]
             chosen += [
                 (block.title, row.label, r["result"]) for r in own if "chosen" in r["result"]
             ]
@@ -111,6 +114,10 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
             outcome == "max_epochs" for r in used for outcome in r["result"].get("outcome", ())
         ),
     }
+    if drawn:
+        from softset.paper.curves import draw_all
+
+        figures = draw_all(drawn)
     return Summary(
         table, protocol, rows, cells, metrics, about, figures, shortened, chosen=tuple(chosen)
     )

@@ -6,6 +6,7 @@ monotone map repairs them and leaves the order of the rows as it is.
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from softset.report.counts import Floats, Ints, Scores
 
 _FOLDS = 5
 _FEWEST = 25  # positives, and negatives, below which a map would be noise
+_FEWEST_ISOTONIC = 100
 _POINTS = 60  # of an isotonic map, as written on the page
 
 
@@ -76,7 +78,8 @@ def recalibrate(s: Scores) -> Recalibrated | None:
         held, p, y = fold == k, s.p[fold != k], s.y[fold != k]
         platt[held] = _sigmoid(s.p[held], *_fit_platt(p, y))
         isotonic[held] = np.interp(s.p[held], *_fit_isotonic(p, y))
-    if brier(isotonic, s.y) < 0.99 * brier(platt, s.y):
+    enough = min(s.positives, s.total - s.positives) >= _FEWEST_ISOTONIC
+    if enough and brier(isotonic, s.y) < 0.98 * brier(platt, s.y):
         x, v = _fit_isotonic(s.p, s.y)
         return Recalibrated("An isotonic map", isotonic, _isotonic_code(x, v))
     slope, shift = _fit_platt(s.p, s.y)
@@ -93,10 +96,12 @@ def _isotonic_code(x: Floats, v: Floats) -> str:
         kept = np.unique(np.linspace(0, len(x) - 1, _POINTS).round().astype(int))
         x, v = x[kept], v[kept]
 
-    def listed(a: Floats) -> str:
-        return "[" + ", ".join(f"{t:.4g}" for t in a) + "]"
+    def listed(name: str, a: Floats) -> str:
+        text = f"{name} = [{', '.join(f'{t:.4g}' for t in a)}]"
+        return "\n".join(textwrap.wrap(text, 88, subsequent_indent="    "))
 
-    return f"recalibrated = np.interp(p, {listed(x)},\n                         {listed(v)})"
+    lists = f"{listed('scores', x)}\n{listed('shares', v)}"
+    return f"{lists}\nrecalibrated = np.interp(p, scores, shares)"
 
 
 def _fit_isotonic(p: Floats, y: np.ndarray) -> tuple[Floats, Floats]:

@@ -120,12 +120,14 @@ class Axis:
         """Thresholds worth writing below the axis."""
         if not self.log_odds:
             return [(k / 5, f"{k / 5:g}") for k in range(6)]
-        low = [10.0**-k for k in range(6, 0, -1)]
-        known = [*low, 0.5, *(1 - t for t in reversed(low))]
-        inside = [t for t in known if self.low <= t <= self.high]
-        while len(inside) > 7:
-            inside = [t for t in inside if t == 0.5 or inside.index(t) % 2]
-        return [(t, f"{t:.6g}") for t in inside]
+        decades = range(1, 7)
+        for step in (1, 2, 3):  # six words are what a phone has room for
+            low = [10.0**-k for k in decades if (k - 1) % step == 0]
+            known = [*reversed(low), 0.5, *(1 - t for t in low)]
+            inside = [t for t in known if self.low <= t <= self.high]
+            if len(inside) <= 6:
+                break
+        return [(t, f"{t:.6f}".rstrip("0")) for t in inside]
 
 
 def choose_axis(scores: list[Scores], thresholds: list[float]) -> Axis:
@@ -133,8 +135,8 @@ def choose_axis(scores: list[Scores], thresholds: list[float]) -> Axis:
     if all(_EDGE <= t <= 1 - _EDGE for t in thresholds):
         return Axis()
     everyone = np.concatenate([s.p for s in scores])
-    low = min(float(np.quantile(everyone, 0.001)), 0.1, *(t / 2 for t in thresholds))
-    high = max(float(np.quantile(everyone, 0.999)), 0.9, *((1 + t) / 2 for t in thresholds))
+    low = min(float(np.quantile(everyone, 0.02)), 0.4, *(t / 3 for t in thresholds))
+    high = max(float(np.quantile(everyone, 0.999)), 0.6, *(1 - (1 - t) / 3 for t in thresholds))
     return Axis(True, max(low, _NEAREST), min(high, 1 - _NEAREST))
 
 

@@ -7,6 +7,7 @@ import numbers
 from typing import Any
 
 MINUS, DASH = "−", "–"
+_SWITCHES = {True: "yes", False: "no", None: DASH}
 
 _NAMES = {
     "accuracy": "accuracy",
@@ -123,18 +124,31 @@ def threshold(value: Any) -> str:
     return f"{value:.{digits}f}"
 
 
+def words(value: Any) -> str:
+    """A setting in plain words: lists with commas, yes and no.
+
+    >>> words({"networks": ["warm", "metric"], "quick": True})
+    'networks: warm, metric; quick: yes'
+    """
+    if isinstance(value, dict):
+        return "; ".join(f"{k}: {words(v)}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(words(v) for v in value)
+    return _SWITCHES[value] if isinstance(value, bool | None) else str(value)
+
+
 def seconds(value: Any) -> str:
     """A duration.
 
-    >>> seconds(0.42), seconds(12.34), seconds(133), seconds(7260)
-    ('0.4 s', '12 s', '2 min 13 s', '2 h 1 min')
+    >>> seconds(0.42), seconds(71.3), seconds(133), seconds(7260)
+    ('0.4 s', '71 s', '2 min 13 s', '2 h 1 min')
     """
     if not is_number(value):
         return DASH
     if value < 10:
         return f"{value:.1f} s"
     whole = round(value)
-    if whole < 60:
+    if whole < 100:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"

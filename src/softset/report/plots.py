@@ -163,7 +163,7 @@ def training(history: dict[str, Any], metric: str) -> str | None:
             plot.upright(start, "phase")
             side = "end" if plot.x(start) > 0.6 else "start"
             shift = -5 if side == "end" else 5
-            plot.text(start, high, name, f"tick {side}", dx=shift, dy="0.9em")
+            plot.text(start, low, name, f"tick named {side}", dx=shift, dy="-0.5em")
     if len(soft):
         plot.curve(epochs, soft, "soft")
     if len(hard):

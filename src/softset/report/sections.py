@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def context(comparison: dict[str, Any], operating: Operating) -> dict[str, Any]:
         "metric": metric,
         "title": shorten(f"{metric} on {_source(comparison)}: softset comparison", 160),
         "eyebrow": _eyebrow(comparison, metric),
-        "verdict": shorten(comparison.get("verdict") or "No candidate finished.", 600),
+        "verdict": _minus(shorten(comparison.get("verdict") or "No candidate finished.", 600)),
         "cards": _cards(comparison, names, metric),
         "warnings": [shorten(w, 500) for w in comparison.get("warnings") or []],
         "winner": names.get(comparison.get("winner") or "", ""),
@@ -63,6 +64,11 @@ def context(comparison: dict[str, Any], operating: Operating) -> dict[str, Any]:
     }
 
 
+def _minus(text: str) -> str:
+    """A real minus sign before numbers."""
+    return re.sub(r"(?<![\w.)-])-(?=\d)", formats.MINUS, text)
+
+
 def _source(comparison: dict[str, Any]) -> str:
     return shorten((comparison.get("data") or {}).get("file") or "your data", 80)
 
@@ -79,37 +85,28 @@ def _eyebrow(comparison: dict[str, Any], metric: str) -> list[str]:
 
 
 def _cards(comparison: dict[str, Any], names: dict[str, str], metric: str) -> list[dict[str, str]]:
+    """The numbers to remember: the winner, its rival, and what is between them."""
     by_id = {c["id"]: c for c in comparison["candidates"]}
-    winner, reference = (by_id.get(comparison.get(k)) for k in ("winner", "reference"))
-    cards = []
-    if winner is not None:
-        cards.append(
-            {
-                "label": f"{metric}, {names[str(winner['id'])]}",
-                "value": formats.number(winner.get("mean")),
-                "detail": formats.interval(winner.get("low"), winner.get("high")),
-                "class_": "accent",
-            }
-        )
-    if reference is not None and reference is not winner:
-        cards.append(
-            {
-                "label": f"{metric}, {names[str(reference['id'])]}",
-                "value": formats.number(reference.get("mean")),
-                "detail": formats.interval(reference.get("low"), reference.get("high")),
-                "class_": "",
-            }
-        )
-    found = (winner or {}).get("difference") or {}
+    winner, other = (by_id.get(comparison.get(k)) for k in ("winner", "reference"))
+    compared = winner
+    if winner is not None and winner is other:
+        # Nothing beats the reference: the reader asks what training on the metric gave.
+        rivals = [c for c in comparison["candidates"] if c.get("difference")]
+        compared = other = next((c for c in rivals if c.get("family") != "plain"), None)
+    cards = [
+        {
+            "label": f"{metric}, {names[str(c['id'])]}",
+            "value": formats.number(c.get("mean")),
+            "detail": formats.interval(c.get("low"), c.get("high")),
+            "class_": "accent" if c is winner else "",
+        }
+        for c in (winner, other)
+        if c is not None
+    ]
+    found = (compared or {}).get("difference") or {}
     if formats.is_number(found.get("mean")):
-        cards.append(
-            {
-                "label": "difference",
-                "value": formats.signed(found["mean"]),
-                "detail": _signed_interval(found),
-                "class_": "",
-            }
-        )
+        value, detail = formats.signed(found["mean"]), _signed_interval(found)
+        cards.append({"label": "difference", "value": value, "detail": detail, "class_": ""})
     return cards
 
 
@@ -143,8 +140,9 @@ def _thresholds(values: Any) -> str:
     known = [v for v in values or [] if formats.is_number(v)]
     if not known:
         return formats.DASH
-    low, high = formats.threshold(min(known)), formats.threshold(max(known))
-    return low if low == high else f"{low} … {high}"
+    digits = 2 if min(known) >= 0.01 and max(known) <= 0.99 else 4
+    low, high = (formats.number(t, digits) for t in (min(known), max(known)))
+    return low if low == high else f"{low}–{high}"
 
 
 def _splits(comparison: dict[str, Any]) -> str:
@@ -154,23 +152,30 @@ def _splits(comparison: dict[str, Any]) -> str:
         words.append(f"{s['folds']} folds")
     if s.get("repeats"):
         words.append(f"{s['repeats']} repeat{'s' if s['repeats'] != 1 else ''}")
-    text = ", ".join(words)
-    text = f" over {text}" if text else ""
-    note = str(s.get("note") or "").strip()
-    return shorten(f"{text}. {note}" if note else f"{text}.", 500)
+    note = str(s.get("note") or "").strip().rstrip(".") or ", ".join(words)
+    return shorten(f": {note}." if note else ".", 500)
 
 
 def _prediction_note(comparison: dict[str, Any]) -> str:
     found = comparison.get("predictions") or {}
     notes = [found.get("note"), *(v.get("note") for v in found.values() if isinstance(v, dict))]
-    return shorten(next((n for n in notes if n), ""), 400)
+    note = shorten(next((n for n in notes if n), ""), 400).rstrip(".")
+    return note[:1].upper() + note[1:]
 
 
 def _histories(
     comparison: dict[str, Any], names: dict[str, str], metric: str
 ) -> list[dict[str, Any]]:
-    found = []
-    for key, history in (comparison.get("history") or {}).items():
+    found: list[dict[str, Any]] = []
+    plain = {c["id"] for c in comparison["candidates"] if c.get("family") == "plain"}
+    known: list[Any] = []
+    # Those trained on the metric first; one fit may serve two candidates, and is shown once.
+    for key, history in sorted(
+        (comparison.get("history") or {}).items(), key=lambda item: item[0] in plain
+    ):
+        if history in known:
+            continue
+        known.append(history)
         picture = plots.training(history, metric)
         if picture is None:
             continue
@@ -178,7 +183,8 @@ def _histories(
         words = ""
         if soft and hard:
             words = f"Last epoch: soft {soft[-1]:.3f}, hard {hard[-1]:.3f}."
-        found.append({"name": names.get(key, shorten(key, 80)), "svg": picture, "words": words})
+        name = names.get(key, shorten(key, 80))
+        found.append({"name": name, "svg": picture, "words": words, "plain": key in plain})
     return found
 
 
@@ -371,4 +377,4 @@ def _data(comparison: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pairs(values: Any) -> list[tuple[str, str]]:
-    return [(shorten(k, 60), shorten(v, 200)) for k, v in (values or {}).items()]
+    return [(shorten(k, 60), shorten(formats.words(v), 200)) for k, v in (values or {}).items()]

@@ -1,6 +1,6 @@
 """The same small network, trained with cross-entropy and with soft F1, on data with 5 % positives.
 
-    make demo
+    python examples/training_loop.py
 
 Five random splits (64 % training, 16 % validation, 20 % test), one seed each. Weights and the
 tuned threshold are chosen on validation data only; scores are those of the test data.

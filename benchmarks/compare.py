@@ -1,0 +1,99 @@
+"""Is training for F1 worth it? ``softset.compare`` on Adult and on 22 imbalanced sets.
+
+    python benchmarks/compare.py [--quick] [--sets ecoli,oil] [--output DIR]
+
+The data sets are looked for in ``SOFTSET_DATA`` or in ``../shared/data``. Sets that are finished in
+DIR are not compared again; the table at the end has a row for each that is.
+"""
+
+import argparse
+import json
+import os
+import time
+import warnings
+from pathlib import Path
+
+import pandas as pd
+
+import softset
+
+DATA = Path(os.environ.get("SOFTSET_DATA") or Path(__file__).parents[2] / "shared" / "data")
+
+
+def targets():
+    """Names, files and target columns, the smallest files first."""
+    files = sorted((DATA / "imblearn_zenodo").glob("*.parquet"), key=lambda f: f.stat().st_size)
+    sets = {f.stem: (f, "label", "1") for f in files}
+    return {**sets, "adult": (DATA / "adult.parquet", "income", ">50K")}
+
+
+def run(name, file, target, positive, folder, arguments):
+    frame = pd.read_parquet(file)
+    y = frame.pop(target).astype(str)
+    started, spent = time.perf_counter(), os.times()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = softset.compare(
+            frame,
+            y,
+            "f1",
+            pos_label=positive,
+            quick=arguments.quick,
+            jobs=arguments.jobs,
+            directory=folder / name,
+            resume=True,
+        )
+    now = os.times()
+    cpu = sum(now[:4]) - sum(spent[:4])
+    seconds = {"wall": time.perf_counter() - started, "cpu": cpu}
+    (folder / f"{name}.json").write_text(json.dumps({**found.to_dict(), "measured": seconds}))
+    return found
+
+
+def row(name, found):
+    candidates = {c["id"]: c for c in found["candidates"]}
+    best = {
+        family: next(c for c in found["candidates"] if c["family"] == family)
+        for family in ("plain", "metric")
+    }
+    d = candidates[best["metric"]["id"]]["difference"]
+    positives = found["data"]["classes"][1]["rows"]
+    cells = [
+        name,
+        found["data"]["rows"],
+        positives,
+        f"{best['plain']['mean']:.3f} {best['plain']['id']}",
+        f"{best['metric']['mean']:.3f} {best['metric']['id']}",
+        f"{d['mean']:+.3f} [{d['low']:+.3f}, {d['high']:+.3f}]",
+        {"metric": "metric wins", "plain": "plain wins", "none": "no clear difference"}[
+            found["outcome"]
+        ],
+        f"{found['measured']['wall']:.0f}",
+    ]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--sets", default="")
+    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--output", default="comparisons")
+    arguments = parser.parse_args()
+    folder = Path(arguments.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    known = targets()
+    names = arguments.sets.split(",") if arguments.sets else list(known)
+    for name in names:
+        if not (folder / f"{name}.json").exists():
+            found = run(name, *known[name], folder, arguments)
+            print(f"{name}: {found.verdict} ({found.duration:.0f} s)", flush=True)
+    head = ["set", "rows", "positives", "best plain", "best metric-trained"]
+    head += ["difference, 95 % interval", "verdict", "seconds"]
+    print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for name in names:
+        print(row(name, json.loads((folder / f"{name}.json").read_text())))
+
+
+if __name__ == "__main__":
+    main()
