@@ -222,7 +222,7 @@ def duration(seconds: float) -> str:
     """Seconds as people say them.
 
     >>> duration(42.3), duration(125), duration(7300)
-    ('42 s', '2 min 5 s', '2 h 2 min')
+    ('42 s', '2 min 5 s', '2 h 1 min')
     """
     whole = round(seconds)
     if whole < 60:
