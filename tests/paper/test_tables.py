@@ -179,6 +179,15 @@ def test_whole_runs_are_never_mixed_with_shortened_ones():
         assert ("cut short" in to_markdown(summary)) == (words is not None)
 
 
+def test_trials_of_several_splits_come_together_and_the_longer_run_of_one_split_counts():
+    table = find_table("000-table-3")
+    records = [records_of([0.1], 1), records_of([0.4, 0.6], 2), records_of([0.8], 1)]
+    records[2]["run"]["split"] = 1
+    summary = summarise(table, records, "fair")
+    assert summary.cells["mammography"]["f1"]["f1"].measured.mean == pytest.approx(0.6)
+    assert summary.about["splits"] == 2
+
+
 def test_two_standard_deviations_and_rounding():
     assert not differs(Value(0.5, 0.0), 0.504, 0.0)  # rounding
     assert differs(Value(0.5, 0.0), 0.52, 0.0)

@@ -4,8 +4,9 @@ Two things to know about the package. Its backward pass ignores the gradient tha
 scaling or averaging its loss changes nothing; here the solution it finds is used in a backward
 pass of our own, which does not. And its cost is cubic in the batch (it solves a program over
 n x n marginals), which is why the papers train with batches of 20: so do we, and a longer batch is
-cut into such pieces. Against the exact game (a linear program, for a few rows) its slopes are right
-and its values up to 0.2 too high or low, which early stopping feels.
+cut into such pieces. Against the exact game (a linear program, for two and three rows) its slopes
+are off by up to 0.05 after its 100 iterations, and the values it reports by up to 0.2 even after
+2000.
 """
 
 from __future__ import annotations

@@ -163,20 +163,24 @@ def _longest(records: list[dict[str, Any]], row: Row) -> tuple[list[dict[str, An
         run, options = record["run"], record["run"].get("options", {})
         rows = math.inf if run["rows"] is None else run["rows"]
         full = bool(row.full) and options == {**row.options, **row.full}
-        return rows, full, options.get("max_epochs", 0), len(run.get("seeds", ()))
+        return rows, full, options.get("max_epochs", 0)
 
     if not records:
         return [], ""
     best = max(kind(r) for r in records)
-    chosen = [r for r in records if kind(r) == best]
-    rows, _, epochs, _ = best
+    by_split: dict[int, dict[str, Any]] = {}
+    for record in sorted(records, key=lambda r: len(r["run"].get("seeds", ()))):
+        if kind(record) == best:
+            by_split[record["run"]["split"]] = record  # of one split, the run with most trials
+    chosen = [by_split[split] for split in sorted(by_split)]
+    rows, _, epochs = best
     words = []
     if rows < math.inf:
         words.append(f"{rows} rows")
     if epochs < row.options.get("max_epochs", 0):
         words.append(f"{epochs} epochs")
     trials = sum(len(r["run"].get("seeds", ())) for r in chosen)
-    if words or trials == 1:
+    if words or (trials == 1 and row.fit == "network" and "kind" not in chosen[0]["run"]):
         words.append(f"{trials} trial{'s' if trials > 1 else ''}" if trials else "")
     return chosen, ", ".join(filter(None, words))
 
