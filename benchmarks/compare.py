@@ -16,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 import softset
+from softset.report import write_report
 
 DATA = Path(os.environ.get("SOFTSET_DATA") or Path(__file__).parents[2] / "shared" / "data")
 
@@ -43,6 +44,7 @@ def run(name, file, target, positive, folder, arguments):
             directory=folder / name,
             resume=True,
         )
+    write_report(found, folder / name / "report.html")
     now = os.times()
     cpu = sum(now[:4]) - sum(spent[:4])
     seconds = {"wall": time.perf_counter() - started, "cpu": cpu}
