@@ -48,4 +48,4 @@ def slow_square(run):
 
 
 if __name__ == "__main__":
-    sweep(slow_square, [{"x": x} for x in range(40)], path=sys.argv[1], resume=True, jobs=2)
+    sweep(slow_square, [{"x": x} for x in range(200)], path=sys.argv[1], resume=True, jobs=2)
