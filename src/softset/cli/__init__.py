@@ -33,6 +33,10 @@ app = typer.Typer(
 said: set[str] = set()
 
 
+# The words after `softset`, for the command that a report shows.
+given: list[str] = []
+
+
 def _version(asked: bool) -> None:
     if asked:
         typer.echo(f"softset {__version__}")
@@ -51,6 +55,7 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command. Bad input is one line on standard error and exit code 2."""
     said.clear()
+    given[:] = sys.argv[1:] if arguments is None else arguments
     warnings.showwarning = _one_line  # type: ignore[assignment]
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

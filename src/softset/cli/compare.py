@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from softset.cli import app, said
+from softset.cli import app, given, said
 from softset.cli.common import (
     AsJson,
     DataFile,
@@ -119,7 +118,7 @@ def compare(
         backend=backend,
         resume=resume,
         candidates=_split(candidates),
-        command=shlex.join(["softset", *sys.argv[1:]]),
+        command=shlex.join(["softset", *given]),
         file=file.name,
         **options,
     )
