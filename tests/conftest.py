@@ -1,6 +1,7 @@
 """Processes of pytest-xdist share the cores: one thread each is faster than all threads each."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,11 @@ import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and what they start too;
+# some tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every run in CI; new ones every time at a desk.
 settings.register_profile("ci", derandomize=True, deadline=None)
