@@ -287,3 +287,43 @@ def test_a_small_batch_takes_the_short_way_to_the_same_loss(metric, empty, monke
         (a * 3).backward()
         (b * 3).backward()
         torch.testing.assert_close(short.grad, long.grad, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("n", [50, 150_001])
+def test_a_graph_can_be_walked_twice(task, n):
+    """The gradient is written over what the forward pass left: a second walk must not see that."""
+    generator = torch.Generator().manual_seed(0)
+    classes = 3 if task == "multiclass" else 2
+    y = torch.randint(0, classes, (n,), generator=generator)
+    shape = (n, classes) if task == "multiclass" else (n,)
+    z = torch.randn(shape, generator=generator).requires_grad_()
+    loss = ss.metric_loss(z, y, "f1", task=task)
+    (first,) = torch.autograd.grad(loss, z, retain_graph=True)
+    before = first.clone()
+    (second,) = torch.autograd.grad(loss, z)
+    assert torch.equal(first, before)
+    assert torch.equal(second, before)
+
+
+@pytest.mark.parametrize("step", [None, ss.SigmoidStep(), ss.HardStep()])
+@pytest.mark.parametrize("kind", [torch.bool, torch.int64, torch.float32])
+def test_a_long_column_has_the_counts_of_its_float64_copy(step, kind):
+    """Float32 is summed by blocks of rows; 150,001 rows end in the middle of one."""
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(150_001, generator=generator) - 3
+    y = torch.rand(150_001, generator=generator) < 0.02
+    step = ss.LinearStep(0.1) if step is None else step
+    found = ss.confusion(z, y.to(kind), step=step)
+    exact = ss.confusion(z.double(), y, step=step)
+    for cell in ("tp", "fp", "fn", "tn"):
+        torch.testing.assert_close(getattr(found, cell), getattr(exact, cell), rtol=2e-7, atol=0)
+
+
+@pytest.mark.parametrize("label", [0.5, 2.0, -1.0, 1e-6, float("nan")])
+def test_a_stray_label_is_found_in_a_long_column(label):
+    y = torch.zeros(150_001)
+    y[::50] = 1
+    y[140_003] = label
+    with pytest.raises(ValueError, match="target must hold 0 and 1 only"):
+        ss.metric_loss(torch.zeros(150_001), y)

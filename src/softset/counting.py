@@ -470,7 +470,7 @@ def _multiclass(
         with full_precision(z):
             return _with_matrix(memberships(probabilities(z, task, from_logits), step), y, w)
     if isinstance(step, LinearStep) and from_logits:
-        kernel: MulticlassKernel = MulticlassLinearKernel(step)
+        kernel: MulticlassKernel = MulticlassLinearKernel(step, working(z))
     else:
         kernel = MulticlassKernel(step, from_logits)
     return Confusion(*count(kernel, z, y, w), task)

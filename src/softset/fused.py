@@ -3,8 +3,10 @@
 A loss depends on the data only through a few sums per class. So each kernel here does two things:
 ``count`` reduces scores to those sums, and ``gradient`` turns the derivatives of the loss by the
 sums into the gradient by the scores, chunk by chunk, so that temporaries stay in the cache and
-memory does not grow with thresholds. ``compose`` is the same computation in plain differentiable
-PyTorch: it serves second derivatives, ``torch.compile`` and ``torch.func`` transforms.
+memory does not grow with thresholds. What ``count`` leaves for ``gradient`` (probabilities) is
+overwritten by the gradient: fresh memory costs more than arithmetic. ``compose`` is the same
+computation in plain differentiable PyTorch: it serves second derivatives, ``torch.compile`` and
+``torch.func`` transforms.
 
 Layout. Binary and multilabel: scores ``[*lead, N]``, one problem for each index of ``lead``.
 Multiclass: scores ``[*lead, N, C]``. Sums are ``[*lead]`` or ``[*lead, C]``, in float64.
@@ -13,7 +15,9 @@ Multiclass: scores ``[*lead, N, C]``. Sums are ``[*lead]`` or ``[*lead, C]``, in
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -57,6 +61,40 @@ def as_dtype(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x if x.dtype is dtype else x.to(dtype)
 
 
+class Room:
+    """Scratch space that the chunks of a pass share: fresh memory costs more than arithmetic.
+
+    ``dim`` is the one that the last chunk may be shorter in. With a single chunk there is nothing
+    to share, and PyTorch makes its results itself.
+    """
+
+    def __init__(self, chunks: int, dim: int = -1) -> None:
+        self.shared, self.dim = chunks > 1, dim
+        self.held: dict[str, Tensor] = {}
+
+    def __call__(self, name: str, like: Tensor, dtype: torch.dtype | None = None) -> Any:
+        """A tensor of the shape of ``like`` with any content; the same memory for the same name."""
+        if not self.shared:
+            return None
+        held = self.held.get(name)
+        if held is None:
+            held = self.held[name] = torch.empty_like(like, dtype=dtype)
+        full = held.shape == like.shape
+        return held if full else held.narrow(self.dim, 0, like.shape[self.dim])
+
+    def cast(self, name: str, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """``x`` in another dtype; itself if there is nothing to do."""
+        if x.dtype is dtype:
+            return x
+        return self(name, x, dtype).copy_(x) if self.shared else x.to(dtype)
+
+
+def chunks(size: int, dim: int, *tensors: Tensor | None) -> Iterator[Any]:
+    """Tensors cut along ``dim``, side by side; nothing stays nothing."""
+    pieces = [repeat(None) if x is None else torch.split(x, size, dim) for x in tensors]
+    return zip(*pieces, strict=False)  # as ``repeat`` has no end
+
+
 class _Fused(torch.autograd.Function):
     """``tp, predicted``; the other two sums have no gradient and are left in ``margins``."""
 
@@ -64,16 +102,16 @@ class _Fused(torch.autograd.Function):
     def forward(
         ctx: Any, z: Tensor, y: Tensor, w: Tensor | None, kernel: Any, margins: list[Tensor]
     ) -> tuple[Tensor, Tensor]:
-        (tp, predicted, support, total), saved = kernel.count(z, y, w)
+        (tp, predicted, support, total), left = kernel.count(z, y, w, ctx.needs_input_grad[0])
         margins += [support, total]
-        ctx.kernel = kernel
+        ctx.kernel, ctx.left = kernel, left
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(z, y, w, *saved)
+        ctx.save_for_backward(z, y, w)
         return tp, predicted
 
     @staticmethod
     def backward(ctx: Any, *adjoint: Tensor | None) -> Any:
-        z, y, w, *saved = ctx.saved_tensors
+        z, y, w = ctx.saved_tensors
         d_tp, d_pred = adjoint
         known = d_pred if d_tp is None else d_tp
         if known is None:
@@ -87,8 +125,14 @@ class _Fused(torch.autograd.Function):
                     outputs = ctx.kernel.compose(z, y, w)[:2]
                 (grad,) = torch.autograd.grad(outputs, z, (d_tp, d_pred), create_graph=True)
             else:
-                grad = ctx.kernel.gradient(z, y, w, saved, d_tp, d_pred)
+                grad = ctx.kernel.gradient(z, y, w, _taken(ctx, z, y, w), d_tp, d_pred)
         return grad, None, None, None, None
+
+
+def _taken(ctx: Any, z: Tensor, y: Tensor, w: Tensor | None) -> Any:
+    """What ``count`` left, which is gone after this; if it is gone already, once more."""
+    left, ctx.left = ctx.left, None
+    return ctx.kernel.count(z, y, w, True)[1] if left is None else left
 
 
 class _Linearised(torch.autograd.Function):
@@ -100,15 +144,15 @@ class _Linearised(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, z: Tensor, y: Tensor, w: Any, kernel: Any, saved: Any, slopes: Any, again: Any
+        ctx: Any, z: Tensor, y: Tensor, w: Any, kernel: Any, left: Any, slopes: Any, again: Any
     ) -> Tensor:
-        ctx.kernel, ctx.slopes, ctx.again = kernel, slopes[1:], again
-        ctx.save_for_backward(z, y, w, *saved)
+        ctx.kernel, ctx.left, ctx.slopes, ctx.again = kernel, left, slopes[1:], again
+        ctx.save_for_backward(z, y, w)
         return torch.scalar_tensor(1 - slopes[0], dtype=working(z))
 
     @staticmethod
     def backward(ctx: Any, *adjoint: Tensor) -> Any:
-        z, y, w, *saved = ctx.saved_tensors
+        z, y, w = ctx.saved_tensors
         (g,) = adjoint
         with full_precision(z):
             if torch.is_grad_enabled() or under_transform(g):
@@ -117,7 +161,8 @@ class _Linearised(torch.autograd.Function):
                 (grad,) = torch.autograd.grad(loss, z, g.to(loss.dtype), create_graph=True)
             else:
                 by_tp, by_predicted = (-g.item() * slope for slope in ctx.slopes)
-                grad = ctx.kernel.gradient(z, y, w, saved, by_tp, by_predicted)
+                left = _taken(ctx, z, y, w)
+                grad = ctx.kernel.gradient(z, y, w, left, by_tp, by_predicted)
         return grad, *[None] * 6
 
 
@@ -126,11 +171,30 @@ def linearised_loss(
 ) -> Tensor | None:
     """``1 - metric`` with ``slopes(tp, predicted, support)``; nothing if there is no support."""
     with full_precision(z):
-        (tp, predicted, support, _), saved = kernel.count(z.detach(), y, w)
+        (tp, predicted, support, _), left = kernel.count(z.detach(), y, w, z.requires_grad)
         if support.item() <= 0:
             return None
         known = slopes(tp.item(), predicted.item(), support.item())
-        return _Linearised.apply(z, y, w, kernel, saved, known, again)  # type: ignore[no-untyped-call]
+        return _Linearised.apply(z, y, w, kernel, left, known, again)  # type: ignore[no-untyped-call]
+
+
+def room_for_gradient(z: Tensor, left: Tensor | None) -> Tensor:
+    """Where the gradient of ``z`` goes: what was left for it, if that has its kind and shape."""
+    if left is not None and left.dtype == z.dtype and left.shape == z.shape:
+        return left
+    return torch.empty_like(z, memory_format=torch.contiguous_format)
+
+
+def affine(x: Tensor, scale: Any, shift: Any, out: Tensor | None = None) -> Tensor:
+    """``scale x + shift``; in one pass where the two are numbers."""
+    if isinstance(scale, float):
+        return torch.add(torch.scalar_tensor(shift, dtype=x.dtype), x, alpha=scale, out=out)
+    return torch.mul(x, scale, out=out).add_(shift)
+
+
+def axpy(x: Tensor, y: Tensor, c: Any) -> Tensor:
+    """``x + c y``, in place."""
+    return x.addcmul_(y, c) if isinstance(c, Tensor) else x.add_(y, alpha=c)
 
 
 def store(out: Tensor, g: Tensor) -> None:

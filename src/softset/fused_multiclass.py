@@ -7,16 +7,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from softset.fused import Counts, check_rows, store, vjp, wide, working
+from softset.fused import (
+    Counts,
+    Room,
+    affine,
+    axpy,
+    check_rows,
+    chunks,
+    room_for_gradient,
+    store,
+    vjp,
+    wide,
+    working,
+)
 from softset.steps import LinearStep, Step
 
 # Elements in a chunk, as in the binary kernels; here a call does less for each.
-CHUNK = 2**20
+CHUNK = 2**18
 # Fewer classes than this are laid out class by class: reductions then run over whole rows.
 CLASS_MAJOR_BELOW = 64
 
@@ -50,15 +63,23 @@ class MulticlassKernel:
         support = zeros.scatter_add(-1, y, ones)
         return tp, predicted, support, ones.sum(-1, keepdim=True).expand_as(support)
 
-    def chunks(self, z: Tensor, y: Tensor, w: Tensor | None) -> Iterator[Any]:
-        n = z.shape[-2]
-        size = math.ceil(n / max(1, round(z.numel() / CHUNK)))
-        for start in range(0, n, size):
-            part = slice(start, start + size)
-            yield part, z[..., part, :], y[..., part], None if w is None else w[..., part]
+    def parts(self, z: Tensor) -> int:
+        """How many chunks."""
+        return max(1, min(round(z.numel() / CHUNK), z.shape[-2]))
 
-    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> tuple[Counts, list[Tensor]]:
-        parts = [self.compose(zc, yc, wc) for _, zc, yc, wc in self.chunks(z, y, w)]
+    def size(self, z: Tensor) -> int:
+        """Rows in a chunk."""
+        return math.ceil(z.shape[-2] / self.parts(z))
+
+    def pieces(self, z: Tensor, y: Tensor, w: Tensor | None) -> Iterator[Any]:
+        size = self.size(z)
+        rows = zip(torch.split(z, size, -2), chunks(size, -1, y, w), strict=True)
+        return ((zc, yc, wc) for zc, (yc, wc) in rows)
+
+    def count(
+        self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
+    ) -> tuple[Counts, list[Tensor]]:
+        parts = [self.compose(*part) for part in self.pieces(z, y, w)]
         tp, predicted, support, total = (
             torch.stack(sums).sum(0) for sums in zip(*parts, strict=True)
         )
@@ -66,14 +87,15 @@ class MulticlassKernel:
         return (tp, predicted, support, total), []
 
     def gradient(
-        self, z: Tensor, y: Tensor, w: Tensor | None, saved: Any, d_tp: Tensor, d_pred: Tensor
+        self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Tensor, d_pred: Tensor
     ) -> Tensor:
-        out = torch.empty_like(z, memory_format=torch.contiguous_format)
-        for part, zc, yc, wc in self.chunks(z, y, w):
+        out = room_for_gradient(z, None)
+        pieces = zip(self.pieces(z, y, w), torch.split(out, self.size(z), -2), strict=True)
+        for (zc, yc, wc), to in pieces:
             with torch.enable_grad():
                 leaf = zc.detach().to(working(z)).requires_grad_()
                 sums = self.compose(leaf, yc, wc)[:2]
-            store(out[..., part, :], vjp(sums, leaf, (d_tp, d_pred)))
+            store(to, vjp(sums, leaf, (d_tp, d_pred)))
         return out
 
 
@@ -89,139 +111,201 @@ class MulticlassLinearKernel(MulticlassKernel):
 
     step: LinearStep
 
-    def __init__(self, step: LinearStep) -> None:
+    def __init__(self, step: LinearStep, dtype: torch.dtype) -> None:
         super().__init__(step, True)
-        self.a = 1 - step.width / 2
-        self.alpha = step.delta / self.a
-        self.beta = (1 - 2 * step.delta) / step.width
+        # Numbers, or tensors with one for each problem.
+        delta, width = (
+            x.to(dtype) if isinstance(x, Tensor) else x for x in (step.delta, step.width)
+        )
+        self.delta, self.reach, self.a = delta, 1 + width / 2, 1 - width / 2
+        self.alpha, self.beta = delta / self.a, (1 - 2 * delta) / width
+        self.steep = self.beta - self.alpha
 
-    def top_piece(self, e2: Tensor, z_sum: Tensor) -> tuple[Tensor, ...]:
-        """Where the largest lies above the upper corner: what its value and slopes change by."""
-        t = (1 + e2) / 2
-        p1, b = 1 / z_sum, (1 + self.step.width / 2) * t / z_sum
-        m3 = self.step.delta / (1 - b)
-        above = p1 > b
-        linear = self.alpha / t + (self.beta - self.alpha) * (1 / t - self.a)
-        lift = torch.where(above, 1 - m3 * (1 - p1) - linear, 0.0)
-        tilt = torch.where(above, m3 * p1 - self.beta / t, 0.0)
-        # kappa / r_1 of the derivation below
-        bend = torch.where(above, m3 * (p1 - b) / (1 - b), 0.0)
-        return t, p1, lift, tilt, bend
+    def row_terms(self, e2: Tensor, z_sum: Tensor, excess: Tensor) -> tuple[Tensor, ...]:
+        """``t``, the upper corner in units of the largest, what lies above it, and ``t sum H``."""
+        # In place, as a chunk has few rows and each call costs more than they do.
+        t = torch.add(e2, 1).mul_(0.5)
+        upper = t * self.reach
+        lift = torch.sub(z_sum, 1).div_(z_sum - upper).mul_(-self.delta)
+        lift = axpy(lift.add_(1 + self.steep * self.a), t.reciprocal(), -self.beta)
+        lift.masked_fill_(upper >= 1, 0)
+        th_sum = axpy(torch.mul(z_sum, self.alpha), excess, self.steep).addcmul_(lift, t)
+        return t, upper, lift, th_sum
 
     def layout(self, z: Tensor) -> int:
         return -2 if z.shape[-1] < CLASS_MAJOR_BELOW else -1
 
-    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> tuple[Counts, list[Tensor]]:
+    def count(
+        self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
+    ) -> tuple[Counts, list[Tensor]]:
         f, dtype, dim = working(z), wide(z.device), self.layout(z)
-        *lead, n, classes = z.shape
-        tp = torch.zeros(*lead, classes, dtype=dtype, device=z.device)
-        predicted, support = torch.zeros_like(tp), torch.zeros_like(tp)
-        shape = (*lead, n, classes) if dim == -1 else (*lead, classes, n)
-        exps = torch.empty(shape, dtype=f, device=z.device)
-        rows = torch.empty(4, *lead, n, dtype=f, device=z.device)
-        places = torch.empty(2, *lead, n, dtype=torch.long, device=z.device)
-        for part, zc, yc, wc in self.chunks(z, y, w):
-            zc = zc.to(f) if dim == -1 else zc.to(f).mT.contiguous()
-            kept = exps[..., part, :] if dim == -1 else exps[..., part]
-            e, e2, i1, i2 = _exp_top_two(zc, dim, kept)
-            yk = yc.unsqueeze(dim)
-            z_sum = e.sum(dim, keepdim=True)
-            t, _, lift, _, _ = self.top_piece(e2, z_sum)
-            excess = (e - self.a * t).clamp_(min=0)
-            steep = self.beta - self.alpha
-            h_sum = (self.alpha * z_sum + steep * excess.sum(dim, keepdim=True)) / t + lift
-            weight = 1 / h_sum if wc is None else wc.to(f).unsqueeze(dim) / h_sum
-            over_rows = _over_rows(e, self.alpha * weight / t, dim)
-            over_rows = over_rows + _over_rows(excess, steep * weight / t, dim)
-            predicted += over_rows.to(dtype)
-            predicted.scatter_add_(-1, i1.squeeze(dim), (lift * weight).squeeze(dim).to(dtype))
-            hy = (self.alpha * e.gather(dim, yk) + steep * excess.gather(dim, yk)) / t
-            gy = ((hy + lift * (i1 == yk)) / h_sum).squeeze(dim)
-            ones = torch.ones_like(gy, dtype=dtype) if wc is None else wc.to(dtype).expand_as(gy)
-            tp.scatter_add_(-1, yc, gy.to(dtype) * ones)
-            support.scatter_add_(-1, yc, ones)
-            for k, row in enumerate((e2, z_sum, h_sum, gy.unsqueeze(dim))):
-                rows[k][..., part] = row.squeeze(dim)
-            places[0][..., part], places[1][..., part] = i1.squeeze(dim), i2.squeeze(dim)
+        z_rows = z.detach() if dim == -1 else z.detach().mT
+        exps = torch.empty(z_rows.shape, dtype=f, device=z.device)
+        yk, wk = y.unsqueeze(dim), None if w is None else w.to(f).unsqueeze(dim)
+        rows = exps.new_empty(3, *yk.shape)
+        places = torch.empty(2, *yk.shape, dtype=torch.long, device=z.device)
+        predicted = torch.zeros(*z.shape[:-2], z.shape[-1], dtype=dtype, device=z.device)
+        room, above = Room(self.parts(z), -3 - dim), torch.zeros_like(predicted)
+        for zc, wc, ec, row, place in chunks(
+            self.size(z), -3 - dim, z_rows, wk, exps, rows, places
+        ):
+            zc = zc.to(f) if dim == -1 else zc.to(f).contiguous()
+            e2, z_sum, excess = row.unbind()
+            e = _exp_top_two(zc, dim, ec, e2, place, room)
+            torch.sum(e, dim, keepdim=True, out=z_sum)
+            corner = torch.add(e2, 1).mul_(self.a / 2)  # a t
+            over = torch.sub(e, corner, out=room("wide", e)).clamp_(min=0)
+            torch.sum(over, dim, keepdim=True, out=excess)
+            *_, th_sum = self.row_terms(e2, z_sum, excess)
+            share = th_sum.reciprocal_() if wc is None else wc / th_sum
+            predicted += _over_rows(e, share, dim)
+            above += _over_rows(over, share, dim)
+        alpha, steep = self.alpha, self.steep
+        if isinstance(alpha, Tensor):
+            alpha, steep = alpha.squeeze(-1).to(dtype), steep.squeeze(-1).to(dtype)
+        predicted = axpy(predicted.mul_(alpha), above, steep)
+
+        t, _, lift, th_sum = self.row_terms(*rows.unbind())
+        ones = torch.ones_like(yk, dtype=dtype) if w is None else w.to(dtype).unsqueeze(dim)
+        lift, ones = lift * t / th_sum, ones.expand_as(yk)
+        gy = self.of_y(exps, yk, t, dim)[0] / th_sum + lift * (places[0] == yk)
+
+        def add(to: Tensor, at: Tensor, values: Tensor) -> None:
+            to.scatter_add_(-1, at.squeeze(dim), (values.to(dtype) * ones).squeeze(dim))
+
+        tp, support = torch.zeros_like(predicted), torch.zeros_like(predicted)
+        add(predicted, places[0], lift)
+        add(tp, yk, gy)
+        add(support, yk, torch.ones_like(gy))
         check_rows(z, predicted)
         total = support.sum(-1, keepdim=True).expand_as(support)
         return (tp, predicted, support, total), [exps, rows, places]
 
+    def of_y(self, exps: Tensor, yk: Tensor, t: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        """``t H`` and ``t h'`` of the true class, but for what lies above the upper corner."""
+        e = exps.gather(dim, yk)
+        over = e - self.a * t
+        slope = (over > 0).to(e.dtype).mul_(self.steep).add_(self.alpha).mul_(e)
+        return axpy(over.clamp_(min=0).mul_(self.steep), e, self.alpha), slope
+
     def gradient(
-        self, z: Tensor, y: Tensor, w: Tensor | None, saved: Any, d_tp: Tensor, d_pred: Tensor
+        self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Tensor, d_pred: Tensor
     ) -> Tensor:
         # With L_j = dL/d predicted_j, r = (L + [j = y] dL/d tp_y - mean) / sum H the derivative
         # by H, and h' = u dH/du: dL/dz_j = w (h'_j r_j - kappa p_j + lambda p_j [j in top two]),
         # where kappa = r_1 bend and lambda = (kappa - sum h' r) / (p_1 + p_2) carry what depends
-        # on tau.
-        exps, rows, places = saved
+        # on tau. The upper corner changes h' of the largest by "tilt".
+        exps, rows, places = left
         f, dim = working(z), self.layout(z)
         d_tp, d_pred = d_tp.to(f), d_pred.to(f)
-        steep = self.beta - self.alpha
-        out = torch.empty_like(z, memory_format=torch.contiguous_format)
-        for part, _, yc, wc in self.chunks(z, y, w):
-            e = exps[..., part, :] if dim == -1 else exps[..., part]
-            e2, z_sum, h_sum, gy = (row[..., part].unsqueeze(dim) for row in rows)
-            i1, i2 = (place[..., part].unsqueeze(dim) for place in places)
-            yk = yc.unsqueeze(dim)
-            by_y = d_tp.gather(-1, yc).unsqueeze(dim)
-            by_1 = d_pred.gather(-1, i1.squeeze(dim)).unsqueeze(dim)
-            t, p1, lift, tilt, bend = self.top_piece(e2, z_sum)
-            y_is_1 = (i1 == yk).to(f)
-
-            middle = (e - self.a * t).sign_().add_(1)  # twice the indicator of the middle piece
-            middle_l = _over_classes(middle, d_pred, dim) / 2
-            slope = middle.mul_(steep / 2).add_(self.alpha).mul_(e)  # t h', in place
-            slope_l = _over_classes(slope, d_pred, dim) / t
-            slope_1 = slope.sum(dim, keepdim=True) / t
-            mean = (slope_l - steep * self.a * middle_l + lift * by_1) / h_sum + gy * by_y
-            slope_y = slope.gather(dim, yk) / t + tilt * y_is_1
-            drift = (slope_l + tilt * by_1 - mean * (slope_1 + tilt) + slope_y * by_y) / h_sum
-            kappa = bend * (by_1 - mean + by_y * y_is_1) / h_sum
-            lam = (kappa - drift) / (2 * t * p1)
-
-            weight = torch.ones_like(t) if wc is None else wc.to(f).unsqueeze(dim)
-            scale = weight / (t * h_sum)
-            here = out[..., part, :]
-            direct = here if dim == -1 and here.dim() == 2 and here.dtype == f else None
-            g = _outer(scale, -mean * scale, d_pred, dim, direct).mul_(slope)
-            g.addcmul_(e, kappa * weight * p1, value=-1)
-            g.scatter_add_(dim, yk, weight * slope_y * by_y / h_sum)
-            g.scatter_add_(dim, i1, weight * (lam * p1 + tilt * (by_1 - mean) / h_sum))
-            g.scatter_add_(dim, i2, weight * lam * e2 * p1)
-            if direct is None:
-                store(here, g if dim == -1 else g.mT)
+        e2, z_sum, _ = rows.unbind()
+        yk, i1 = y.unsqueeze(dim), places[0]
+        t, upper, lift, th_sum = self.row_terms(*rows.unbind())
+        h, inv_t, room_above = th_sum / t, 1 / t, z_sum - upper
+        delta = torch.where(upper < 1, self.delta / room_above, 0.0)
+        tilt = torch.where(upper < 1, delta - self.beta / t, 0.0)
+        bend = delta * z_sum * (1 - upper) / room_above
+        y_is_1 = (i1 == yk).to(f)
+        by_y = d_tp.gather(-1, y).unsqueeze(dim)
+        by_1 = d_pred.gather(-1, i1.squeeze(dim)).unsqueeze(dim)
+        ty, slope_y = self.of_y(exps, yk, t, dim)
+        gy, slope_y = ty / th_sum + lift / h * y_is_1, slope_y / t + tilt * y_is_1
+        weight = torch.ones_like(t) if w is None else w.to(f).unsqueeze(dim).expand_as(t)
+        # What a row contributes whatever its chunk finds, all rows at once: a chunk has few rows,
+        # and a call costs as much as they do.
+        all_l = d_pred.sum(-1, keepdim=True).unsqueeze(-1)
+        half = self.steep * self.a / (2 * h)
+        known = torch.stack(
+            [
+                self.a * t,
+                lift * by_1 / h + gy * by_y - half * all_l,  # of mean
+                1 / th_sum,
+                half,
+                tilt,
+                inv_t,
+                tilt * by_1 + slope_y * by_y,  # of sum h' r
+                by_1 + by_y * y_is_1,
+                bend / h,
+                1 / h,
+                weight * inv_t / 2,
+                weight / th_sum,
+                weight / z_sum,
+                weight * slope_y * by_y / h,
+                weight * tilt * by_1 / h,
+                weight * tilt / h,
+                e2,
+            ]
+        )
+        index = torch.cat([yk.expand_as(i1), *places.unbind()], dim)
+        columns = torch.stack([d_pred, torch.ones_like(d_pred)], -2 if dim == -1 else -1)
+        middle, half_steep = (self.alpha + self.beta) / 2, self.steep / 2
+        out = room_for_gradient(z, exps if dim == -1 else None)
+        room = Room(self.parts(z), -3 - dim)
+        out_rows = out if dim == -1 else out.mT
+        for e, row, at, here in chunks(self.size(z), -3 - dim, exps, known, index, out_rows):
+            (corner, of_mean, per_th, half, tilt, inv_t, of_drift, r_1, bend, per_h,
+             half_weight, scale, w_p1, at_y, at_1, per_mean, e2) = row.unbind()  # fmt: skip
+            side = torch.sub(e, corner, out=room("wide", e)).sign_()  # 1 in the middle piece, or -1
+            side_l = _over_classes(side, d_pred, dim)
+            slope = affine(side, half_steep, middle, side).mul_(e)  # t h'
+            slope_l = _over_classes(slope, d_pred, dim)
+            mean = torch.addcmul(of_mean, slope_l, per_th).addcmul_(side_l, half, value=-1)
+            slope_1 = torch.addcmul(tilt, slope.sum(dim, keepdim=True), inv_t)
+            drift = torch.addcmul(of_drift, slope_l, inv_t).addcmul_(mean, slope_1, value=-1)
+            kappa = torch.sub(r_1, mean).mul_(bend)
+            lam = torch.addcmul(kappa, drift, per_h, value=-1).mul_(half_weight)
+            pair = torch.cat([scale, torch.mul(mean, scale).neg_()], dim)
+            a, b = (pair, columns) if dim == -1 else (columns, pair)
+            g = torch.matmul(a, b, out=room("g", e)).mul_(slope)
+            g = torch.addcmul(g, e, kappa.mul_(w_p1), value=-1, out=here if here.dtype == f else g)
+            at_1 = torch.add(at_1, lam).addcmul_(mean, per_mean, value=-1)
+            g.scatter_add_(dim, at, torch.cat([at_y, at_1, lam.mul_(e2)], dim))
+            if g is not here:
+                store(here, g)
         return out
 
 
-def _exp_top_two(z: Tensor, dim: int, out: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """``e = exp(z - max z)`` in ``out``, its second largest, and the places of the largest two.
+def _exp_top_two(
+    z: Tensor, dim: int, out: Tensor, e2: Tensor, places: Tensor, room: Room
+) -> Tensor:
+    """``exp(z - max z)`` in ``out``, its second largest in ``e2``, ``places`` of the largest two.
 
     ``topk`` costs more than the rest of the forward pass. A maximum without its place is cheap,
     and ``sign(x - max)`` is 0 at the maximum and -1 elsewhere, so that a product with place codes
     finds it; a tie gives a code out of range, and then ``topk`` decides.
     """
     classes = z.shape[dim]
+    i1, i2 = places.unbind()
     e = torch.sub(z, z.amax(dim, keepdim=True), out=out)
     if z.device.type == "cpu" and 2.5 * classes**2 < 2**24:  # sums of codes exact in float32
-        base = 2 * classes
-        code = torch.arange(base, base + classes, dtype=z.dtype)
-        code_sum = float(classes * base + classes * (classes - 1) // 2)
-        sign = e.sign()
-        first = _over_classes(sign, code, dim) + code_sum
+        base, shift, code = _codes(classes, z.dtype)
+        sign = torch.sign(e, out=room("wide", e))
+        first = _over_classes(sign, code, dim).add_(shift)
         e = e.exp_()
-        if first.max() < 2 * base:
-            i1 = (first - base).long()
-            e.scatter_(dim, i1, -1.0)
-            e2 = e.amax(dim, keepdim=True)
-            second = _over_classes(torch.sub(e, e2, out=sign).sign_(), code, dim) + code_sum
+        if float(first.max()) < base:
+            e.scatter_(dim, i1.copy_(first), -1.0)
+            torch.amax(e, dim, keepdim=True, out=e2)
+            second = _over_classes(torch.sub(e, e2, out=sign).sign_(), code, dim).add_(shift)
             e.scatter_(dim, i1, 1.0)
-            if second.max() < 2 * base:
-                return e, e2, i1, (second - base).long()
+            if float(second.max()) < base:
+                i2.copy_(second)
+                return e
     else:
         e = e.exp_()
     values, index = e.topk(2, dim)
-    return e, values.narrow(dim, 1, 1), index.narrow(dim, 0, 1), index.narrow(dim, 1, 1)
+    e2.copy_(values.narrow(dim, 1, 1))
+    for place, k in ((i1, 0), (i2, 1)):
+        place.copy_(index.narrow(dim, k, 1))
+    return e
+
+
+@lru_cache(maxsize=16)
+def _codes(classes: int, dtype: torch.dtype) -> tuple[int, int, Tensor]:
+    """``base``, codes from ``base`` on, and what to add to minus the sum of all codes but one to
+    get its place; with all but two it is at least ``base``."""
+    base = 2 * classes
+    code = torch.arange(base, base + classes, dtype=dtype)
+    return base, classes * base + classes * (classes - 1) // 2 - base, code
 
 
 def _over_classes(x: Tensor, v: Tensor, dim: int) -> Tensor:
@@ -232,10 +316,3 @@ def _over_classes(x: Tensor, v: Tensor, dim: int) -> Tensor:
 def _over_rows(x: Tensor, r: Tensor, dim: int) -> Tensor:
     """``sum_i x_ij r_i`` over the rows."""
     return (x.mT @ r if dim == -1 else x @ r.mT).squeeze(-1)
-
-
-def _outer(scale: Tensor, shift: Tensor, v: Tensor, dim: int, out: Tensor | None) -> Tensor:
-    """``scale_i v_j + shift_i`` as one product of rank two, written to ``out`` if given."""
-    rows = torch.cat([scale, shift], dim)
-    columns = torch.stack([v, torch.ones_like(v)], -2)
-    return torch.matmul(rows, columns, out=out) if dim == -1 else columns.mT @ rows
