@@ -35,7 +35,7 @@ from softset.paper.networks import Fitted
 from softset.steps import IdentityStep, LinearStep
 from softset.thresholds import best_offsets
 from softset.training import Phase, fit
-from softset.training.recipes import RecipeLike
+from softset.training.recipes import RecipeLike, make_phases
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "tiny-darknet": TinyDarknet,
@@ -187,6 +187,7 @@ def make_recipe(options: dict[str, Any], y: Tensor, classes: tuple[str, ...]) ->
         weights = balanced_class_weight(y)
     makers: dict[str, Callable[[], Any]] = {
         "cross-entropy": lambda: CrossEntropyLoss(task=task, class_weight=weights),
+        "warm": lambda: make_phases("warm", "f1", task),
         "dice": ClassDiceLoss,
         "dice-logit": lambda: ExampleDiceLoss("logit"),
         "dice-sigmoid": lambda: ExampleDiceLoss("probability"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,8 +31,9 @@ def fit_network(parts: Parts, options: dict[str, Any], seeds: list[int]) -> Fitt
     """Train one network for each seed, and score the validation and test rows.
 
     ``options``: ``loss``, ``step`` (``delta`` or ``k``), ``hidden``, ``learning_rate``,
-    ``batch_size``, ``dropout``, ``patience``, ``max_epochs``, and ``balance``: ``"weights"``
-    (paper 000 supplement 7.2) or ``"oversampled"``, which trains on rows without weights.
+    ``batch_size``, ``dropout``, ``patience``, ``max_epochs`` and perhaps ``max_seen``, and
+    ``balance``: ``"weights"`` (paper 000 supplement 7.2) or ``"oversampled"``, which trains on rows
+    without weights.
     """
     balance = options.get("balance")
     train = _tensors(parts.train)
@@ -52,7 +54,7 @@ def fit_network(parts: Parts, options: dict[str, Any], seeds: list[int]) -> Fitt
         metric="f1",
         optimizer="adam",
         batch_size=options["batch_size"],
-        max_epochs=options["max_epochs"],
+        max_epochs=most_epochs(options, len(parts.train.y)),
         patience=options["patience"],
         sampling="oversampled" if balance == "oversampled" else "shuffled",
     )
@@ -62,6 +64,16 @@ def fit_network(parts: Parts, options: dict[str, Any], seeds: list[int]) -> Fitt
         trained.scores(torch.from_numpy(parts.test.x)).double().numpy(),
         info,
     )
+
+
+def most_epochs(options: dict[str, Any], rows: int) -> int:
+    """``max_epochs``, or the epochs in which ``max_seen`` rows are seen, if that is less.
+
+    >>> most_epochs({"max_epochs": 100, "max_seen": 5000}, 2000)
+    3
+    """
+    most, seen = options["max_epochs"], options.get("max_seen")
+    return most if seen is None else min(most, math.ceil(seen / rows))
 
 
 def _tensors(part: Part) -> tuple[torch.Tensor, ...]:

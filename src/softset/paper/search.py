@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from softset.datasets.splits import Part, Parts
 from softset.losses import MetricLoss
-from softset.paper.networks import Fitted, make_loss
+from softset.paper.networks import Fitted, make_loss, most_epochs
 from softset.steps import LinearStep
 from softset.training import Member, Phase, Trained, train_members
 from softset.training.recipes import RecipeLike
@@ -122,9 +122,7 @@ def _train(
     """Networks that differ in seed, learning rate and dropout."""
     settings = members[0][1]
     rows = len(parts.train.y)
-    epochs, patience = options["max_epochs"], options.get("patience", options["max_epochs"])
-    if options["max_seen"] is not None:
-        epochs = min(epochs, math.ceil(options["max_seen"] / rows))
+    epochs, patience = most_epochs(options, rows), options.get("patience", options["max_epochs"])
     if options["patience_seen"] is not None:
         patience = min(patience, max(3, math.ceil(options["patience_seen"] / rows)))
     return train_members(

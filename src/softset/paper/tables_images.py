@@ -138,6 +138,7 @@ GRAPH_ROWS = (
     Row("f1", "F1 *", {**GRAPH, "loss": "f1"}),
     Row("accuracy", "Accuracy *", {**GRAPH, "loss": "accuracy"}),
     Row("bce", "BCE", {**GRAPH, "loss": "cross-entropy", **LOGIT}),
+    Row("warm", "BCE, then F1", {**GRAPH, "loss": "warm", **LOGIT}, extra=True),
 )
 TABLE_GRAPH = {
     "CocktailParty graphs": """
