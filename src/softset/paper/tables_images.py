@@ -449,6 +449,7 @@ TABLES = (
             f"definition says the reverse, and so do we. Annealed, as in paper 002. {_NOT_HERE}"
         ),
     ),
+    Table("004-figure-1", "What losses say to positives and to negatives", kind="figure"),
     Table(
         "004-figures-2-to-4",
         "Convergence, and loss against score: Fashion-MNIST, ResNet-18",
