@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from statistics import fmean
 from typing import Any
@@ -13,6 +12,7 @@ from torch import nn
 
 from softset.evaluation import evaluate
 from softset.metrics import FBeta
+from softset.paper.figures import to_svg
 from softset.paper.images import _parts_of, make_recipe, scores_of, train_image_network
 
 BETAS = (0.5, 1.0, 2.0, 3.0)
@@ -93,41 +93,30 @@ def draw_all(records: dict[str, dict[str, Any]]) -> list[str]:
 
 def draw_curves(records: dict[str, dict[str, Any]]) -> str:
     """The SVG of convergence: median over the repeats, a line for each row (by its label)."""
-    page, out = _page(3, (10, 3.4))
-    for axes, name in zip(page.subplots(1, 3), _POINTS[2:], strict=True):
-        for label, result in records.items():
-            median = np.median([c[name] for c in result["curves"]], axis=0)
-            axes.plot(range(1, len(median) + 1), median, label=label, linewidth=1)
-        axes.set(title=name, xlabel="epoch")
-    axes.legend(fontsize=6)
-    return _written(page, out)
+
+    def paint(page: Any) -> None:
+        for axes, name in zip(page.subplots(1, 3), _POINTS[2:], strict=True):
+            for label, result in records.items():
+                median = np.median([c[name] for c in result["curves"]], axis=0)
+                axes.plot(range(1, len(median) + 1), median, label=label, linewidth=1)
+            axes.set(title=name, xlabel="epoch")
+        axes.legend(fontsize=6)
+
+    return to_svg("curves", (10, 3.4), paint)
 
 
 def draw_scatter(records: dict[str, dict[str, Any]]) -> str:
     """The SVG of loss against score, a panel for each row: the first repeat, late epochs darker."""
-    page, out = _page(len(records), (2.5 * len(records), 2.6))
-    panels = page.subplots(1, len(records), squeeze=False)[0]
-    for axes, (label, result) in zip(panels, records.items(), strict=True):
-        first = result["curves"][0]
-        r = result["values"]["fair"]["correlation"][0]
-        shade = np.linspace(0.15, 1, len(first["loss"]))
-        axes.scatter(first["loss"], first["score"], c=shade, cmap="Blues", vmin=0, s=14,
-                     edgecolors="0.4", linewidths=0.4)  # fmt: skip
-        axes.set(title=f"{label}\nr = {r:.2f}", xlabel="loss", ylabel="score")
-        axes.title.set_fontsize(8)
-    return _written(page, out)
 
+    def paint(page: Any) -> None:
+        panels = page.subplots(1, len(records), squeeze=False)[0]
+        for axes, (label, result) in zip(panels, records.items(), strict=True):
+            first = result["curves"][0]
+            r = result["values"]["fair"]["correlation"][0]
+            shade = np.linspace(0.15, 1, len(first["loss"]))
+            axes.scatter(first["loss"], first["score"], c=shade, cmap="Blues", vmin=0, s=14,
+                         edgecolors="0.4", linewidths=0.4)  # fmt: skip
+            axes.set(title=f"{label}\nr = {r:.2f}", xlabel="loss", ylabel="score")
+            axes.title.set_fontsize(8)
 
-def _page(panels: int, size: tuple[float, float]) -> tuple[Any, io.StringIO]:
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ValueError("figures need matplotlib. Install softset[report].") from error
-    matplotlib.rcParams["svg.hashsalt"] = f"softset {panels}"
-    return Figure(figsize=size, layout="constrained"), io.StringIO()
-
-
-def _written(page: Any, out: io.StringIO) -> str:
-    page.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
+    return to_svg("scatter", (2.5 * len(records), 2.6), paint)

@@ -4,6 +4,7 @@ the supplement), and what a loss says to each class (paper 004, figure 1)."""
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -77,22 +78,30 @@ def panels(figure: str) -> list[Panel]:
 
 def draw(figure: str) -> str:
     """The SVG text of a figure."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ValueError("figures need matplotlib. Install softset[report].") from error
     found = panels(figure)
-    with matplotlib.rc_context({"svg.hashsalt": figure, "font.size": 9}):
-        page = Figure(figsize=(3 * max(3, len(found)), 2.8), layout="constrained")
+
+    def paint(page: Any) -> None:
         for axes, (title, x, curves) in zip(page.subplots(1, len(found)), found, strict=True):
             for label, points in curves.items():
                 dashed = "--" if "(on BCE)" in label else "-"
                 axes.plot(*points, dashed, label=label, linewidth=1)
             axes.set(title=title, xlabel=x, xlim=(0, 1))
-            if figure.startswith("004"):
-                axes.legend(fontsize=6)
-        axes.legend(fontsize=6)
+            if title == found[-1][0] or curves.keys() != found[-1][2].keys():
+                axes.legend(fontsize=6, ncols=1 + (len(curves) > 5))
+
+    return to_svg(figure, (3 * max(3, len(found)), 2.8), paint)
+
+
+def to_svg(name: str, size: tuple[float, float], paint: Callable[[Any], None]) -> str:
+    """What ``paint`` draws on a page of so many inches; the same text whenever it is drawn."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ValueError("figures need matplotlib. Install softset[report].") from error
+    with matplotlib.rc_context({"svg.hashsalt": name, "font.size": 9}):
+        page = Figure(figsize=size, layout="constrained")
+        paint(page)
         out = io.StringIO()
         page.savefig(out, format="svg", metadata={"Date": None})
     return out.getvalue()
