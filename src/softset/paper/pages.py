@@ -10,7 +10,7 @@ from typing import Any
 
 from softset import __version__
 from softset.paper.specification import Block, Row, Value, find_table
-from softset.paper.summary import NAMES, Cell, Summary, summarise
+from softset.paper.summary import NAMES, TRAINED, Cell, Summary, summarise
 from softset.paper.theory.page import claim_grid, claims_page
 from softset.report.layout import escape, page
 
@@ -223,13 +223,13 @@ def _footer(summary: Summary) -> str:
         return f"{command} writes the figure as SVG."
     if not about["runs"]:
         return f"Nothing measured yet: {command}."
-    if table.kind != "train":
+    if table.kind not in (*TRAINED, "curves"):
         return f"{command}, {', '.join(about['dates'])}, split 0."
     splits = about["splits"]
     text = (
-        f"{command}, {', '.join(about['dates'])}; seeds 0 to {about['trials'] - 1} on "
+        f"{command}, {', '.join(about['dates'])}; seeds 0 to {about['last seed']} on "
         f"{'split 0' if splits == 1 else f'splits 0 to {splits - 1}'}; {about['runs']} runs, "
-        f"{about['seconds'] / 60:.0f} minutes in all. Mean ± standard deviation; {MARK}: more than "
+        f"{about['cpu'] / 60:.1f} CPU minutes in all. Mean ± standard deviation; {MARK}: more than "
         "two standard deviations from the published value."
     )
     if about["limited"]:

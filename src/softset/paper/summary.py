@@ -49,7 +49,7 @@ class Summary:
     rows: dict[str, list[Row]]  # by block: rows with a published or measured value
     cells: dict[str, dict[str, dict[str, Cell]]]
     metrics: tuple[str, ...]
-    about: dict[str, Any]  # trials, splits, dates, CPU seconds
+    about: dict[str, Any]  # last seed, splits, dates, CPU seconds, …
     figures: list[str]
     shortened: dict[tuple[str, str], str]  # by block key and row id: how a run was cut short
     claims: tuple[dict[str, Any], ...] = ()  # results of ``theory``
@@ -91,7 +91,7 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
         cells[block.key] = {}
         for row in table.rows:
             own = [r for r in records if "result" in r and _belongs(r["run"], table, block, row)]
-            own, short = _longest(own, row)
+            own, short = _longest(own, row, table.trials)
             used += own
             if short:
                 shortened[block.key, row.id] = short
@@ -105,10 +105,10 @@ def summarise(table: Table, records: Sequence[dict[str, Any]], protocol: str) ->
                 cells[block.key][row.id] = found
         rows[block.key] = [r for r in table.rows if r.id in cells[block.key]]
     about = {
-        "trials": max((len(r["run"].get("seeds", [0])) for r in used), default=0),
+        "last seed": max((max(r["run"].get("seeds", [0])) for r in used), default=0),
         "splits": len({r["run"]["split"] for r in used}),
         "dates": sorted({r["result"]["date"] for r in used}),
-        "seconds": sum(r["seconds"] for r in used),
+        "cpu": sum(r["result"].get("cpu", r["seconds"]) for r in used),
         "runs": len(used),
         "limited": sum(
             outcome == "max_epochs" for r in used for outcome in r["result"].get("outcome", ())
@@ -156,7 +156,9 @@ def _but_limits(options: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in options.items() if k not in _LIMITS}
 
 
-def _longest(records: list[dict[str, Any]], row: Row) -> tuple[list[dict[str, Any]], str]:
+def _longest(
+    records: list[dict[str, Any]], row: Row, usual: int
+) -> tuple[list[dict[str, Any]], str]:
     """Of runs of one row those that go furthest, never mixed; and in words how they fall short."""
 
     def kind(record: dict[str, Any]) -> tuple[Any, ...]:
@@ -180,7 +182,7 @@ def _longest(records: list[dict[str, Any]], row: Row) -> tuple[list[dict[str, An
     if epochs < row.options.get("max_epochs", 0):
         words.append(f"{epochs} epochs")
     trials = sum(len(r["run"].get("seeds", ())) for r in chosen)
-    if words or (trials == 1 and row.fit == "network" and "kind" not in chosen[0]["run"]):
+    if words or (trials < usual and row.fit == "network" and "kind" not in chosen[0]["run"]):
         words.append(f"{trials} trial{'s' if trials > 1 else ''}" if trials else "")
     return chosen, ", ".join(filter(None, words))
 
