@@ -17,9 +17,7 @@ from sklearn.datasets import make_classification, make_multilabel_classification
 import softset
 from softset import Comparison, compare
 from softset.candidates import Sizes
-from softset.comparison import _interval
 from softset.comparison_runs import Task, _run
-from softset.resampling import paired
 from softset.splits import repeated_folds
 
 PAIR = ["cross-entropy-tuned", "metric"]
@@ -497,8 +495,3 @@ def test_a_dask_cluster_gives_the_same_table(found):
     ):
         again = compare(X, y, "f1", quick=True, candidates=PAIR, seed=1, backend="dask", jobs=2)
     assert table(again) == table(found)
-
-
-def test_a_single_split_cannot_tell_and_the_verdict_says_so():
-    alone = paired([0.7], [0.6], test_share=0.2)
-    assert _interval(alone) == "+0.100 on a single split, which cannot tell"

@@ -55,7 +55,8 @@ _MODULES = {
     "tables": ["TableEncoder", "infer_schema"],
     "datasets.files": ["read_table"],
     "models": ["Model", "load_model", "save_model", "train_model"],
-    "comparison": ["Comparison", "compare"],
+    "comparison": ["compare"],
+    "comparison_summary": ["Comparison"],
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
     from softset.boosting_estimator import MetricBoostingClassifier as MetricBoostingClassifier
     from softset.bounds import batch_size_for as batch_size_for
     from softset.bounds import confusion_error_bound as confusion_error_bound
-    from softset.comparison import Comparison as Comparison
+    from softset.comparison_summary import Comparison as Comparison
     from softset.comparison import compare as compare
     from softset.counting import Confusion as Confusion
     from softset.counting import confusion as confusion

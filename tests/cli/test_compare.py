@@ -11,7 +11,7 @@ import pytest
 
 from softset import cli
 from softset.cli.compare import _csv, show
-from softset.comparison import Comparison
+from softset.comparison_summary import Comparison
 from softset.models import load_model
 
 CANDIDATES = ["--candidate", "boosting-tuned,boosting-metric", "--quick", "--folds", "2"]
