@@ -181,7 +181,7 @@ def _grid(summary: Summary, block: Block) -> tuple[list[str], list[list[str]]] |
         if any(c.published for c in present):
             head.append(f"{name} published")
             picks.append((metric, "published"))
-        head.append(f"{name} at 0.5" if fair else f"{name} measured")
+        head.append(f"{name} {block.untuned}" if fair else f"{name} measured")
         picks.append((metric, "measured"))
         if fair:
             head.append(f"{name} tuned")

@@ -35,6 +35,7 @@ class Block:
     dataset: str
     duplicates: str = "anywhere"
     extra: bool = False  # not in the paper
+    untuned: str = "at 0.5"  # how it is decided where nothing is tuned
 
     @property
     def key(self) -> str:
