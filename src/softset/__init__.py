@@ -82,8 +82,8 @@ if TYPE_CHECKING:
     from softset.boosting_estimator import MetricBoostingClassifier as MetricBoostingClassifier
     from softset.bounds import batch_size_for as batch_size_for
     from softset.bounds import confusion_error_bound as confusion_error_bound
-    from softset.comparison_summary import Comparison as Comparison
     from softset.comparison import compare as compare
+    from softset.comparison_summary import Comparison as Comparison
     from softset.counting import Confusion as Confusion
     from softset.counting import confusion as confusion
     from softset.datasets.files import read_table as read_table

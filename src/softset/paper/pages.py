@@ -225,12 +225,13 @@ def _footer(summary: Summary) -> str:
         return f"Nothing measured yet: {command}."
     if table.kind not in (*TRAINED, "curves"):
         return f"{command}, {', '.join(about['dates'])}, split 0."
-    splits = about["splits"]
+    splits, cpu = about["splits"], about["cpu"]
+    took = f"{cpu / 60:.1f} CPU minutes" if cpu >= 60 else f"{cpu:.0f} CPU seconds"
     text = (
         f"{command}, {', '.join(about['dates'])}; seeds 0 to {about['last seed']} on "
         f"{'split 0' if splits == 1 else f'splits 0 to {splits - 1}'}; {about['runs']} runs, "
-        f"{about['cpu'] / 60:.1f} CPU minutes in all. Mean ± standard deviation; {MARK}: more than "
-        "two standard deviations from the published value."
+        f"{took} in all. Mean ± standard deviation; {MARK}: more than two standard deviations "
+        "from the published value."
     )
     if about["limited"]:
         text += f" {about['limited']} networks were still improving at the last epoch."
