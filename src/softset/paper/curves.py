@@ -92,17 +92,25 @@ def draw_all(records: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def draw_curves(records: dict[str, dict[str, Any]]) -> str:
-    """The SVG of convergence: median over the repeats, a line for each row (by its label)."""
+    """The SVG of convergence: median over the repeats, a line for each row (by its label).
+
+    Rows of one loss (before the comma) have one kind of line, and the same setting (after it) has
+    the same colour.
+    """
+    losses, settings = ([label.partition(", ")[i] for label in records] for i in (0, 2))
+    kinds = dict(zip(dict.fromkeys(losses), ("-", "--", ":", "-."), strict=False))
+    colours = {s: f"C{i}" for i, s in enumerate(dict.fromkeys(settings))}
 
     def paint(page: Any) -> None:
         for axes, name in zip(page.subplots(1, 3), _POINTS[2:], strict=True):
-            for label, result in records.items():
+            for loss, setting, result in zip(losses, settings, records.values(), strict=True):
                 median = np.median([c[name] for c in result["curves"]], axis=0)
-                axes.plot(range(1, len(median) + 1), median, label=label, linewidth=1)
+                epochs = range(1, len(median) + 1)
+                axes.plot(epochs, median, kinds.get(loss, "-"), color=colours[setting], linewidth=1)
             axes.set(title=name, xlabel="epoch")
-        axes.legend(fontsize=6)
+        page.legend(axes.lines, list(records), loc="outside right center", fontsize=7)
 
-    return to_svg("curves", (10, 3.4), paint)
+    return to_svg("curves", (11, 3.2), paint)
 
 
 def draw_scatter(records: dict[str, dict[str, Any]]) -> str:
