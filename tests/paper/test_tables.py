@@ -166,10 +166,11 @@ def test_whole_runs_are_never_mixed_with_shortened_ones():
     quick, cut, whole = (
         records_of([0.1, 0.1], 2, rows=1000),
         records_of([0.2, 0.2], 2, epochs=20),
-        records_of([0.6, 0.6], 2),
+        records_of([0.6] * 10, 10),
     )
     for records, mean, words in [
         ([quick, cut, whole], 0.6, None),
+        ([records_of([0.5, 0.5], 2)], 0.5, "cut short: 2 trials"),
         ([quick, cut], 0.2, "cut short: 20 epochs, 2 trials"),
         ([quick], 0.1, "cut short: 1000 rows, 2 trials"),
     ]:
