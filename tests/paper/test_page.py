@@ -1,4 +1,4 @@
-"""The results page shows what the committed results say."""
+"""The pages of results show what the committed results say."""
 
 from pathlib import Path
 
@@ -10,7 +10,9 @@ from softset.paper.summary import read_records
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.skipif(not (DOCS / "papers.md").exists(), reason="the docs are not here")
-def test_tables_of_the_page_are_those_of_the_results():
-    text = (DOCS / "papers.md").read_text(encoding="utf-8")
-    assert fill_in(text, read_records(DOCS / "papers")) == text
+@pytest.mark.skipif(not DOCS.is_dir(), reason="the docs are not here")
+@pytest.mark.parametrize("page", ["papers", "papers-east", "papers-images"])
+def test_tables_of_the_page_are_those_of_the_results(page):
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    assert "<!-- end -->" in text
+    assert fill_in(text, read_records(DOCS / page)) == text

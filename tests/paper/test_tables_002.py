@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from softset.paper.pages import fill_in, to_html, to_markdown
+from softset.paper.pages import to_html, to_markdown
 from softset.paper.runner import Effort, run_table
 from softset.paper.specification import Block, Table, find_table
 from softset.paper.summary import read_records, summarise
@@ -104,11 +103,3 @@ def test_theorems_run_and_are_shown(tmp_path):
     assert "Nothing measured yet" in to_markdown(nothing)
     everything = summarise(find_table("theory"), read_records(tmp_path), "fair")
     assert everything.about["runs"] == 1
-
-
-def test_the_page_of_results_is_made_of_the_results():
-    docs = Path(__file__).parents[2] / "docs"
-    if not docs.is_dir():
-        pytest.skip("the documentation is not here")
-    text = (docs / "papers-east.md").read_text(encoding="utf-8")
-    assert fill_in(text, read_records(docs / "papers-east")) == text
