@@ -9,7 +9,8 @@ PyTorch operations; "torch-btg" is the package of the papers' authors, averaged 
 thresholds, with its hard-coded `.cuda()` neutralised so that it runs on a CPU at all.
 
 Memory is the rise of the process's peak above its resident size before the call, in units of the
-scores' own size (the gradient alone is 1.0), in a process of its own; on Linux only.
+scores' own size (the gradient alone is 1.0), in a process of its own, the median of three; on Linux
+only.
 """
 
 from __future__ import annotations
@@ -219,7 +220,8 @@ def main() -> None:
         if case[6] is not None and Path("/proc/self/clear_refs").exists():
             command = [sys.executable, __file__, "--memory-of", str(index)]
             command += ["--threads", str(options.threads)]
-            row["memory"] = float(subprocess.run(command, capture_output=True, check=True).stdout)
+            peaks = [subprocess.run(command, capture_output=True, check=True).stdout for _ in "123"]
+            row["memory"] = statistics.median(map(float, peaks))
             row["memory_limit"] = case[6]
         rows.append(row)
         if options.json:
