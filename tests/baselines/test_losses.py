@@ -144,19 +144,24 @@ def test_bad_arguments_are_named(make, word):
 
 
 @needs_package
+@pytest.mark.parametrize("spread", [0.02, 0.5, 3.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_adversarial_value_and_slope_are_those_of_the_package(seed):
+def test_adversarial_slope_is_that_of_the_package(seed, spread):
+    """Its projections stop short of the nearest point: at large scores marginals reach 1.0024."""
     import ap_perf  # noqa: PLC0415
 
+    class F1(ap_perf.PerformanceMetric):
+        def define(self, c):
+            return (2 * c.tp) / (c.ap + c.pp)
+
+    metric = F1()
+    metric.initialize()
+    metric.enforce_special_case_positive()
     z, y, _ = problem(20, seed)
-    z = (z / 4).requires_grad_()
-    loss = AdversarialF1Loss()
-    value = loss(z, y)
-    (slope,) = torch.autograd.grad(value, z)
-    theirs = ap_perf.MetricLayer(loss._metric)(z, y.double())
-    (own,) = torch.autograd.grad(theirs.sum(), z)
-    assert value.item() == pytest.approx(theirs.item(), abs=1e-5)
-    assert torch.allclose(slope, own.double(), atol=1e-5)
+    z = (z * spread).requires_grad_()
+    (slope,) = torch.autograd.grad(AdversarialF1Loss()(z, y), z)
+    (theirs,) = torch.autograd.grad(ap_perf.MetricLayer(metric)(z, y.double()).sum(), z)
+    assert torch.allclose(slope, theirs.double(), atol=5e-3)
 
 
 def f1(a, b):
@@ -165,7 +170,7 @@ def f1(a, b):
 
 
 def adversary(z):
-    """The adversary's marginals from the whole game, a linear program over all 2^n labellings.
+    """Value and marginals of the adversary, from a linear program over all 2^n labellings.
 
     Variables Q(y') and v: minimise v - E z.y', with v >= E F1(answer, y') for every answer.
     """
@@ -180,17 +185,18 @@ def adversary(z):
         [1.0],
         bounds=[(0, None)] * len(every) + [(None, None)],
     )
-    return np.array(every).T @ found.x[:-1]
+    return found.fun, np.array(every).T @ found.x[:-1]
 
 
 @needs_package
-@pytest.mark.parametrize("scores", [[0.3, -0.2], [1.0, 0.0, -1.0]])
-def test_adversarial_slope_is_that_of_the_whole_game(scores):
-    """To 0.1 after the package's 100 iterations; the value it reports is off by up to 0.2."""
+@pytest.mark.parametrize("scores", [[0.3, -0.2], [1.0, 0.0, -1.0], [0.1, 0.4, 0.2]])
+def test_adversarial_value_and_slope_are_those_of_the_whole_game(scores):
     z = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
-    y = torch.zeros(len(scores))
-    AdversarialF1Loss()(z, y).backward()
-    assert z.grad.tolist() == pytest.approx(adversary(scores).tolist(), abs=0.1)
+    loss = AdversarialF1Loss()(z, torch.zeros(len(scores)))
+    loss.backward()
+    value, marginals = adversary(scores)
+    assert loss.item() == pytest.approx(-value, abs=0.05)
+    assert z.grad.tolist() == pytest.approx(marginals.tolist(), abs=0.1)
 
 
 @needs_package

@@ -10,14 +10,14 @@ from sklearn.ensemble import RandomForestClassifier
 
 from softset.datasets.splits import Part, Parts
 from softset.paper import search as searching
-from softset.paper.search import BUDGET, FULL, fit_forest, fit_searched, search, some_rows
+from softset.paper.search import BUDGET, FULL, fit_forest, fit_searched, search
 
 TINY = {
     **BUDGET,
     "hidden": [8],
     "patience": 2,
     "grid": {"batch_size": [64], "learning_rate": [0.01], "dropout": [0.25], "cooling": [0.8]},
-    "search_epochs": 1,
+    "search_seen": 200,
     "max_seen": 3000,
     "patience_seen": 200,
 }
@@ -85,17 +85,7 @@ def test_a_short_search_does_not_anneal(monkeypatch):
     search(make(), {**TINY, "loss": "f1", "anneal": True})
     options = seen[0][0]
     assert (options["anneal"], options["step"], options["delta"]) == (False, "linear", 0.2)
-    assert (options["max_epochs"], options["max_seen"]) == (1, None)
-
-
-def test_thinned_rows_keep_the_shares_of_the_classes():
-    part = make(1000, 0.1, weight=7.0).train
-    fewer = some_rows(part, 200)
-    assert len(fewer.y) == 200
-    assert int(fewer.y.sum()) == 20
-    assert set(fewer.w[fewer.y == 0]) == {7.0}
-    assert some_rows(part, None) is part
-    assert some_rows(part, 5000) is part
+    assert (options["max_seen"], options["patience_seen"]) == (200, None)
 
 
 def test_annealed_trials_cool_and_do_not_depend_on_each_other():

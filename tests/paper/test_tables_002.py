@@ -15,7 +15,7 @@ TINY = {
     "hidden": [8],
     "grid": {"batch_size": [128], "learning_rate": [0.01], "dropout": [0.25], "cooling": [0.8]},
     "more_batch_sizes": [256],
-    "search_epochs": 1,
+    "search_seen": 400,
     "max_seen": 2000,
     "patience_seen": 500,
     "trees": 5,

@@ -39,12 +39,12 @@ MAMMOGRAPHY_TOGETHER = Block(
 )
 
 BCE = network("bce", "BCE", "bce", LOGIT)
-# 3000 updates of one network take minutes: its training to the end is asked for with --full.
+# 10,000 updates of one network take minutes: its training to the end is asked for with --full.
 ADVERSARIAL = network(
     "adversarial",
     "F1 † (adversarial)",
     "adversarial",
-    {"batch_size": 20, "learning_rate": 3e-4, "max_seen": 60_000},
+    {"batch_size": 20, "learning_rate": 3e-4, "max_seen": 200_000},
     LOGIT,
     slow=True,
     full={"max_seen": None},
