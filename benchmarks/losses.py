@@ -3,14 +3,14 @@
     make bench                                    # the table in the README
     python benchmarks/losses.py --threads 1 --rounds 15
 
-Runs are interleaved (every contestant once in each round), the ratio is that of medians: eager
-mode, default settings, validation included. "plain" is the same formula written with ordinary
-PyTorch operations; "torch-btg" is the package of the papers' authors, averaged over its nine
-thresholds, with its hard-coded `.cuda()` neutralised so that it runs on a CPU at all.
+Runs are interleaved (every contestant once in each round), and the number is the median of the
+rounds' ratios: eager mode, default settings, validation included. "plain" is the same formula
+written with ordinary PyTorch operations; "torch-btg" is the package of the papers' authors,
+averaged over its nine thresholds, with its hard-coded `.cuda()` neutralised so that it runs on a
+CPU at all.
 
 Memory is the rise of the process's peak above its resident size before the call, in units of the
-scores' own size (the gradient alone is 1.0), in a process of its own, the median of three; on Linux
-only.
+scores' own size (the gradient alone is 1.0), in a process of its own; on Linux only.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def measure(case: Any, rounds: int, other: Loss | None) -> dict[str, Any]:
     slow = {"plain", "torch-btg"} if z.numel() >= 1_000_000 else set()
     if z.numel() > 1_000_000:
         contestants.pop("torch-btg", None)  # minutes, and gigabytes
-    many = max(rounds, 200_000 // z.numel())  # small batches: more rounds, one call in each
+    many = max(rounds, min(200, 60_000_000 // z.numel()))  # small batches: more rounds
     times: dict[str, list[float]] = {key: [] for key in contestants}
     for i in range(many + 2):
         for key, loss in contestants.items():
@@ -179,8 +179,11 @@ def measure(case: Any, rounds: int, other: Loss | None) -> dict[str, Any]:
             spent = run(loss, z, y)
             if i >= 2:
                 times[key].append(spent)
-    base = statistics.median(times["reference"])
-    ratios = {key: statistics.median(t) / base for key, t in times.items() if key != "reference"}
+    base = times.pop("reference")
+    ratios = {
+        key: statistics.median(a / b for a, b in zip(spent, base, strict=False))
+        for key, spent in times.items()
+    }
     return {"case": name, "limit": limit, **ratios}
 
 
@@ -220,8 +223,7 @@ def main() -> None:
         if case[6] is not None and Path("/proc/self/clear_refs").exists():
             command = [sys.executable, __file__, "--memory-of", str(index)]
             command += ["--threads", str(options.threads)]
-            peaks = [subprocess.run(command, capture_output=True, check=True).stdout for _ in "123"]
-            row["memory"] = statistics.median(map(float, peaks))
+            row["memory"] = float(subprocess.run(command, capture_output=True, check=True).stdout)
             row["memory_limit"] = case[6]
         rows.append(row)
         if options.json:

@@ -273,16 +273,17 @@ def test_bad_arguments_are_refused(make, message):
 
 @pytest.mark.parametrize("metric", ["f1", "f2", "precision", "recall", "jaccard"])
 @pytest.mark.parametrize("empty", ["penalise", "ignore"])
-def test_a_small_batch_takes_the_short_way_to_the_same_loss(metric, empty, monkeypatch):
-    z, y = random_problem("binary", n=50)
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_the_short_way_leads_to_the_same_loss(metric, empty, task, monkeypatch):
+    z, y = random_problem(task, n=50)
     w = torch.rand(50, dtype=torch.float64)
-    for labels in (y, y * 0):
+    settings = {"task": task, "empty": empty} | ({"threshold": 0.3} if task == "binary" else {})
+    for labels, weights in ((y, w), (y, None), (y * 0, w)):
         short, long = z.clone().requires_grad_(), z.clone().requires_grad_()
-        settings = {"sample_weight": w, "threshold": 0.3, "empty": empty}
-        a = ss.metric_loss(short, labels, metric, **settings)
-        monkeypatch.setattr("softset.losses.SMALL", 0)
-        b = ss.metric_loss(long, labels, metric, **settings)
-        monkeypatch.undo()
+        a = ss.metric_loss(short, labels, metric, sample_weight=weights, **settings)
+        with monkeypatch.context() as without:
+            without.setattr("softset.losses._shortcut", lambda *_, **__: None)
+            b = ss.metric_loss(long, labels, metric, sample_weight=weights, **settings)
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
         (a * 3).backward()
         (b * 3).backward()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -277,6 +278,9 @@ def _shapes(z: Tensor, y: Tensor, task: str, batch_dims: int) -> tuple[Tensor, T
     """Scores and target in kernel layout, target expanded over the batch dimensions."""
     if task == "binary" and z.dim() == 1 and y.shape == z.shape and not batch_dims:
         return z, y
+    plain = z.dim() == 2 and y.dtype == torch.long and y.shape == z.shape[:1] and not batch_dims
+    if task == "multiclass" and plain and z.shape[1] > 1:
+        return z, y
     got = f"scores {list(z.shape)}, target {list(y.shape)}, batch_dims={batch_dims}"
     inner = z.dim() - batch_dims
     batch = z.shape[:batch_dims]
@@ -432,6 +436,18 @@ def binary_kernel(step: Step, taus: Sequence[Any], grid: bool, from_logits: bool
     return LinearKernel(step, taus, grid, from_logits)
 
 
+def multiclass_kernel(z: Tensor, step: Step, from_logits: bool) -> MulticlassKernel:
+    """The fastest kernel for a step."""
+    if not (isinstance(step, LinearStep) and from_logits):
+        return MulticlassKernel(step, from_logits)
+    plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
+    make = _linear_kernel if plain else MulticlassLinearKernel
+    return make(step, working(z))
+
+
+_linear_kernel = lru_cache(maxsize=16)(MulticlassLinearKernel)  # its constants take a while
+
+
 def probabilities(z: Tensor, task: str, from_logits: bool) -> Tensor:
     """Probabilities in kernel layout, as every decision sees them."""
     z = z.to(working(z))
@@ -469,11 +485,7 @@ def _multiclass(
     if matrix:
         with full_precision(z):
             return _with_matrix(memberships(probabilities(z, task, from_logits), step), y, w)
-    if isinstance(step, LinearStep) and from_logits:
-        kernel: MulticlassKernel = MulticlassLinearKernel(step, working(z))
-    else:
-        kernel = MulticlassKernel(step, from_logits)
-    return Confusion(*count(kernel, z, y, w), task)
+    return Confusion(*count(multiclass_kernel(z, step, from_logits), z, y, w), task)
 
 
 def _hard_multiclass(z: Tensor, y: Tensor, w: Tensor | None, matrix: bool) -> Confusion:

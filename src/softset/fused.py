@@ -82,6 +82,10 @@ class Room:
         full = held.shape == like.shape
         return held if full else held.narrow(self.dim, 0, like.shape[self.dim])
 
+    def make(self, name: str, like: Tensor) -> Tensor:
+        """The same, with memory of its own where nothing is shared."""
+        return self(name, like) if self.shared else torch.empty_like(like)
+
     def cast(self, name: str, x: Tensor, dtype: torch.dtype) -> Tensor:
         """``x`` in another dtype; itself if there is nothing to do."""
         if x.dtype is dtype:
@@ -136,10 +140,10 @@ def _taken(ctx: Any, z: Tensor, y: Tensor, w: Tensor | None) -> Any:
 
 
 class _Linearised(torch.autograd.Function):
-    """One minus a metric whose derivatives by ``tp`` and ``predicted`` are known numbers.
+    """One minus a metric whose derivatives by ``tp`` and ``predicted`` are known.
 
-    The few numbers of a small batch cost more in autograd than its rows do. ``again`` is the loss
-    of the plain composition, for second derivatives.
+    The few numbers of a small batch, or of many classes, cost more in autograd than its rows do.
+    ``again`` is the loss of the plain composition, for second derivatives.
     """
 
     @staticmethod
@@ -160,7 +164,7 @@ class _Linearised(torch.autograd.Function):
                     loss = ctx.again(*ctx.kernel.compose(z, y, w))
                 (grad,) = torch.autograd.grad(loss, z, g.to(loss.dtype), create_graph=True)
             else:
-                by_tp, by_predicted = (-g.item() * slope for slope in ctx.slopes)
+                by_tp, by_predicted = (slope * -g.item() for slope in ctx.slopes)
                 left = _taken(ctx, z, y, w)
                 grad = ctx.kernel.gradient(z, y, w, left, by_tp, by_predicted)
         return grad, *[None] * 6
@@ -169,12 +173,12 @@ class _Linearised(torch.autograd.Function):
 def linearised_loss(
     kernel: Any, z: Tensor, y: Tensor, w: Tensor | None, slopes: Any, again: Any
 ) -> Tensor | None:
-    """``1 - metric`` with ``slopes(tp, predicted, support)``; nothing if there is no support."""
+    """``1 - metric`` with ``slopes(tp, predicted, support)``; nothing if there are none."""
     with full_precision(z):
         (tp, predicted, support, _), left = kernel.count(z.detach(), y, w, z.requires_grad)
-        if support.item() <= 0:
+        known = slopes(tp, predicted, support)
+        if known is None:
             return None
-        known = slopes(tp.item(), predicted.item(), support.item())
         return _Linearised.apply(z, y, w, kernel, left, known, again)  # type: ignore[no-untyped-call]
 
 
@@ -188,7 +192,9 @@ def room_for_gradient(z: Tensor, left: Tensor | None) -> Tensor:
 def affine(x: Tensor, scale: Any, shift: Any, out: Tensor | None = None) -> Tensor:
     """``scale x + shift``; in one pass where the two are numbers."""
     if isinstance(scale, float):
-        return torch.add(torch.scalar_tensor(shift, dtype=x.dtype), x, alpha=scale, out=out)
+        if not isinstance(shift, Tensor):
+            shift = torch.scalar_tensor(shift, dtype=x.dtype)
+        return torch.add(shift, x, alpha=scale, out=out)
     return torch.mul(x, scale, out=out).add_(shift)
 
 

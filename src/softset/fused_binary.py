@@ -145,12 +145,13 @@ class BinaryKernel:
                 bad.append(off_labels(yf, room("h", yf)))
             support.append(yf.sum())
             p = self.probabilities(zc, room("p", zc) if kc is None else kc)
-            y_blocks, units = _blocks(yf), []
+            units = []
             for k, level in enumerate(self.levels):
                 h, unit = self.value(p, level, room)
-                h_blocks = _blocks(room.cast("float h", h, torch.float32))
-                found[2 * k].append(torch.linalg.vecdot(h_blocks, y_blocks))
-                found[2 * k + 1].append(h_blocks.sum(-1))
+                h = room.cast("float h", h, torch.float32)
+                # A product made afresh would leave a hole in the heap for each chunk.
+                found[2 * k].append(_blocks(torch.mul(h, yf, out=room("hy", h))).sum(-1))
+                found[2 * k + 1].append(_blocks(h).sum(-1))
                 units += [1.0 if unit is None else unit] * 2
         sums = [torch.stack(support), *map(torch.cat, found)]
         units = [1.0, *units]

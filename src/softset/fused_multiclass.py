@@ -17,6 +17,7 @@ from softset.fused import (
     Counts,
     Room,
     affine,
+    as_dtype,
     axpy,
     check_rows,
     chunks,
@@ -29,7 +30,7 @@ from softset.fused import (
 from softset.steps import LinearStep, Step
 
 # Elements in a chunk, as in the binary kernels; here a call does less for each.
-CHUNK = 2**18
+CHUNK = 2**17
 # Fewer classes than this are laid out class by class: reductions then run over whole rows.
 CLASS_MAJOR_BELOW = 64
 
@@ -63,13 +64,13 @@ class MulticlassKernel:
         support = zeros.scatter_add(-1, y, ones)
         return tp, predicted, support, ones.sum(-1, keepdim=True).expand_as(support)
 
-    def parts(self, z: Tensor) -> int:
-        """How many chunks."""
-        return max(1, min(round(z.numel() / CHUNK), z.shape[-2]))
-
     def size(self, z: Tensor) -> int:
         """Rows in a chunk."""
-        return math.ceil(z.shape[-2] / self.parts(z))
+        return math.ceil(z.shape[-2] / max(1, round(z.numel() / CHUNK)))
+
+    def parts(self, z: Tensor) -> int:
+        """How many chunks."""
+        return math.ceil(z.shape[-2] / self.size(z))
 
     def pieces(self, z: Tensor, y: Tensor, w: Tensor | None) -> Iterator[Any]:
         size = self.size(z)
@@ -120,72 +121,84 @@ class MulticlassLinearKernel(MulticlassKernel):
         self.delta, self.reach, self.a = delta, 1 + width / 2, 1 - width / 2
         self.alpha, self.beta = delta / self.a, (1 - 2 * delta) / width
         self.steep = self.beta - self.alpha
+        # As tensors, because turning a number into one takes as long as the rest of a small call.
+        self.half, self.one, self.minus_beta, self.shallow = (
+            torch.as_tensor(x, dtype=dtype) for x in (0.5, 1.0, -self.beta, self.alpha)
+        )
 
-    def row_terms(self, e2: Tensor, z_sum: Tensor, excess: Tensor) -> tuple[Tensor, ...]:
-        """``t``, the upper corner in units of the largest, what lies above it, and ``t sum H``."""
+    def th_sum(self, rows: Any, excess: Tensor) -> Tensor:
+        """``t sum H`` from ``z_sum`` and ``t`` in ``rows``, where its parts are left, and from the
+        steep part of it, ``excess``.
+
+        What the largest has above its corner is ``past turn / t``: ``past = max(1 - b t, 0)`` with
+        ``b = 1 + width/2``, and ``turn / t`` is how much steeper it is there (paper 002 eq. 4).
+        """
         # In place, as a chunk has few rows and each call costs more than they do.
-        t = torch.add(e2, 1).mul_(0.5)
-        upper = t * self.reach
-        lift = torch.sub(z_sum, 1).div_(z_sum - upper).mul_(-self.delta)
-        lift = axpy(lift.add_(1 + self.steep * self.a), t.reciprocal(), -self.beta)
-        lift.masked_fill_(upper >= 1, 0)
-        th_sum = axpy(torch.mul(z_sum, self.alpha), excess, self.steep).addcmul_(lift, t)
-        return t, upper, lift, th_sum
+        _, z_sum, t, past, turn, th_sum = rows
+        affine(t, -self.reach, self.one, past).clamp_(min=0)
+        torch.div(t, affine(t, -self.reach, z_sum, turn), out=turn)
+        affine(turn, self.delta, self.minus_beta, turn)
+        return torch.addcmul(axpy(excess, z_sum, self.alpha), past, turn, out=th_sum)
 
     def layout(self, z: Tensor) -> int:
         return -2 if z.shape[-1] < CLASS_MAJOR_BELOW else -1
 
     def count(
-        self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
+        self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False, ties: bool = False
     ) -> tuple[Counts, list[Tensor]]:
         f, dtype, dim = working(z), wide(z.device), self.layout(z)
+        ties = ties or z.dtype != f or not z.is_cpu  # in half precision there are always some
         z_rows = z.detach() if dim == -1 else z.detach().mT
         exps = torch.empty(z_rows.shape, dtype=f, device=z.device)
         yk, wk = y.unsqueeze(dim), None if w is None else w.to(f).unsqueeze(dim)
-        rows = exps.new_empty(3, *yk.shape)
-        places = torch.empty(2, *yk.shape, dtype=torch.long, device=z.device)
-        predicted = torch.zeros(*z.shape[:-2], z.shape[-1], dtype=dtype, device=z.device)
-        room, above = Room(self.parts(z), -3 - dim), torch.zeros_like(predicted)
-        for zc, wc, ec, row, place in chunks(
-            self.size(z), -3 - dim, z_rows, wk, exps, rows, places
+        rows, sums = exps.new_empty(6, *yk.shape), exps.new_empty(2, *yk.shape)
+        every, room = exps.new_ones(z.shape[-1]), Room(self.parts(z), -3 - dim)
+        steep = self.steep.squeeze(-1) if isinstance(self.steep, Tensor) else self.steep
+        steeply = every * steep
+        columns = exps.new_empty(self.parts(z), 2, *z.shape[:-2], z.shape[-1])
+        for column, (zc, wc, ec, row, pair) in zip(
+            columns, chunks(self.size(z), -3 - dim, z_rows, wk, exps, rows, sums), strict=True
         ):
-            zc = zc.to(f) if dim == -1 else zc.to(f).contiguous()
-            e2, z_sum, excess = row.unbind()
-            e = _exp_top_two(zc, dim, ec, e2, place, room)
-            torch.sum(e, dim, keepdim=True, out=z_sum)
-            corner = torch.add(e2, 1).mul_(self.a / 2)  # a t
+            zc = as_dtype(zc, f) if dim == -1 else zc.to(f).contiguous()
+            e2, z_sum, t, *_ = parts = row.unbind()
+            e = torch.sub(zc, zc.amax(dim, keepdim=True), out=ec).exp_()
+            (_top_two_by_sorting if ties else _top_two)(e, dim, e2, pair, room)
+            _over_classes(e, every, dim, z_sum)
+            corner = affine(e2, 0.5, self.half, t) * self.a
             over = torch.sub(e, corner, out=room("wide", e)).clamp_(min=0)
-            torch.sum(over, dim, keepdim=True, out=excess)
-            *_, th_sum = self.row_terms(e2, z_sum, excess)
-            share = th_sum.reciprocal_() if wc is None else wc / th_sum
-            predicted += _over_rows(e, share, dim)
-            above += _over_rows(over, share, dim)
-        alpha, steep = self.alpha, self.steep
-        if isinstance(alpha, Tensor):
-            alpha, steep = alpha.squeeze(-1).to(dtype), steep.squeeze(-1).to(dtype)
+            th_sum = self.th_sum(parts, _over_classes(over, steeply, dim))
+            share = th_sum.reciprocal() if wc is None else wc / th_sum
+            _over_rows(e, share, dim, column[0])
+            _over_rows(over, share, dim, column[1])
+        if not (ties or _are_pairs(sums[0], z.shape[-1])):
+            return self.count(z, y, w, keep, ties=True)
+        predicted, above = columns.sum(0, dtype=dtype)
+        alpha = self.alpha.squeeze(-1) if isinstance(self.alpha, Tensor) else self.alpha
         predicted = axpy(predicted.mul_(alpha), above, steep)
 
-        t, _, lift, th_sum = self.row_terms(*rows.unbind())
-        ones = torch.ones_like(yk, dtype=dtype) if w is None else w.to(dtype).unsqueeze(dim)
-        lift, ones = lift * t / th_sum, ones.expand_as(yk)
-        gy = self.of_y(exps, yk, t, dim)[0] / th_sum + lift * (places[0] == yk)
+        i1, i2 = _places(exps, dim, sums)
+        _, _, t, past, turn, th_sum = rows.unbind()
+        lift = past * turn / th_sum
+        th_y, slope_y = self.of_y(exps, yk, t, dim)
+        gy = (th_y / th_sum).addcmul_(lift, (i1 == yk).to(f))
+        ones = torch.ones_like(gy, dtype=dtype) if w is None else w.to(dtype).unsqueeze(dim)
 
         def add(to: Tensor, at: Tensor, values: Tensor) -> None:
-            to.scatter_add_(-1, at.squeeze(dim), (values.to(dtype) * ones).squeeze(dim))
+            to.scatter_add_(-1, at.squeeze(dim), (values * ones).squeeze(dim))
 
         tp, support = torch.zeros_like(predicted), torch.zeros_like(predicted)
-        add(predicted, places[0], lift)
+        add(predicted, i1, lift)
         add(tp, yk, gy)
         add(support, yk, torch.ones_like(gy))
         check_rows(z, predicted)
         total = support.sum(-1, keepdim=True).expand_as(support)
-        return (tp, predicted, support, total), [exps, rows, places]
+        return (tp, predicted, support, total), [exps, rows, i1, i2, gy, slope_y]
 
     def of_y(self, exps: Tensor, yk: Tensor, t: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         """``t H`` and ``t h'`` of the true class, but for what lies above the upper corner."""
         e = exps.gather(dim, yk)
         over = e - self.a * t
-        slope = (over > 0).to(e.dtype).mul_(self.steep).add_(self.alpha).mul_(e)
+        slope = affine(torch.ge(over, 0, out=torch.empty_like(e)), self.steep, self.alpha).mul_(e)
         return axpy(over.clamp_(min=0).mul_(self.steep), e, self.alpha), slope
 
     def gradient(
@@ -195,124 +208,155 @@ class MulticlassLinearKernel(MulticlassKernel):
         # by H, and h' = u dH/du: dL/dz_j = w (h'_j r_j - kappa p_j + lambda p_j [j in top two]),
         # where kappa = r_1 bend and lambda = (kappa - sum h' r) / (p_1 + p_2) carry what depends
         # on tau. The upper corner changes h' of the largest by "tilt".
-        exps, rows, places = left
+        exps, rows, i1, i2, gy, slope_y = left
         f, dim = working(z), self.layout(z)
         d_tp, d_pred = d_tp.to(f), d_pred.to(f)
-        e2, z_sum, _ = rows.unbind()
-        yk, i1 = y.unsqueeze(dim), places[0]
-        t, upper, lift, th_sum = self.row_terms(*rows.unbind())
-        h, inv_t, room_above = th_sum / t, 1 / t, z_sum - upper
-        delta = torch.where(upper < 1, self.delta / room_above, 0.0)
-        tilt = torch.where(upper < 1, delta - self.beta / t, 0.0)
-        bend = delta * z_sum * (1 - upper) / room_above
+        e2, z_sum, t, past, turn, th_sum = rows.unbind()
+        yk, inv_t, per_th = y.unsqueeze(dim), t.reciprocal(), th_sum.reciprocal()
+        per_h = t * per_th
+        tilt = torch.sign(past).mul_(turn).mul_(inv_t)
+        bend = past * z_sum * self.delta / affine(t, -self.reach, z_sum).square_()
         y_is_1 = (i1 == yk).to(f)
+        slope_y = (slope_y * inv_t).addcmul_(tilt, y_is_1)
         by_y = d_tp.gather(-1, y).unsqueeze(dim)
         by_1 = d_pred.gather(-1, i1.squeeze(dim)).unsqueeze(dim)
-        ty, slope_y = self.of_y(exps, yk, t, dim)
-        gy, slope_y = ty / th_sum + lift / h * y_is_1, slope_y / t + tilt * y_is_1
-        weight = torch.ones_like(t) if w is None else w.to(f).unsqueeze(dim).expand_as(t)
+        weight = None if w is None else w.to(f).unsqueeze(dim)
+        scale, per_row, half_weight, w_p1 = (
+            x if weight is None else x * weight for x in (per_th, per_h, inv_t / 2, 1 / z_sum)
+        )
         # What a row contributes whatever its chunk finds, all rows at once: a chunk has few rows,
-        # and a call costs as much as they do.
-        all_l = d_pred.sum(-1, keepdim=True).unsqueeze(-1)
-        half = self.steep * self.a / (2 * h)
+        # and a call costs as much as they do. The last rows are for three places and, with L and
+        # 1, for all; the mean and lambda are filled in by the chunk.
         known = torch.stack(
             [
                 self.a * t,
-                lift * by_1 / h + gy * by_y - half * all_l,  # of mean
-                1 / th_sum,
-                half,
+                (gy * by_y).addcmul_(past * turn * per_th, by_1),  # of mean
+                per_th,
+                self.steep * self.a * per_h,
                 tilt,
                 inv_t,
-                tilt * by_1 + slope_y * by_y,  # of sum h' r
-                by_1 + by_y * y_is_1,
-                bend / h,
-                1 / h,
-                weight * inv_t / 2,
-                weight / th_sum,
-                weight / z_sum,
-                weight * slope_y * by_y / h,
-                weight * tilt * by_1 / h,
-                weight * tilt / h,
+                (slope_y * by_y).addcmul_(tilt, by_1),  # of sum h' r
+                torch.addcmul(by_1, by_y, y_is_1),
+                bend * per_h,
+                per_h,
+                half_weight,
+                w_p1,
+                per_row * tilt,
+                per_row * slope_y * by_y,
+                per_row * tilt * by_1,
                 e2,
+                scale,
+                -scale,
             ]
         )
-        index = torch.cat([yk.expand_as(i1), *places.unbind()], dim)
-        columns = torch.stack([d_pred, torch.ones_like(d_pred)], -2 if dim == -1 else -1)
-        middle, half_steep = (self.alpha + self.beta) / 2, self.steep / 2
+        index = torch.cat([yk.expand_as(i1), i1, i2], dim)
+        every = torch.ones_like(d_pred)
+        columns = torch.stack([d_pred, every], -2 if dim == -1 else -1)
         out = room_for_gradient(z, exps if dim == -1 else None)
         room = Room(self.parts(z), -3 - dim)
         out_rows = out if dim == -1 else out.mT
         for e, row, at, here in chunks(self.size(z), -3 - dim, exps, known, index, out_rows):
-            (corner, of_mean, per_th, half, tilt, inv_t, of_drift, r_1, bend, per_h,
-             half_weight, scale, w_p1, at_y, at_1, per_mean, e2) = row.unbind()  # fmt: skip
-            side = torch.sub(e, corner, out=room("wide", e)).sign_()  # 1 in the middle piece, or -1
-            side_l = _over_classes(side, d_pred, dim)
-            slope = affine(side, half_steep, middle, side).mul_(e)  # t h'
+            (corner, own_mean, per_th, offset, tilt, inv_t, own_drift, r_1, bend, per_h,
+             half_weight, w_p1, per_mean, _, at_1, at_2, _, of_mean) = row.unbind()  # fmt: skip
+            # 1 in the middle piece, or 0, as floats: a comparison that makes booleans is slow.
+            over = torch.ge(e, corner, out=room.make("wide", e))
+            over_l = _over_classes(over, d_pred, dim)
+            slope = affine(over, self.steep, self.shallow, over).mul_(e)  # t h'
             slope_l = _over_classes(slope, d_pred, dim)
-            mean = torch.addcmul(of_mean, slope_l, per_th).addcmul_(side_l, half, value=-1)
-            slope_1 = torch.addcmul(tilt, slope.sum(dim, keepdim=True), inv_t)
-            drift = torch.addcmul(of_drift, slope_l, inv_t).addcmul_(mean, slope_1, value=-1)
+            mean = torch.addcmul(own_mean, slope_l, per_th).addcmul_(over_l, offset, value=-1)
+            slope_1 = torch.addcmul(tilt, _over_classes(slope, every, dim), inv_t)
+            drift = torch.addcmul(own_drift, slope_l, inv_t).addcmul_(mean, slope_1, value=-1)
             kappa = torch.sub(r_1, mean).mul_(bend)
             lam = torch.addcmul(kappa, drift, per_h, value=-1).mul_(half_weight)
-            pair = torch.cat([scale, torch.mul(mean, scale).neg_()], dim)
-            a, b = (pair, columns) if dim == -1 else (columns, pair)
+            of_mean.mul_(mean)
+            at_1.add_(lam).addcmul_(mean, per_mean, value=-1)
+            at_2.mul_(lam)
+            three, two = (_side_by_side(row[a:b], dim) for a, b in ((13, 16), (16, 18)))
+            a, b = (two, columns) if dim == -1 else (columns, two)
             g = torch.matmul(a, b, out=room("g", e)).mul_(slope)
             g = torch.addcmul(g, e, kappa.mul_(w_p1), value=-1, out=here if here.dtype == f else g)
-            at_1 = torch.add(at_1, lam).addcmul_(mean, per_mean, value=-1)
-            g.scatter_add_(dim, at, torch.cat([at_y, at_1, lam.mul_(e2)], dim))
+            g.scatter_add_(dim, at, three)
             if g is not here:
                 store(here, g)
         return out
 
 
-def _exp_top_two(
-    z: Tensor, dim: int, out: Tensor, e2: Tensor, places: Tensor, room: Room
-) -> Tensor:
-    """``exp(z - max z)`` in ``out``, its second largest in ``e2``, ``places`` of the largest two.
+def _top_two(e: Tensor, dim: int, e2: Tensor, sums: Tensor, room: Room) -> None:
+    """The second largest of ``e``, whose largest is 1, in ``e2``, and ``sums`` for ``_places``.
 
-    ``topk`` costs more than the rest of the forward pass. A maximum without its place is cheap,
-    and ``sign(x - max)`` is 0 at the maximum and -1 elsewhere, so that a product with place codes
-    finds it; a tie gives a code out of range, and then ``topk`` decides.
+    ``topk`` costs more than the rest of the forward pass. A maximum without its place is cheap. So
+    is a comparison that makes floats, whose product with numbers for the classes says which two
+    are the largest; in case of a tie, or NaN, it is out of range (``_are_pairs``).
     """
-    classes = z.shape[dim]
-    i1, i2 = places.unbind()
-    e = torch.sub(z, z.amax(dim, keepdim=True), out=out)
-    if z.device.type == "cpu" and 2.5 * classes**2 < 2**24:  # sums of codes exact in float32
-        base, shift, code = _codes(classes, z.dtype)
-        sign = torch.sign(e, out=room("wide", e))
-        first = _over_classes(sign, code, dim).add_(shift)
-        e = e.exp_()
-        if float(first.max()) < base:
-            e.scatter_(dim, i1.copy_(first), -1.0)
-            torch.amax(e, dim, keepdim=True, out=e2)
-            second = _over_classes(torch.sub(e, e2, out=sign).sign_(), code, dim).add_(shift)
-            e.scatter_(dim, i1, 1.0)
-            if float(second.max()) < base:
-                i2.copy_(second)
-                return e
+    classes = e.shape[dim]
+    number, other = _numbers(classes, e.dtype)
+    if classes == 2:  # a tie of two does not show in the sum
+        wide = torch.empty_like(e)
+        torch.amin(e, dim, keepdim=True, out=e2)
     else:
-        e = e.exp_()
+        wide = torch.frac(e, out=room.make("wide", e))  # the largest becomes 0
+        torch.amax(wide, dim, keepdim=True, out=e2)
+    _over_classes(torch.ge(e, e2, out=wide), number, dim, sums[0])
+    wide = torch.eq(e, 1, out=wide) if classes > _PAIRS_BELOW else wide
+    _over_classes(wide, other, dim, sums[1])
+
+
+def _top_two_by_sorting(e: Tensor, dim: int, e2: Tensor, sums: Tensor, room: Room) -> None:
+    """The same, slowly, where there are ties."""
+    classes = e.shape[dim]
     values, index = e.topk(2, dim)
     e2.copy_(values.narrow(dim, 1, 1))
-    for place, k in ((i1, 0), (i2, 1)):
-        place.copy_(index.narrow(dim, k, 1))
-    return e
+    sums[0] = index.sum(dim, keepdim=True) + 4 * classes
+    of_two = index.square().sum(dim, keepdim=True)
+    sums[1] = index.narrow(dim, 0, 1) if classes > _PAIRS_BELOW else of_two
+
+
+def _are_pairs(sums: Tensor, classes: int) -> bool:
+    """Whether each is a sum of two numbers."""
+    low, high = torch.aminmax(sums)
+    return 4 * classes <= float(low) and float(high) < 6 * classes
+
+
+_PAIRS_BELOW = 2048  # the squares of sums of two places below it are exact in float32
 
 
 @lru_cache(maxsize=16)
-def _codes(classes: int, dtype: torch.dtype) -> tuple[int, int, Tensor]:
-    """``base``, codes from ``base`` on, and what to add to minus the sum of all codes but one to
-    get its place; with all but two it is at least ``base``."""
-    base = 2 * classes
-    code = torch.arange(base, base + classes, dtype=dtype)
-    return base, classes * base + classes * (classes - 1) // 2 - base, code
+def _numbers(classes: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Numbers for the classes of which two add up to at least 4 and three to 6 times the classes,
+    and others that tell which two: squares, or places to be used on the largest alone."""
+    place = torch.arange(classes, dtype=dtype)
+    return place + 2 * classes, place if classes > _PAIRS_BELOW else place.square()
 
 
-def _over_classes(x: Tensor, v: Tensor, dim: int) -> Tensor:
+def _places(e: Tensor, dim: int, sums: Tensor) -> tuple[Tensor, Tensor]:
+    """Of the largest and of the second largest in every row."""
+    both, other = sums
+    both -= 4 * e.shape[dim]
+    if e.shape[dim] > _PAIRS_BELOW:
+        return other.long(), both.sub_(other).long()
+    apart = torch.addcmul(other.mul_(2), both, both, value=-1).sqrt_()
+    later = torch.add(both, apart).mul_(0.5)
+    is_second = torch.ne(e.gather(dim, later.long()), 1, out=other)
+    first = later.addcmul_(is_second, apart, value=-1)
+    return first.long(), both.sub_(first).long()
+
+
+def _side_by_side(rows: Tensor, dim: int) -> Tensor:
+    """Several row-wise numbers ``[K, *lead, N, 1]``, or ``[K, *lead, 1, N]``, in the place of the
+    classes."""
+    return rows.squeeze(dim).movedim(0, dim)
+
+
+def _over_classes(x: Tensor, v: Tensor, dim: int, out: Tensor | None = None) -> Tensor:
     """``sum_j x_j v_j`` over the class dimension, which stays."""
-    return x @ v.unsqueeze(-1) if dim == -1 else v.unsqueeze(-2) @ x
+    if dim == -2:
+        return torch.matmul(v.unsqueeze(-2), x, out=out)
+    if v.dim() > 1:
+        return torch.matmul(x, v.unsqueeze(-1), out=out)
+    return torch.matmul(x, v, out=None if out is None else out.squeeze(-1)).unsqueeze(-1)
 
 
-def _over_rows(x: Tensor, r: Tensor, dim: int) -> Tensor:
+def _over_rows(x: Tensor, r: Tensor, dim: int, out: Tensor) -> None:
     """``sum_i x_ij r_i`` over the rows."""
-    return (x.mT @ r if dim == -1 else x @ r.mT).squeeze(-1)
+    a, b = (x.mT, r) if dim == -1 else (x, r.mT)
+    torch.matmul(a, b, out=out.unsqueeze(-1))

@@ -17,6 +17,7 @@ from softset.counting import (
     arrange,
     binary_kernel,
     confusion,
+    multiclass_kernel,
     weights_by_class,
 )
 from softset.evaluation import one_against_rest
@@ -91,21 +92,22 @@ def metric_loss(
             )
             task, from_logits, class_weight, ignore_index = "multilabel", False, None, None
     step = default_step(task) if step is None else step
-    if isinstance(m, Fraction) and task == "binary" and thresholds is None and not batch_dims:
-        small = _small_batch(
+    if isinstance(m, Fraction) and thresholds is None and not batch_dims:
+        short = _shortcut(
             m,
             step,
             threshold,
             empty,
             scores,
             target,
+            task=task,
             from_logits=from_logits,
             sample_weight=sample_weight,
             class_weight=class_weight,
             ignore_index=ignore_index,
         )
-        if small is not None:
-            return small
+        if short is not None:
+            return short
     c = confusion(
         scores,
         target,
@@ -127,23 +129,29 @@ def metric_loss(
     return as_dtype(1 - value, dtype)
 
 
-def _small_batch(
+def _shortcut(
     m: Fraction, step: Any, threshold: Any, empty: str, scores: Any, target: Any, **settings: Any
 ) -> Tensor | None:
-    """The same loss with less ado, where the numbers and not the rows take the time."""
-    several = m.both_classes or isinstance(getattr(m, "beta", None), tuple)
-    if several or not (isinstance(step, LinearStep) and isinstance(scores, Tensor)):
+    """The same loss with less ado, where the counts and not the rows take the time."""
+    task, from_logits = settings["task"], settings["from_logits"]
+    if not (isinstance(step, LinearStep) and isinstance(scores, Tensor) and scores.is_cpu):
         return None
     if not all(isinstance(v, int | float) for v in (threshold, step.delta, step.width)):
         return None
-    if scores.numel() > SMALL or scores.device.type != "cpu" or under_transform(scores):
+    if isinstance(getattr(m, "beta", None), tuple) or under_transform(scores):
         return None
-    z, y, w, _, _ = arrange(scores, target, task="binary", **settings)
-    check_number("threshold", threshold, 0, 1, hint=THRESHOLD_HINT)
-    kernel = binary_kernel(step, [threshold], False, settings["from_logits"])
+    if task == "binary" and not m.both_classes and scores.numel() <= SMALL:
+        z, y, w, _, _ = arrange(scores, target, **settings)
+        check_number("threshold", threshold, 0, 1, hint=THRESHOLD_HINT)
+        kernel: Any = binary_kernel(step, [threshold], False, from_logits)
+    elif task == "multiclass" and m.average == "macro" and from_logits and threshold == 0.5:
+        z, y, w, _, _ = arrange(scores, target, **settings)
+        kernel = multiclass_kernel(z, step, True)
+    else:
+        return None
 
     def again(tp: Tensor, predicted: Tensor, support: Tensor, total: Tensor) -> Tensor:
-        return 1 - m(Confusion(tp, predicted, support, total), empty=empty)
+        return 1 - m(Confusion(tp, predicted, support, total, task), empty=empty)
 
     return linearised_loss(kernel, z, y, w, m.slopes, again)
 

@@ -175,22 +175,34 @@ class Fraction(Metric):
     def score(self, c: Confusion) -> Tensor:
         return ratio(*self.fraction(c))
 
-    def slopes(self, tp: float, predicted: float, support: float) -> tuple[float, float, float]:
-        """The value and its derivatives by ``tp`` and ``predicted``, as numbers."""
+    def slopes(self, tp: Tensor, predicted: Tensor, support: Tensor) -> tuple[Any, ...] | None:
+        """The value and its derivatives by ``tp`` and ``predicted``: numbers for one class.
+
+        For several it is the mean over those with support. Nothing where there is no support.
+        """
+        units = (self.fraction(_Numbers(*unit)) for unit in ((1, 0, 0), (0, 1, 0)))
+        if tp.dim() == 0:
+            c = _Numbers(tp.item(), predicted.item(), support.item())
+            num, den = self.fraction(c)
+            value = num / den if den > 0 else 0.0
+            by = tuple((n - value * d) / den if den > 0 else 0.0 for n, d in units)
+            return (value, *by) if c.support > 0 else None
+        there = (support > 0).to(support.dtype)
+        if not (count := there.sum().item()):
+            return None
         num, den = self.fraction(_Numbers(tp, predicted, support))
-        if den <= 0:
-            return 0.0, 0.0, 0.0
-        by_tp, by_predicted = (self.fraction(_Numbers(*unit)) for unit in ((1, 0, 0), (0, 1, 0)))
-        value = num / den
-        return value, *((n - value * d) / den for n, d in (by_tp, by_predicted))
+        share = ratio(there, den).div_(count)
+        value = num * share  # of each class, as a part of the mean
+        change = value * (share * count)
+        return value.sum().item(), *(share * n - change * d for n, d in units)
 
 
 class _Numbers(NamedTuple):
     """The counts a ``Fraction`` is made of."""
 
-    tp: float
-    predicted: float
-    support: float
+    tp: Any
+    predicted: Any
+    support: Any
 
 
 @dataclass(frozen=True)

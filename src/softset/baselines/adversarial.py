@@ -86,7 +86,7 @@ def _solve(game: Any, z: NDArray[Any]) -> tuple[float, NDArray[Any]]:
     """
 
     def paid(q: NDArray[Any]) -> NDArray[Any]:
-        return q.sum(0) @ game.B + q @ game.C + game.D  # type: ignore[no-any-return]
+        return q.sum(0) @ game.B + q @ game.C + game.D
 
     cost = game.E - z[:, None]
     x = u = w = np.zeros((len(z), len(z)))
