@@ -162,10 +162,11 @@ class MulticlassLinearKernel(MulticlassKernel):
             zc = as_dtype(zc, f) if dim == -1 else zc.to(f).contiguous()
             e2, z_sum, t, *_ = parts = row.unbind()
             e = torch.sub(zc, zc.amax(dim, keepdim=True), out=ec).exp_()
-            (_top_two_by_sorting if ties else _top_two)(e, dim, e2, pair, room)
+            work = room.make("wide", e)
+            (_top_two_by_sorting if ties else _top_two)(e, dim, e2, pair, work)
             _over_classes(e, every, dim, z_sum)
             corner = affine(e2, 0.5, self.half, t) * self.a
-            over = torch.sub(e, corner, out=room("wide", e)).clamp_(min=0)
+            over = torch.sub(e, corner, out=work).clamp_(min=0)
             th_sum = self.th_sum(parts, _over_classes(over, steeply, dim))
             share = th_sum.reciprocal() if wc is None else wc / th_sum
             _over_rows(e, share, dim, column[0])
@@ -178,9 +179,9 @@ class MulticlassLinearKernel(MulticlassKernel):
 
         i1, i2 = _places(exps, dim, sums)
         _, _, t, past, turn, th_sum = rows.unbind()
-        lift = past * turn / th_sum
+        lift, y_is_1 = past * turn / th_sum, (i1 == yk).to(f)
         th_y, slope_y = self.of_y(exps, yk, t, dim)
-        gy = (th_y / th_sum).addcmul_(lift, (i1 == yk).to(f))
+        gy = th_y.div_(th_sum).addcmul_(lift, y_is_1)
         ones = torch.ones_like(gy, dtype=dtype) if w is None else w.to(dtype).unsqueeze(dim)
 
         def add(to: Tensor, at: Tensor, values: Tensor) -> None:
@@ -192,7 +193,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         add(support, yk, torch.ones_like(gy))
         check_rows(z, predicted)
         total = support.sum(-1, keepdim=True).expand_as(support)
-        return (tp, predicted, support, total), [exps, rows, i1, i2, gy, slope_y]
+        return (tp, predicted, support, total), [exps, rows, i1, i2, lift, y_is_1, gy, slope_y]
 
     def of_y(self, exps: Tensor, yk: Tensor, t: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         """``t H`` and ``t h'`` of the true class, but for what lies above the upper corner."""
@@ -208,7 +209,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         # by H, and h' = u dH/du: dL/dz_j = w (h'_j r_j - kappa p_j + lambda p_j [j in top two]),
         # where kappa = r_1 bend and lambda = (kappa - sum h' r) / (p_1 + p_2) carry what depends
         # on tau. The upper corner changes h' of the largest by "tilt".
-        exps, rows, i1, i2, gy, slope_y = left
+        exps, rows, i1, i2, lift, y_is_1, gy, slope_y = left
         f, dim = working(z), self.layout(z)
         d_tp, d_pred = d_tp.to(f), d_pred.to(f)
         e2, z_sum, t, past, turn, th_sum = rows.unbind()
@@ -216,7 +217,6 @@ class MulticlassLinearKernel(MulticlassKernel):
         per_h = t * per_th
         tilt = torch.sign(past).mul_(turn).mul_(inv_t)
         bend = past * z_sum * self.delta / affine(t, -self.reach, z_sum).square_()
-        y_is_1 = (i1 == yk).to(f)
         slope_y = (slope_y * inv_t).addcmul_(tilt, y_is_1)
         by_y = d_tp.gather(-1, y).unsqueeze(dim)
         by_1 = d_pred.gather(-1, i1.squeeze(dim)).unsqueeze(dim)
@@ -230,7 +230,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         known = torch.stack(
             [
                 self.a * t,
-                (gy * by_y).addcmul_(past * turn * per_th, by_1),  # of mean
+                (gy * by_y).addcmul_(lift, by_1),  # of mean
                 per_th,
                 self.steep * self.a * per_h,
                 tilt,
@@ -281,27 +281,27 @@ class MulticlassLinearKernel(MulticlassKernel):
         return out
 
 
-def _top_two(e: Tensor, dim: int, e2: Tensor, sums: Tensor, room: Room) -> None:
+def _top_two(e: Tensor, dim: int, e2: Tensor, sums: Tensor, work: Tensor) -> None:
     """The second largest of ``e``, whose largest is 1, in ``e2``, and ``sums`` for ``_places``.
 
     ``topk`` costs more than the rest of the forward pass. A maximum without its place is cheap. So
     is a comparison that makes floats, whose product with numbers for the classes says which two
-    are the largest; in case of a tie, or NaN, it is out of range (``_are_pairs``).
+    are the largest; in case of a tie, or NaN, it is out of range (``_are_pairs``). ``work`` is
+    scratch space.
     """
     classes = e.shape[dim]
     number, other = _numbers(classes, e.dtype)
     if classes == 2:  # a tie of two does not show in the sum
-        wide = torch.empty_like(e)
         torch.amin(e, dim, keepdim=True, out=e2)
     else:
-        wide = torch.frac(e, out=room.make("wide", e))  # the largest becomes 0
-        torch.amax(wide, dim, keepdim=True, out=e2)
-    _over_classes(torch.ge(e, e2, out=wide), number, dim, sums[0])
-    wide = torch.eq(e, 1, out=wide) if classes > _PAIRS_BELOW else wide
-    _over_classes(wide, other, dim, sums[1])
+        torch.amax(torch.frac(e, out=work), dim, keepdim=True, out=e2)  # the largest becomes 0
+    _over_classes(torch.ge(e, e2, out=work), number, dim, sums[0])
+    if classes > _PAIRS_BELOW:
+        torch.eq(e, 1, out=work)
+    _over_classes(work, other, dim, sums[1])
 
 
-def _top_two_by_sorting(e: Tensor, dim: int, e2: Tensor, sums: Tensor, room: Room) -> None:
+def _top_two_by_sorting(e: Tensor, dim: int, e2: Tensor, sums: Tensor, _: Tensor) -> None:
     """The same, slowly, where there are ties."""
     classes = e.shape[dim]
     values, index = e.topk(2, dim)
@@ -351,12 +351,15 @@ def _over_classes(x: Tensor, v: Tensor, dim: int, out: Tensor | None = None) -> 
     """``sum_j x_j v_j`` over the class dimension, which stays."""
     if dim == -2:
         return torch.matmul(v.unsqueeze(-2), x, out=out)
-    if v.dim() > 1:
+    if x.dim() > 2:
         return torch.matmul(x, v.unsqueeze(-1), out=out)
-    return torch.matmul(x, v, out=None if out is None else out.squeeze(-1)).unsqueeze(-1)
+    return torch.mv(x, v, out=None if out is None else out.squeeze(-1)).unsqueeze(-1)
 
 
 def _over_rows(x: Tensor, r: Tensor, dim: int, out: Tensor) -> None:
     """``sum_i x_ij r_i`` over the rows."""
-    a, b = (x.mT, r) if dim == -1 else (x, r.mT)
-    torch.matmul(a, b, out=out.unsqueeze(-1))
+    if dim == -1 and x.dim() == 2:
+        torch.mv(x.mT, r.squeeze(-1), out=out)
+    else:
+        a, b = (x.mT, r) if dim == -1 else (x, r.mT)
+        torch.matmul(a, b, out=out.unsqueeze(-1))
