@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -438,14 +437,9 @@ def binary_kernel(step: Step, taus: Sequence[Any], grid: bool, from_logits: bool
 
 def multiclass_kernel(z: Tensor, step: Step, from_logits: bool) -> MulticlassKernel:
     """The fastest kernel for a step."""
-    if not (isinstance(step, LinearStep) and from_logits):
-        return MulticlassKernel(step, from_logits)
-    plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
-    make = _linear_kernel if plain else MulticlassLinearKernel
-    return make(step, working(z))
-
-
-_linear_kernel = lru_cache(maxsize=16)(MulticlassLinearKernel)  # its constants take a while
+    if isinstance(step, LinearStep) and from_logits:
+        return MulticlassLinearKernel(step, working(z))
+    return MulticlassKernel(step, from_logits)
 
 
 def probabilities(z: Tensor, task: str, from_logits: bool) -> Tensor:

@@ -51,6 +51,8 @@ class BinaryKernel:
     it). A threshold is a number or a tensor that broadcasts with ``[*lead, 1]``.
     """
 
+    own_value = False  # whether ``value`` may be written over; a step may return p itself
+
     def __init__(self, step: Step, taus: Sequence[Any], grid: bool, from_logits: bool) -> None:
         self.step, self.taus, self.grid, self.from_logits = step, taus, grid, from_logits
         self.levels: Sequence[Any] = taus  # what ``value`` needs to know of each threshold
@@ -149,9 +151,10 @@ class BinaryKernel:
             for k, level in enumerate(self.levels):
                 h, unit = self.value(p, level, room)
                 h = room.cast("float h", h, torch.float32)
-                # A product made afresh would leave a hole in the heap for each chunk.
-                found[2 * k].append(_blocks(torch.mul(h, yf, out=room("hy", h))).sum(-1))
                 found[2 * k + 1].append(_blocks(h).sum(-1))
+                # A product made afresh would leave a hole in the heap for each chunk.
+                product = torch.mul(h, yf, out=h if self.own_value else room("hy", h))
+                found[2 * k].append(_blocks(product).sum(-1))
                 units += [1.0 if unit is None else unit] * 2
         sums = [torch.stack(support), *map(torch.cat, found)]
         units = [1.0, *units]
@@ -191,6 +194,7 @@ class LinearKernel(BinaryKernel):
     """The linear step: ``dL/dz = w (y L_tp + L_predicted) H'(p) p (1 - p)``."""
 
     step: LinearStep
+    own_value = True
 
     def __init__(
         self, step: LinearStep, taus: Sequence[Any], grid: bool, from_logits: bool

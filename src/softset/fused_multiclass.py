@@ -123,7 +123,8 @@ class MulticlassLinearKernel(MulticlassKernel):
         self.steep = self.beta - self.alpha
         # As tensors, because turning a number into one takes as long as the rest of a small call.
         self.half, self.one, self.minus_beta, self.shallow = (
-            torch.as_tensor(x, dtype=dtype) for x in (0.5, 1.0, -self.beta, self.alpha)
+            x if isinstance(x, Tensor) else torch.scalar_tensor(x, dtype=dtype)
+            for x in (0.5, 1.0, -self.beta, self.alpha)
         )
 
     def th_sum(self, rows: Any, excess: Tensor) -> Tensor:
