@@ -1,0 +1,97 @@
+"""The closed form for several classes against the plain composition, where the two largest of a row
+are easy or hard to tell apart."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import softset as ss
+from softset import fused_multiclass
+from softset.fused_multiclass import MulticlassLinearKernel, _are_pairs, _numbers, _places, _top_two
+
+KINDS = ("plain", "ties below", "ties at the top", "all equal", "saturated")
+SIZES = (2, 3, 63, 64, 257)
+
+
+def scores(kind: str, rows: int, classes: int, dtype: torch.dtype) -> torch.Tensor:
+    z = torch.randn(rows, classes, generator=torch.Generator().manual_seed(classes), dtype=dtype)
+    if kind == "ties below":
+        z = z.clamp(max=0.5)
+        z[:, 0] = 2.0
+    elif kind == "ties at the top":
+        z = z.clamp(max=0.5)
+    elif kind == "all equal":
+        z = torch.zeros_like(z)
+    elif kind == "saturated":
+        z[:, 0] = 5000.0
+    return z
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("classes", SIZES)
+@pytest.mark.parametrize("chunk", [2**18, 100])
+def test_counts_and_gradient_are_those_of_the_composition(kind, classes, chunk, monkeypatch):
+    """At a tie any of the equal ones may be the second: the gradient has the same sum."""
+    monkeypatch.setattr(fused_multiclass, "CHUNK", chunk)
+    z = scores(kind, 23, classes, torch.float64)
+    y = torch.arange(23) % classes
+    w = torch.rand(23, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    kernel = MulticlassLinearKernel(ss.LinearStep.at_temperature(0.15), torch.float64)
+    leaf = z.clone().requires_grad_()
+    tp, predicted, *_ = kernel.compose(leaf, y, w)
+    by_tp, by_predicted = (
+        torch.linspace(-1, 1, classes).double(),
+        torch.linspace(0, 2, classes) ** 2,
+    )
+    (wanted,) = torch.autograd.grad((tp * by_tp + predicted * by_predicted).sum(), leaf)
+    counts, left = kernel.count(z, y, w)
+    torch.testing.assert_close(counts[0], tp.detach(), rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(counts[1], predicted.detach(), rtol=1e-12, atol=1e-13)
+    gradient = kernel.gradient(z, y, w, left, by_tp, by_predicted.double())
+    if kind in ("plain", "saturated"):
+        torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-13)
+    torch.testing.assert_close(gradient.sum(1), wanted.sum(1), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 2048, 2049, 5000])
+@pytest.mark.parametrize("dim", [-1, -2])
+def test_the_places_of_the_two_largest(classes, dim):
+    """In float32, with as many classes as sums of squares are exact for, and more."""
+    z = scores("plain", 300, classes, torch.float32)
+    z = z if dim == -1 else z.mT.contiguous()
+    e = (z - z.amax(dim, keepdim=True)).exp()
+    e2 = torch.empty_like(e.narrow(dim, 0, 1))
+    sums = torch.empty(2, *e2.shape)
+    _top_two(e, dim, e2, sums, torch.empty_like(e))
+    assert _are_pairs(sums[0], classes)
+    index = z.topk(2, dim).indices
+    first, second = _places(e, dim, sums)
+    assert torch.equal(first, index.narrow(dim, 0, 1))
+    assert torch.equal(second, index.narrow(dim, 1, 1))
+    torch.testing.assert_close(e2, e.gather(dim, second))
+
+
+@pytest.mark.parametrize("classes", [3, 64, 3000])
+def test_a_tie_or_nan_in_one_row_is_seen(classes):
+    for spoilt in ("ties below", "ties at the top", "nan"):
+        z = scores("plain", 5, classes, torch.float32)
+        z[3] = scores(spoilt, 5, classes, torch.float32)[3]
+        z[3, 1:] = z[3, 1] if spoilt == "ties below" else z[3, 1:]
+        z[3, :2] = 9.0 if spoilt == "ties at the top" else z[3, :2]
+        z[3, 0] = float("nan") if spoilt == "nan" else z[3, 0]
+        e = (z - z.amax(-1, keepdim=True)).exp()
+        e2, sums = torch.empty(5, 1), torch.empty(2, 5, 1)
+        _top_two(e, -1, e2, sums, torch.empty_like(e))
+        assert not _are_pairs(sums[0], classes)
+        assert _are_pairs(sums[0][:3], classes)
+
+
+def test_two_numbers_never_add_up_to_three():
+    number, _ = _numbers(7, torch.float64)
+    two = [float(number[i] + number[j]) for i in range(7) for j in range(i)]
+    three = [float(number[i] + number[j] + number[k]) for i in range(7) for j in range(i)
+             for k in range(j)]  # fmt: skip
+    assert min(two) >= 4 * 7
+    assert max(two) < 6 * 7 <= min(three)
+    assert float(number.max()) < 4 * 7
