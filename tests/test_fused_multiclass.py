@@ -30,10 +30,11 @@ def scores(kind: str, rows: int, classes: int, dtype: torch.dtype) -> torch.Tens
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("classes", SIZES)
-@pytest.mark.parametrize("chunk", [2**18, 100])
-def test_counts_and_gradient_are_those_of_the_composition(kind, classes, chunk, monkeypatch):
+@pytest.mark.parametrize(("chunk", "block"), [(2**18, 2**16), (100, 2**16), (100, 9)])
+def test_counts_and_gradient_are_those_of_the_composition(kind, classes, chunk, block, monkeypatch):
     """At a tie any of the equal ones may be the second: the gradient has the same sum."""
     monkeypatch.setattr(fused_multiclass, "CHUNK", chunk)
+    monkeypatch.setattr(fused_multiclass, "ROWS", block)
     z = scores(kind, 23, classes, torch.float64)
     y = torch.arange(23) % classes
     w = torch.rand(23, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -45,7 +46,7 @@ def test_counts_and_gradient_are_those_of_the_composition(kind, classes, chunk, 
         torch.linspace(0, 2, classes) ** 2,
     )
     (wanted,) = torch.autograd.grad((tp * by_tp + predicted * by_predicted).sum(), leaf)
-    counts, left = kernel.count(z, y, w)
+    counts, left = kernel.count(z, y, w, keep=True)
     torch.testing.assert_close(counts[0], tp.detach(), rtol=1e-12, atol=1e-13)
     torch.testing.assert_close(counts[1], predicted.detach(), rtol=1e-12, atol=1e-13)
     gradient = kernel.gradient(z, y, w, left, by_tp, by_predicted.double())

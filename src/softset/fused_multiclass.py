@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -31,6 +32,8 @@ from softset.steps import LinearStep, Step
 
 # Elements in a chunk, as in the binary kernels; here a call does less for each.
 CHUNK = 2**17
+# Rows of which everything is known at a time, which is some 40 numbers for each.
+ROWS = 2**16
 # Fewer classes than this are laid out class by class: reductions then run over whole rows.
 CLASS_MAJOR_BELOW = 64
 
@@ -72,26 +75,25 @@ class MulticlassKernel:
         """How many chunks."""
         return math.ceil(z.shape[-2] / self.size(z))
 
-    def pieces(self, z: Tensor, y: Tensor, w: Tensor | None) -> Iterator[Any]:
-        size = self.size(z)
+    def pieces(self, z: Tensor, y: Tensor, w: Tensor | None, size: int) -> Iterator[Any]:
+        """Scores, classes and weights of so many rows at a time."""
         rows = zip(torch.split(z, size, -2), chunks(size, -1, y, w), strict=True)
         return ((zc, yc, wc) for zc, (yc, wc) in rows)
 
     def count(
         self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
     ) -> tuple[Counts, list[Tensor]]:
-        parts = [self.compose(*part) for part in self.pieces(z, y, w)]
-        tp, predicted, support, total = (
-            torch.stack(sums).sum(0) for sums in zip(*parts, strict=True)
-        )
-        check_rows(z, predicted)
-        return (tp, predicted, support, total), []
+        parts = [self.compose(*part) for part in self.pieces(z, y, w, self.size(z))]
+        counts = _added(parts)
+        check_rows(z, counts[1])
+        return counts, []
 
     def gradient(
         self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Tensor, d_pred: Tensor
     ) -> Tensor:
         out = room_for_gradient(z, None)
-        pieces = zip(self.pieces(z, y, w), torch.split(out, self.size(z), -2), strict=True)
+        size = self.size(z)
+        pieces = zip(self.pieces(z, y, w, size), torch.split(out, size, -2), strict=True)
         for (zc, yc, wc), to in pieces:
             with torch.enable_grad():
                 leaf = zc.detach().to(working(z)).requires_grad_()
@@ -145,12 +147,53 @@ class MulticlassLinearKernel(MulticlassKernel):
         return -2 if z.shape[-1] < CLASS_MAJOR_BELOW else -1
 
     def count(
-        self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False, ties: bool = False
+        self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
+    ) -> tuple[Counts, list[Any]]:
+        size = self.block(z)
+        # With few classes what is known of a row is larger than the row, and is made again.
+        keep = keep and (z.shape[-2] <= size or self.layout(z) == -1)
+        exps = torch.empty(z.shape, dtype=working(z), device=z.device) if keep else None
+        parts, left = [], []
+        pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, z, exps), strict=True)
+        for (zb, yb, wb), (_, to) in pieces:
+            counts, known = self.count_block(zb, yb, wb, to)
+            parts.append(counts)
+            left += [known] if keep else []
+        counts = _added(parts)
+        check_rows(z, counts[1])
+        return counts, [exps, *left] if keep else []
+
+    def gradient(
+        self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Tensor, d_pred: Tensor
+    ) -> Tensor:
+        size = self.block(z)
+        d_tp, d_pred = d_tp.to(working(z)), d_pred.to(working(z))
+        out = room_for_gradient(z, left[0] if left and self.layout(z) == -1 else None)
+        known = left[1:] if left else repeat(None)
+        pieces = zip(self.pieces(z, y, w, size), torch.split(out, size, -2), strict=True)
+        for ((zb, yb, wb), to), block in zip(pieces, known, strict=False):
+            block = self.count_block(zb, yb, wb)[1] if block is None else block
+            self.gradient_block(zb, yb, wb, block, d_tp, d_pred, to)
+        return out
+
+    def block(self, z: Tensor) -> int:
+        """Rows of which all is known at a time."""
+        return max(1, ROWS // math.prod(z.shape[:-2]))
+
+    def count_block(
+        self,
+        z: Tensor,
+        y: Tensor,
+        w: Tensor | None,
+        exps: Tensor | None = None,
+        ties: bool = False,
     ) -> tuple[Counts, list[Tensor]]:
+        """Counts, and what ``gradient_block`` needs; ``exps`` is room for as much as the scores."""
         f, dtype, dim = working(z), wide(z.device), self.layout(z)
         ties = ties or z.dtype != f or not z.is_cpu  # in half precision there are always some
         z_rows = z.detach() if dim == -1 else z.detach().mT
-        exps = torch.empty(z_rows.shape, dtype=f, device=z.device)
+        exps = torch.empty(z.shape, dtype=f, device=z.device) if exps is None else exps
+        exps = exps if dim == -1 else exps.view(z_rows.shape)
         yk, wk = y.unsqueeze(dim), None if w is None else w.to(f).unsqueeze(dim)
         rows, sums = exps.new_empty(6, *yk.shape), exps.new_empty(2, *yk.shape)
         every, room = exps.new_ones(z.shape[-1]), Room(self.parts(z), -3 - dim)
@@ -173,7 +216,7 @@ class MulticlassLinearKernel(MulticlassKernel):
             _over_rows(e, share, dim, column[0])
             _over_rows(over, share, dim, column[1])
         if not (ties or _are_pairs(sums[0], z.shape[-1])):
-            return self.count(z, y, w, keep, ties=True)
+            return self.count_block(z, y, w, exps.view(z.shape), ties=True)
         predicted, above = columns.sum(0, dtype=dtype)
         alpha = self.alpha.squeeze(-1) if isinstance(self.alpha, Tensor) else self.alpha
         predicted = axpy(predicted.mul_(alpha), above, steep)
@@ -192,7 +235,6 @@ class MulticlassLinearKernel(MulticlassKernel):
         add(predicted, i1, lift)
         add(tp, yk, gy)
         add(support, yk, torch.ones_like(gy))
-        check_rows(z, predicted)
         total = support.sum(-1, keepdim=True).expand_as(support)
         return (tp, predicted, support, total), [exps, rows, i1, i2, lift, y_is_1, gy, slope_y]
 
@@ -203,16 +245,22 @@ class MulticlassLinearKernel(MulticlassKernel):
         slope = affine(torch.ge(over, 0, out=torch.empty_like(e)), self.steep, self.alpha).mul_(e)
         return axpy(over.clamp_(min=0).mul_(self.steep), e, self.alpha), slope
 
-    def gradient(
-        self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Tensor, d_pred: Tensor
-    ) -> Tensor:
+    def gradient_block(
+        self,
+        z: Tensor,
+        y: Tensor,
+        w: Tensor | None,
+        known: list[Tensor],
+        d_tp: Tensor,
+        d_pred: Tensor,
+        out: Tensor,
+    ) -> None:
         # With L_j = dL/d predicted_j, r = (L + [j = y] dL/d tp_y - mean) / sum H the derivative
         # by H, and h' = u dH/du: dL/dz_j = w (h'_j r_j - kappa p_j + lambda p_j [j in top two]),
         # where kappa = r_1 bend and lambda = (kappa - sum h' r) / (p_1 + p_2) carry what depends
         # on tau. The upper corner changes h' of the largest by "tilt".
-        exps, rows, i1, i2, lift, y_is_1, gy, slope_y = left
+        exps, rows, i1, i2, lift, y_is_1, gy, slope_y = known
         f, dim = working(z), self.layout(z)
-        d_tp, d_pred = d_tp.to(f), d_pred.to(f)
         e2, z_sum, t, past, turn, th_sum = rows.unbind()
         yk, inv_t, per_th = y.unsqueeze(dim), t.reciprocal(), th_sum.reciprocal()
         per_h = t * per_th
@@ -228,7 +276,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         # What a row contributes whatever its chunk finds, all rows at once: a chunk has few rows,
         # and a call costs as much as they do. The last rows are for three places and, with L and
         # 1, for all; the mean and lambda are filled in by the chunk.
-        known = torch.stack(
+        all_rows = torch.stack(
             [
                 self.a * t,
                 (gy * by_y).addcmul_(lift, by_1),  # of mean
@@ -253,10 +301,9 @@ class MulticlassLinearKernel(MulticlassKernel):
         index = torch.cat([yk.expand_as(i1), i1, i2], dim)
         every = torch.ones_like(d_pred)
         columns = torch.stack([d_pred, every], -2 if dim == -1 else -1)
-        out = room_for_gradient(z, exps if dim == -1 else None)
         room = Room(self.parts(z), -3 - dim)
         out_rows = out if dim == -1 else out.mT
-        for e, row, at, here in chunks(self.size(z), -3 - dim, exps, known, index, out_rows):
+        for e, row, at, here in chunks(self.size(z), -3 - dim, exps, all_rows, index, out_rows):
             (corner, own_mean, per_th, offset, tilt, inv_t, own_drift, r_1, bend, per_h,
              half_weight, w_p1, per_mean, _, at_1, at_2, _, of_mean) = row.unbind()  # fmt: skip
             # 1 in the middle piece, or 0, as floats: a comparison that makes booleans is slow.
@@ -279,7 +326,14 @@ class MulticlassLinearKernel(MulticlassKernel):
             g.scatter_add_(dim, at, three)
             if g is not here:
                 store(here, g)
-        return out
+
+
+def _added(parts: list[Counts]) -> Counts:
+    tp, predicted, support, total = (
+        each[0] if len(parts) == 1 else torch.stack(each).sum(0)
+        for each in zip(*parts, strict=True)
+    )
+    return tp, predicted, support, total
 
 
 def _top_two(e: Tensor, dim: int, e2: Tensor, sums: Tensor, work: Tensor) -> None:
