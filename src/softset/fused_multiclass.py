@@ -242,7 +242,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         """``t H`` and ``t h'`` of the true class, but for what lies above the upper corner."""
         e = exps.gather(dim, yk)
         over = e - self.a * t
-        slope = affine(torch.ge(over, 0, out=torch.empty_like(e)), self.steep, self.alpha).mul_(e)
+        slope = affine(torch.ge(over, 0, out=torch.empty_like(e)), self.steep, self.shallow).mul_(e)
         return axpy(over.clamp_(min=0).mul_(self.steep), e, self.alpha), slope
 
     def gradient_block(

@@ -36,10 +36,10 @@ def fit_network(parts: Parts, options: dict[str, Any], seeds: list[int]) -> Fitt
     without weights.
     """
     balance = options.get("balance")
-    train = _tensors(parts.train)
+    train = tensors(parts.train)
     if balance == "oversampled" or options["loss"] == "adversarial":
         train = train[:2]  # equal classes by repetition; the adversarial loss knows no weights
-    validation = _tensors(parts.validation)
+    validation = tensors(parts.validation)
     validation = validation[:2] if options["loss"] == "adversarial" else validation
     weights = class_weights(parts.train) if balance == "weights" else None
     trained = train_members(
@@ -76,7 +76,8 @@ def most_epochs(options: dict[str, Any], rows: int) -> int:
     return most if seen is None else min(most, math.ceil(seen / rows))
 
 
-def _tensors(part: Part) -> tuple[torch.Tensor, ...]:
+def tensors(part: Part) -> tuple[torch.Tensor, ...]:
+    """Rows, labels and, if there are any, weights."""
     both = torch.from_numpy(part.x), torch.from_numpy(part.y)
     return both if part.w is None else (*both, torch.from_numpy(part.w))
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from softset.datasets.splits import Part, Parts
 from softset.losses import MetricLoss
-from softset.paper.networks import Fitted, make_loss, most_epochs
+from softset.paper.networks import Fitted, make_loss, most_epochs, tensors
 from softset.steps import LinearStep
 from softset.training import Member, Phase, Trained, train_members
 from softset.training.recipes import RecipeLike
@@ -117,8 +117,8 @@ def _train(
         patience = min(patience, max(3, math.ceil(options["patience_seen"] / rows)))
     return train_members(
         tuple(options["hidden"]),
-        _tensors(parts.train),
-        _tensors(parts.validation),
+        tensors(parts.train),
+        tensors(parts.validation),
         members=[_member(seed, m) for seed, m in members],
         recipe=_recipe(options, settings),
         optimizer="adamw",
@@ -138,11 +138,6 @@ def _recipe(options: dict[str, Any], settings: dict[str, Any]) -> RecipeLike:
         return make_loss(options, None)
     soft = MetricLoss(options["loss"], step=LinearStep.at_temperature(0.2))
     return [Phase(soft, cooling={"rate": settings["cooling"]})]
-
-
-def _tensors(part: Part) -> tuple[torch.Tensor, ...]:
-    both = torch.from_numpy(part.x), torch.from_numpy(part.y)
-    return both if part.w is None else (*both, torch.from_numpy(part.w))
 
 
 def positive_share(part: Part) -> float:
