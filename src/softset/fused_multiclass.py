@@ -24,6 +24,7 @@ from softset.fused import (
     chunks,
     room_for_gradient,
     store,
+    untracked,
     vjp,
     wide,
     working,
@@ -77,8 +78,8 @@ class MulticlassKernel:
 
     def pieces(self, z: Tensor, y: Tensor, w: Tensor | None, size: int) -> Iterator[Any]:
         """Scores, classes and weights of so many rows at a time."""
-        rows = zip(torch.split(z, size, -2), chunks(size, -1, y, w), strict=True)
-        return ((zc, yc, wc) for zc, (yc, wc) in rows)
+        rows = zip(chunks(size, -2, z), chunks(size, -1, y, w), strict=True)
+        return ((zc, yc, wc) for (zc,), (yc, wc) in rows)
 
     def count(
         self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
@@ -93,8 +94,8 @@ class MulticlassKernel:
     ) -> Tensor:
         out = room_for_gradient(z, None)
         size = self.size(z)
-        pieces = zip(self.pieces(z, y, w, size), torch.split(out, size, -2), strict=True)
-        for (zc, yc, wc), to in pieces:
+        pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, out), strict=True)
+        for (zc, yc, wc), (to,) in pieces:
             with torch.enable_grad():
                 leaf = zc.detach().to(working(z)).requires_grad_()
                 sums = self.compose(leaf, yc, wc)[:2]
@@ -116,9 +117,10 @@ class MulticlassLinearKernel(MulticlassKernel):
 
     def __init__(self, step: LinearStep, dtype: torch.dtype) -> None:
         super().__init__(step, True)
-        # Numbers, or tensors with one for each problem.
+        # Numbers, or tensors ``[*lead, 1]`` with one for each problem.
         delta, width = (
-            x.to(dtype) if isinstance(x, Tensor) else x for x in (step.delta, step.width)
+            x.to(dtype).squeeze(-1) if isinstance(x, Tensor) else x
+            for x in (step.delta, step.width)
         )
         self.delta, self.reach, self.a = delta, 1 + width / 2, 1 - width / 2
         self.alpha, self.beta = delta / self.a, (1 - 2 * delta) / width
@@ -154,12 +156,13 @@ class MulticlassLinearKernel(MulticlassKernel):
         keep = keep and (z.shape[-2] <= size or self.layout(z) == -1)
         exps = torch.empty(z.shape, dtype=working(z), device=z.device) if keep else None
         parts, left = [], []
-        pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, z, exps), strict=True)
-        for (zb, yb, wb), (_, to) in pieces:
-            counts, known = self.count_block(zb, yb, wb, to)
-            parts.append(counts)
-            left += [known] if keep else []
-        counts = _added(parts)
+        with untracked():
+            pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, z, exps), strict=True)
+            for (zb, yb, wb), (_, to) in pieces:
+                counts, known = self.count_block(zb, yb, wb, to)
+                parts.append(counts)
+                left += [known] if keep else []
+            counts = _added(parts)
         check_rows(z, counts[1])
         return counts, [exps, *left] if keep else []
 
@@ -167,13 +170,14 @@ class MulticlassLinearKernel(MulticlassKernel):
         self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Tensor, d_pred: Tensor
     ) -> Tensor:
         size = self.block(z)
-        d_tp, d_pred = d_tp.to(working(z)), d_pred.to(working(z))
         out = room_for_gradient(z, left[0] if left and self.layout(z) == -1 else None)
         known = left[1:] if left else repeat(None)
-        pieces = zip(self.pieces(z, y, w, size), torch.split(out, size, -2), strict=True)
-        for ((zb, yb, wb), to), block in zip(pieces, known, strict=False):
-            block = self.count_block(zb, yb, wb)[1] if block is None else block
-            self.gradient_block(zb, yb, wb, block, d_tp, d_pred, to)
+        with untracked():
+            d_tp, d_pred = d_tp.to(working(z)), d_pred.to(working(z))
+            pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, out), strict=True)
+            for ((zb, yb, wb), (to,)), block in zip(pieces, known, strict=False):
+                block = self.count_block(zb, yb, wb)[1] if block is None else block
+                self.gradient_block(zb, yb, wb, block, d_tp, d_pred, to)
         return out
 
     def block(self, z: Tensor) -> int:
@@ -194,53 +198,48 @@ class MulticlassLinearKernel(MulticlassKernel):
         z_rows = z.detach() if dim == -1 else z.detach().mT
         exps = torch.empty(z.shape, dtype=f, device=z.device) if exps is None else exps
         exps = exps if dim == -1 else exps.view(z_rows.shape)
-        yk, wk = y.unsqueeze(dim), None if w is None else w.to(f).unsqueeze(dim)
-        rows, sums = exps.new_empty(6, *yk.shape), exps.new_empty(2, *yk.shape)
-        every, room = exps.new_ones(z.shape[-1]), Room(self.parts(z), -3 - dim)
-        steep = self.steep.squeeze(-1) if isinstance(self.steep, Tensor) else self.steep
-        steeply = every * steep
-        columns = exps.new_empty(self.parts(z), 2, *z.shape[:-2], z.shape[-1])
-        for column, (zc, wc, ec, row, pair) in zip(
-            columns, chunks(self.size(z), -3 - dim, z_rows, wk, exps, rows, sums), strict=True
-        ):
+        wf = None if w is None else w.to(f)
+        rows, sums = exps.new_empty(6, *y.shape), exps.new_empty(*y.shape[:-1], 2, y.shape[-1])
+        every, size, parts = exps.new_ones(z.shape[-1]), self.size(z), self.parts(z)
+        steeply, room = every * self.steep, Room(parts, -3 - dim)
+        columns = exps.new_empty(parts, 2, *z.shape[:-2], z.shape[-1])
+        of_scores = chunks(size, -3 - dim, z_rows, exps)
+        of_rows = chunks(size, -1, wf, rows, sums)
+        for (zc, ec), (wc, row, pair), column in zip(of_scores, of_rows, columns, strict=True):
             zc = as_dtype(zc, f) if dim == -1 else zc.to(f).contiguous()
-            e2, z_sum, t, *_ = parts = row.unbind()
+            e2, z_sum, t, *_ = each = row.unbind()
             e = torch.sub(zc, zc.amax(dim, keepdim=True), out=ec).exp_()
             work = room.make("wide", e)
             (_top_two_by_sorting if ties else _top_two)(e, dim, e2, pair, work)
             _over_classes(e, every, dim, z_sum)
             corner = affine(e2, 0.5, self.half, t) * self.a
-            over = torch.sub(e, corner, out=work).clamp_(min=0)
-            th_sum = self.th_sum(parts, _over_classes(over, steeply, dim))
+            over = torch.sub(e, corner.unsqueeze(dim), out=work).clamp_(min=0)
+            th_sum = self.th_sum(each, _over_classes(over, steeply, dim))
             share = th_sum.reciprocal() if wc is None else wc / th_sum
-            _over_rows(e, share, dim, column[0])
-            _over_rows(over, share, dim, column[1])
-        if not (ties or _are_pairs(sums[0], z.shape[-1])):
+            of_e, of_over = column.unbind()
+            _over_rows(e, share, dim, of_e)
+            _over_rows(over, share, dim, of_over)
+        if not (ties or _are_pairs(sums, z.shape[-1])):
             return self.count_block(z, y, w, exps.view(z.shape), ties=True)
         predicted, above = columns.sum(0, dtype=dtype)
-        alpha = self.alpha.squeeze(-1) if isinstance(self.alpha, Tensor) else self.alpha
-        predicted = axpy(predicted.mul_(alpha), above, steep)
+        predicted = axpy(predicted.mul_(self.alpha), above, self.steep)
 
         i1, i2 = _places(exps, dim, sums)
         _, _, t, past, turn, th_sum = rows.unbind()
-        lift, y_is_1 = past * turn / th_sum, (i1 == yk).to(f)
-        th_y, slope_y = self.of_y(exps, yk, t, dim)
+        lift, y_is_1 = past * turn / th_sum, torch.eq(i1, y, out=torch.empty_like(t))
+        th_y, slope_y = self.of_y(exps, y, t, dim)
         gy = th_y.div_(th_sum).addcmul_(lift, y_is_1)
-        ones = torch.ones_like(gy, dtype=dtype) if w is None else w.to(dtype).unsqueeze(dim)
-
-        def add(to: Tensor, at: Tensor, values: Tensor) -> None:
-            to.scatter_add_(-1, at.squeeze(dim), (values * ones).squeeze(dim))
-
+        ones = torch.ones_like(gy, dtype=dtype) if w is None else w.to(dtype).expand(y.shape)
         tp, support = torch.zeros_like(predicted), torch.zeros_like(predicted)
-        add(predicted, i1, lift)
-        add(tp, yk, gy)
-        add(support, yk, torch.ones_like(gy))
+        predicted.scatter_add_(-1, i1, lift * ones)
+        tp.scatter_add_(-1, y, gy * ones)
+        support.scatter_add_(-1, y, ones)
         total = support.sum(-1, keepdim=True).expand_as(support)
         return (tp, predicted, support, total), [exps, rows, i1, i2, lift, y_is_1, gy, slope_y]
 
-    def of_y(self, exps: Tensor, yk: Tensor, t: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    def of_y(self, exps: Tensor, y: Tensor, t: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         """``t H`` and ``t h'`` of the true class, but for what lies above the upper corner."""
-        e = exps.gather(dim, yk)
+        e = exps.gather(dim, y.unsqueeze(dim)).squeeze(dim)
         over = e - self.a * t
         slope = affine(torch.ge(over, 0, out=torch.empty_like(e)), self.steep, self.shallow).mul_(e)
         return axpy(over.clamp_(min=0).mul_(self.steep), e, self.alpha), slope
@@ -262,16 +261,16 @@ class MulticlassLinearKernel(MulticlassKernel):
         exps, rows, i1, i2, lift, y_is_1, gy, slope_y = known
         f, dim = working(z), self.layout(z)
         e2, z_sum, t, past, turn, th_sum = rows.unbind()
-        yk, inv_t, per_th = y.unsqueeze(dim), t.reciprocal(), th_sum.reciprocal()
+        inv_t, per_th = t.reciprocal(), th_sum.reciprocal()
         per_h = t * per_th
         tilt = torch.sign(past).mul_(turn).mul_(inv_t)
         bend = past * z_sum * self.delta / affine(t, -self.reach, z_sum).square_()
         slope_y = (slope_y * inv_t).addcmul_(tilt, y_is_1)
-        by_y = d_tp.gather(-1, y).unsqueeze(dim)
-        by_1 = d_pred.gather(-1, i1.squeeze(dim)).unsqueeze(dim)
-        weight = None if w is None else w.to(f).unsqueeze(dim)
+        by_y, by_1 = d_tp.gather(-1, y), d_pred.gather(-1, i1)
+        weight = None if w is None else w.to(f)
         scale, per_row, half_weight, w_p1 = (
-            x if weight is None else x * weight for x in (per_th, per_h, inv_t / 2, 1 / z_sum)
+            x if weight is None else x * weight
+            for x in (per_th, per_h, inv_t * 0.5, z_sum.reciprocal())
         )
         # What a row contributes whatever its chunk finds, all rows at once: a chunk has few rows,
         # and a call costs as much as they do. The last rows are for three places and, with L and
@@ -298,34 +297,43 @@ class MulticlassLinearKernel(MulticlassKernel):
                 -scale,
             ]
         )
-        index = torch.cat([yk.expand_as(i1), i1, i2], dim)
-        every = torch.ones_like(d_pred)
-        columns = torch.stack([d_pred, every], -2 if dim == -1 else -1)
-        room = Room(self.parts(z), -3 - dim)
-        out_rows = out if dim == -1 else out.mT
-        for e, row, at, here in chunks(self.size(z), -3 - dim, exps, all_rows, index, out_rows):
+        threes, twos = all_rows[13:16].movedim(0, dim), all_rows[16:].movedim(0, dim)
+        index = torch.stack([y, i1, i2], dim)
+        columns = torch.stack([d_pred, torch.ones_like(d_pred)], -2)
+        size, room = self.size(z), Room(self.parts(z), -3 - dim)
+        out = out if dim == -1 else out.mT
+        of_scores = chunks(size, -3 - dim, exps, index, threes, twos, out)
+        of_rows = chunks(size, -1, all_rows)
+        for (e, at, three, two, here), (row,) in zip(of_scores, of_rows, strict=True):
             (corner, own_mean, per_th, offset, tilt, inv_t, own_drift, r_1, bend, per_h,
              half_weight, w_p1, per_mean, _, at_1, at_2, _, of_mean) = row.unbind()  # fmt: skip
             # 1 in the middle piece, or 0, as floats: a comparison that makes booleans is slow.
-            over = torch.ge(e, corner, out=room.make("wide", e))
+            over = torch.ge(e, corner.unsqueeze(dim), out=room.make("wide", e))
             over_l = _over_classes(over, d_pred, dim)
-            slope = affine(over, self.steep, self.shallow, over).mul_(e)  # t h'
-            slope_l = _over_classes(slope, d_pred, dim)
+            slope = self.slope(over, e)  # t h'
+            slope_l, slope_1 = _product(columns, slope if dim == -2 else slope.mT).unbind(-2)
             mean = torch.addcmul(own_mean, slope_l, per_th).addcmul_(over_l, offset, value=-1)
-            slope_1 = torch.addcmul(tilt, _over_classes(slope, every, dim), inv_t)
+            slope_1 = torch.addcmul(tilt, slope_1, inv_t)
             drift = torch.addcmul(own_drift, slope_l, inv_t).addcmul_(mean, slope_1, value=-1)
             kappa = torch.sub(r_1, mean).mul_(bend)
             lam = torch.addcmul(kappa, drift, per_h, value=-1).mul_(half_weight)
             of_mean.mul_(mean)
             at_1.add_(lam).addcmul_(mean, per_mean, value=-1)
             at_2.mul_(lam)
-            three, two = (_side_by_side(row[a:b], dim) for a, b in ((13, 16), (16, 18)))
-            a, b = (two, columns) if dim == -1 else (columns, two)
-            g = torch.matmul(a, b, out=room("g", e)).mul_(slope)
-            g = torch.addcmul(g, e, kappa.mul_(w_p1), value=-1, out=here if here.dtype == f else g)
+            a, b = (two, columns) if dim == -1 else (columns.mT, two)
+            g = _product(a, b, room("g", e)).mul_(slope)
+            kappa_p = kappa.mul_(w_p1).unsqueeze(dim)
+            g = torch.addcmul(g, e, kappa_p, value=-1, out=here if here.dtype == f else g)
             g.scatter_add_(dim, at, three)
             if g is not here:
                 store(here, g)
+
+    def slope(self, over: Tensor, e: Tensor) -> Tensor:
+        """``t h'``, in the place of ``over``."""
+        steep, shallow = self.steep, self.shallow
+        if isinstance(steep, Tensor) and steep.dim():
+            steep, shallow = steep.unsqueeze(-1), shallow.unsqueeze(-1)
+        return affine(over, steep, shallow, over).mul_(e)
 
 
 def _added(parts: list[Counts]) -> Counts:
@@ -345,30 +353,32 @@ def _top_two(e: Tensor, dim: int, e2: Tensor, sums: Tensor, work: Tensor) -> Non
     scratch space.
     """
     classes = e.shape[dim]
-    number, other = _numbers(classes, e.dtype)
+    numbers = _numbers(classes, e.dtype)
     if classes == 2:  # a tie of two does not show in the sum
-        torch.amin(e, dim, keepdim=True, out=e2)
+        torch.amin(e, dim, out=e2)
     else:
-        torch.amax(torch.frac(e, out=work), dim, keepdim=True, out=e2)  # the largest becomes 0
-    _over_classes(torch.ge(e, e2, out=work), number, dim, sums[0])
-    if classes > _PAIRS_BELOW:
-        torch.eq(e, 1, out=work)
-    _over_classes(work, other, dim, sums[1])
+        torch.amax(torch.frac(e, out=work), dim, out=e2)  # the largest becomes 0
+    torch.ge(e, e2.unsqueeze(dim), out=work)
+    if classes <= _PAIRS_BELOW:
+        _product(numbers, work if dim == -2 else work.mT, sums)
+    else:
+        _over_classes(work, numbers[0], dim, sums[..., 0, :])
+        _over_classes(torch.eq(e, 1, out=work), numbers[1], dim, sums[..., 1, :])
 
 
 def _top_two_by_sorting(e: Tensor, dim: int, e2: Tensor, sums: Tensor, _: Tensor) -> None:
     """The same, slowly, where there are ties."""
     classes = e.shape[dim]
-    values, index = e.topk(2, dim)
-    e2.copy_(values.narrow(dim, 1, 1))
-    sums[0] = index.sum(dim, keepdim=True) + 4 * classes
-    of_two = index.square().sum(dim, keepdim=True)
-    sums[1] = index.narrow(dim, 0, 1) if classes > _PAIRS_BELOW else of_two
+    values, index = (x.unbind(dim) for x in e.topk(2, dim))
+    e2.copy_(values[1])
+    sums[..., 0, :] = index[0] + index[1] + 4 * classes
+    squares = index[0].square() + index[1].square()
+    sums[..., 1, :] = index[0] if classes > _PAIRS_BELOW else squares
 
 
 def _are_pairs(sums: Tensor, classes: int) -> bool:
     """Whether each is a sum of two numbers."""
-    low, high = torch.aminmax(sums)
+    low, high = torch.aminmax(sums[..., 0, :])
     return 4 * classes <= float(low) and float(high) < 6 * classes
 
 
@@ -376,45 +386,45 @@ _PAIRS_BELOW = 2048  # the squares of sums of two places below it are exact in f
 
 
 @lru_cache(maxsize=16)
-def _numbers(classes: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def _numbers(classes: int, dtype: torch.dtype) -> Tensor:
     """Numbers for the classes of which two add up to at least 4 and three to 6 times the classes,
     and others that tell which two: squares, or places to be used on the largest alone."""
     place = torch.arange(classes, dtype=dtype)
-    return place + 2 * classes, place if classes > _PAIRS_BELOW else place.square()
+    other = place if classes > _PAIRS_BELOW else place.square()
+    return torch.stack([place + 2 * classes, other])
 
 
 def _places(e: Tensor, dim: int, sums: Tensor) -> tuple[Tensor, Tensor]:
     """Of the largest and of the second largest in every row."""
-    both, other = sums
+    both, other = sums.unbind(-2)
     both -= 4 * e.shape[dim]
     if e.shape[dim] > _PAIRS_BELOW:
         return other.long(), both.sub_(other).long()
     apart = torch.addcmul(other.mul_(2), both, both, value=-1).sqrt_()
     later = torch.add(both, apart).mul_(0.5)
-    is_second = torch.ne(e.gather(dim, later.long()), 1, out=other)
-    first = later.addcmul_(is_second, apart, value=-1)
+    found = e.gather(dim, later.long().unsqueeze(dim)).squeeze(dim)
+    first = later.addcmul_(torch.ne(found, 1, out=other), apart, value=-1)
     return first.long(), both.sub_(first).long()
 
 
-def _side_by_side(rows: Tensor, dim: int) -> Tensor:
-    """Several row-wise numbers ``[K, *lead, N, 1]``, or ``[K, *lead, 1, N]``, in the place of the
-    classes."""
-    return rows.squeeze(dim).movedim(0, dim)
-
-
 def _over_classes(x: Tensor, v: Tensor, dim: int, out: Tensor | None = None) -> Tensor:
-    """``sum_j x_j v_j`` over the class dimension, which stays."""
-    if dim == -2:
-        return torch.matmul(v.unsqueeze(-2), x, out=out)
-    if x.dim() > 2:
-        return torch.matmul(x, v.unsqueeze(-1), out=out)
-    return torch.mv(x, v, out=None if out is None else out.squeeze(-1)).unsqueeze(-1)
+    """``sum_j x_j v_j`` over the class dimension, for every row."""
+    x = x if dim == -1 else x.mT
+    if x.dim() == 2 and v.dim() == 1:
+        return torch.mv(x, v, out=out)
+    out = out if out is None else out.unsqueeze(-1)
+    return torch.matmul(x, v.unsqueeze(-1), out=out).squeeze(-1)
 
 
 def _over_rows(x: Tensor, r: Tensor, dim: int, out: Tensor) -> None:
     """``sum_i x_ij r_i`` over the rows."""
-    if dim == -1 and x.dim() == 2:
-        torch.mv(x.mT, r.squeeze(-1), out=out)
+    x = x.mT if dim == -1 else x
+    if x.dim() == 2:
+        torch.mv(x, r, out=out)
     else:
-        a, b = (x.mT, r) if dim == -1 else (x, r.mT)
-        torch.matmul(a, b, out=out.unsqueeze(-1))
+        torch.matmul(x, r.unsqueeze(-1), out=out.unsqueeze(-1))
+
+
+def _product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+    """``a @ b``, with one call less for two dimensions."""
+    return (torch.mm if a.dim() == b.dim() == 2 else torch.matmul)(a, b, out=out)
