@@ -3,6 +3,8 @@ are easy or hard to tell apart."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -53,6 +55,39 @@ def test_counts_and_gradient_are_those_of_the_composition(kind, classes, chunk, 
     if kind in ("plain", "saturated"):
         torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-13)
     torch.testing.assert_close(gradient.sum(1), wanted.sum(1), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [3, 100])
+@pytest.mark.parametrize("chunk", [2**18, 1000])
+@pytest.mark.parametrize("lead", [(1,), (3,), (2, 2)])
+@pytest.mark.parametrize("own_step", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_many_problems_at_once_are_each_one(classes, chunk, lead, own_step, tied, monkeypatch):
+    """In one chunk and in several, with a step for all and with one for each."""
+    monkeypatch.setattr(fused_multiclass, "CHUNK", chunk)
+    count = math.prod(lead)
+    z = torch.stack([scores("plain", 40, classes, torch.float64) / (k + 1) for k in range(count)])
+    z = z.round(decimals=1) if tied else z
+    y = torch.arange(40 * count).reshape(count, 40) % classes
+    delta, width = (
+        torch.linspace(low, high, count).double() for low, high in ((0.1, 0.2), (0.5, 1.5))
+    )
+    step = ss.LinearStep.at_temperature(0.2)
+    steps = ss.LinearStep(delta.reshape(lead), width.reshape(lead)) if own_step else step
+    many = z.reshape(*lead, 40, classes).requires_grad_()
+    together = ss.metric_loss(
+        many, y.reshape(*lead, 40), task="multiclass", step=steps, batch_dims=len(lead)
+    )
+    (gradient,) = torch.autograd.grad(together.sum(), many)
+    for k in range(count):
+        if own_step:
+            step = ss.LinearStep(delta[k].item(), width[k].item())
+        one = z[k].clone().requires_grad_()
+        alone = ss.metric_loss(one, y[k], task="multiclass", step=step)
+        torch.testing.assert_close(together.flatten()[k], alone, rtol=1e-12, atol=0)
+        (wanted,) = torch.autograd.grad(alone, one)
+        got = gradient.reshape(z.shape)[k]
+        torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-14)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 2048, 2049, 5000])

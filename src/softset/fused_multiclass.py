@@ -410,10 +410,10 @@ def _places(e: Tensor, dim: int, sums: Tensor) -> tuple[Tensor, Tensor]:
 def _over_classes(x: Tensor, v: Tensor, dim: int, out: Tensor | None = None) -> Tensor:
     """``sum_j x_j v_j`` over the class dimension, for every row."""
     x = x if dim == -1 else x.mT
-    if x.dim() == 2 and v.dim() == 1:
+    if x.dim() == 2:
         return torch.mv(x, v, out=out)
-    out = out if out is None else out.unsqueeze(-1)
-    return torch.matmul(x, v.unsqueeze(-1), out=out).squeeze(-1)
+    sums = torch.matmul(x, v.unsqueeze(-1)).squeeze(-1)
+    return sums if out is None else out.copy_(sums)
 
 
 def _over_rows(x: Tensor, r: Tensor, dim: int, out: Tensor) -> None:
@@ -426,5 +426,9 @@ def _over_rows(x: Tensor, r: Tensor, dim: int, out: Tensor) -> None:
 
 
 def _product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-    """``a @ b``, with one call less for two dimensions."""
-    return (torch.mm if a.dim() == b.dim() == 2 else torch.matmul)(a, b, out=out)
+    """``a @ b``."""
+    if a.dim() == b.dim():
+        return (torch.mm if a.dim() == 2 else torch.matmul)(a, b, out=out)
+    # Between different dimensions PyTorch 2.13 cannot write to every part of a tensor.
+    product = torch.matmul(a, b)
+    return product if out is None else out.copy_(product)
