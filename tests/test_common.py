@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 
 import softset as ss
+from softset import fused_binary, fused_multiclass
 from tests.oracles import oracle
 from tests.reference import SOFT_STEPS, TASKS, random_problem, soft_cells, soft_matrix
 
@@ -306,6 +307,36 @@ def test_tied_scores_do_not_depend_on_the_order_of_rows(name, task):
     order = torch.randperm(30, generator=torch.Generator().manual_seed(0))
     one, other = (ss.metric_loss(z, t, name, task=task) for t in (y, y[order]))
     assert one.item() == pytest.approx(other.item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("chunk", [2**16, 20])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", DELICATE)
+def test_results_are_ordinary_tensors(name, task, dtype, chunk, monkeypatch):
+    """Kernels work in inference mode, of which nothing may show: gradients accumulate in place,
+    counts have a graph, a graph serves twice, and a first call in inference mode leaves nothing."""
+    monkeypatch.setattr(fused_binary, "CHUNK", chunk)
+    monkeypatch.setattr(fused_multiclass, "CHUNK", chunk)
+    z, y = random_problem(task, n=70, classes=3, dtype=dtype)
+    loss = ss.MetricLoss(name, task=task)
+    with torch.inference_mode():
+        alone = loss(z, y).item()
+    z.requires_grad_()
+    value = loss(z, y)
+    assert value.item() == alone
+    value.backward(retain_graph=True)
+    once = z.grad.clone()
+    value.backward()
+    torch.testing.assert_close(z.grad, 2 * once)
+    assert not value.is_inference()
+    assert not z.grad.is_inference()
+    c = loss.confusion(z, y)
+    soft = ss.confusion(z, y, task=task, step=loss.step)
+    counts = (c.tp, c.predicted, c.support, c.total, soft.tp, soft.support, soft.total)
+    assert not any(t.is_inference() for t in counts)
+    (soft.fp.sum() * soft.support.sum()).backward()
+    assert z.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from softset._tools import check_choice, check_number, under_transform
 from softset.fused import Counts, check_classes, count, full_precision, refuse_rows, wide, working
-from softset.fused_binary import BinaryKernel, GridKernel, LinearKernel
+from softset.fused_binary import BinaryKernel, LinearKernel, grid_kernel
 from softset.fused_multiclass import MulticlassKernel, MulticlassLinearKernel, memberships
 from softset.steps import LinearStep, Step, check_step, is_hard
 
@@ -374,16 +375,31 @@ def weights_by_class(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tens
     return v[y]
 
 
-def _taus(threshold: Any, thresholds: Any, problem: Problem) -> tuple[list[Any], bool]:
+@lru_cache(maxsize=16)  # a thousand numbers take as long as a million rows
+def _grid(thresholds: tuple[Any, ...]) -> tuple[float, ...]:
+    """A grid of thresholds, checked."""
+    if not thresholds:
+        raise ValueError("thresholds must be a list of numbers, got none.")
+    check_number("thresholds", list(thresholds), 0, 1, hint=THRESHOLD_HINT)
+    return tuple(float(t) for t in thresholds)
+
+
+@lru_cache(maxsize=16)
+def _is_uniform(grid: tuple[float, ...]) -> bool:
+    """Whether it is ``1/K, 2/K, … (K-1)/K``."""
+    size = len(grid) + 1
+    return size > 2 and all(abs(t - i / size) < 1e-12 for i, t in enumerate(grid, 1))
+
+
+def _taus(threshold: Any, thresholds: Any, problem: Problem) -> tuple[Sequence[Any], bool]:
     """The thresholds as numbers, or tensors that broadcast with ``[*lead, 1]``."""
     if thresholds is not None:
-        values = torch.as_tensor(thresholds, dtype=torch.float64)
-        if values.dim() != 1 or len(values) == 0:
-            raise ValueError(
-                f"thresholds must be a list of numbers, got shape {list(values.shape)}."
-            )
-        check_number("thresholds", values, 0, 1, hint=THRESHOLD_HINT)
-        return values.tolist(), True
+        values = thresholds.tolist() if hasattr(thresholds, "tolist") else thresholds
+        try:
+            return _grid(tuple(values)), True
+        except TypeError:
+            message = f"thresholds must be a list of numbers, got {thresholds!r}."
+            raise ValueError(message) from None
     check_number("threshold", threshold, 0, 1, hint=THRESHOLD_HINT)
     if isinstance(threshold, int | float):
         return [float(threshold)], False
@@ -427,11 +443,9 @@ def binary_kernel(step: Step, taus: Sequence[Any], grid: bool, from_logits: bool
     """The fastest kernel for a step and its thresholds."""
     if not isinstance(step, LinearStep):
         return BinaryKernel(step, taus, grid, from_logits)
-    size = len(taus) + 1
-    uniform = grid and size > 2 and all(abs(t - i / size) < 1e-12 for i, t in enumerate(taus, 1))
     plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
-    if uniform and plain and step.width == 1:
-        return GridKernel.make(step, size, from_logits)
+    if grid and plain and step.width == 1 and _is_uniform(tuple(taus)):
+        return grid_kernel(step, len(taus) + 1, from_logits)
     return LinearKernel(step, taus, grid, from_logits)
 
 

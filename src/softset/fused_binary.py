@@ -23,6 +23,7 @@ from softset.fused import (
     off_labels,
     room_for_gradient,
     store,
+    untracked,
     vjp,
     wide,
     working,
@@ -51,6 +52,7 @@ class BinaryKernel:
     it). A threshold is a number or a tensor that broadcasts with ``[*lead, 1]``.
     """
 
+    closed_form = False
     own_value = False  # whether ``value`` may be written over; a step may return p itself
 
     def __init__(self, step: Step, taus: Sequence[Any], grid: bool, from_logits: bool) -> None:
@@ -95,10 +97,11 @@ class BinaryKernel:
         parts = _parts(z)
         room, kept = Room(parts), self.kept(z, keep and parts > 1)
         long = parts > 1 and z.dim() == 1 and w is None and z.device.type == "cpu"
-        if long and working(z) is torch.float32:
-            sums, bad, p = self.long_sums(z, y, room, kept)
-        else:
-            sums, bad, p = self.sums(z, y, w, room, kept)
+        with untracked(parts > 1 and self.closed_form):
+            if long and working(z) is torch.float32:
+                sums, bad, p = self.long_sums(z, y, room, kept)
+            else:
+                sums, bad, p = self.sums(z, y, w, room, kept)
         support, tp, predicted = sums[0], self.stack(sums[1::2]), self.stack(sums[2::2])
         check_binary(z, y, bad, predicted)
         total = _total(w, z.shape[-1], support)
@@ -122,7 +125,7 @@ class BinaryKernel:
             if wc is not None:
                 wc = room.cast("w", wc, dtype)
                 wy = torch.mul(wy, wc, out=room("wy", wy))
-            p = self.probabilities(zc, room("p", zc) if kc is None else kc)
+            p = self.probabilities(zc, room("p", zc, working(zc)) if kc is None else kc)
             here = [wy.sum(-1)]
             for level in self.levels:
                 h, unit = self.value(p, level, room)
@@ -146,7 +149,7 @@ class BinaryKernel:
             if yc.dtype != torch.bool:
                 bad.append(off_labels(yf, room("h", yf)))
             support.append(yf.sum())
-            p = self.probabilities(zc, room("p", zc) if kc is None else kc)
+            p = self.probabilities(zc, room("p", zc, working(zc)) if kc is None else kc)
             units = []
             for k, level in enumerate(self.levels):
                 h, unit = self.value(p, level, room)
@@ -171,7 +174,7 @@ class BinaryKernel:
 
     def again(self, zc: Tensor, room: Room, kc: Tensor | None) -> Tensor:
         """The probabilities once more, in the backward pass."""
-        return self.probabilities(zc, room("p", zc)) if kc is None else kc
+        return self.probabilities(zc, room("p", zc, working(zc))) if kc is None else kc
 
     def value(self, p: Tensor, level: Any, room: Room) -> tuple[Tensor, float | None]:
         """The step, in units of a number if that saves a pass."""
@@ -194,7 +197,7 @@ class LinearKernel(BinaryKernel):
     """The linear step: ``dL/dz = w (y L_tp + L_predicted) H'(p) p (1 - p)``."""
 
     step: LinearStep
-    own_value = True
+    closed_form = own_value = True
 
     def __init__(
         self, step: LinearStep, taus: Sequence[Any], grid: bool, from_logits: bool
@@ -239,18 +242,20 @@ class LinearKernel(BinaryKernel):
         per_tp, per_pred = self.unstack(d_tp, dtype), self.unstack(d_pred, dtype)
         kept = left[0] if left else None
         out = room_for_gradient(z, kept)
-        room = Room(_parts(z))
-        for zc, yc, wc, kc, to in _pieces(z, y, w, kept, out):
-            p = self.again(zc, room, kc)
-            yf = room.cast("y", yc, dtype)
-            g: Any = None
-            for level, by_tp, by_pred in zip(self.levels, per_tp, per_pred, strict=True):
-                term = self.pull(yf, by_tp, by_pred, p, level, room)
-                if g is None:
-                    g = term if len(self.levels) == 1 else term.clone()
-                else:
-                    g.add_(term)
-            self.through(g, p, zc, wc, to)
+        parts = _parts(z)
+        room = Room(parts)
+        with untracked(parts > 1):
+            for zc, yc, wc, kc, to in _pieces(z, y, w, kept, out):
+                p = self.again(zc, room, kc)
+                yf = room.cast("y", yc, dtype)
+                g: Any = None
+                for level, by_tp, by_pred in zip(self.levels, per_tp, per_pred, strict=True):
+                    term = self.pull(yf, by_tp, by_pred, p, level, room)
+                    if g is None:
+                        g = term if len(self.levels) == 1 else term.clone()
+                    else:
+                        g.add_(term)
+                self.through(g, p, zc, wc, to)
         return out
 
     def through(self, g: Tensor, p: Tensor, zc: Tensor, wc: Tensor | None, out: Tensor) -> None:
@@ -271,13 +276,8 @@ class GridKernel(LinearKernel):
 
     Every corner of every step is a multiple of ``1/(2K)``. So count and sum of ``p`` per class in
     ``2K`` bins determine all sums, by prefix sums; and the derivative by ``p`` is constant in a
-    bin, so that the backward pass is one look-up per example. Made once for each grid.
+    bin, so that the backward pass is one look-up per example.
     """
-
-    @classmethod
-    @lru_cache(maxsize=16)
-    def make(cls, step: LinearStep, size: int, from_logits: bool) -> GridKernel:
-        return cls(step, size, from_logits)
 
     def __init__(self, step: LinearStep, size: int, from_logits: bool) -> None:
         super().__init__(step, [i / size for i in range(1, size)], True, from_logits)
@@ -294,16 +294,21 @@ class GridKernel(LinearKernel):
     def count(
         self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
     ) -> tuple[Counts, list[Tensor]]:
-        dtype, lead = wide(z.device), z.shape[:-1]
-        cells = 2 * (self.bins + 1)
-        # Mass and moment as one complex number: one scatter instead of two.
-        both = torch.zeros(*lead, cells, 2, dtype=dtype, device=z.device)
-        room, kept = Room(_parts(z)), self.kept(z, keep)
+        kept = self.kept(z, keep)
         few = kept is not None and z.numel() <= KEEP
         places = z.new_empty(z.shape, dtype=torch.int32) if few else None
-        pairs = None
+        with untracked():
+            counts = self.from_bins(self.into_bins(z, y, w, kept, places))
+        return counts, [x for x in (kept, places) if x is not None]
+
+    def into_bins(self, z: Tensor, y: Tensor, w: Tensor | None, kept: Any, places: Any) -> Tensor:
+        """Mass and moment ``[*lead, 2, bins, 2]`` of negatives and positives."""
+        dtype, lead = wide(z.device), z.shape[:-1]
+        # As one complex number: one scatter instead of two.
+        both = torch.zeros(*lead, 2 * (self.bins + 1), 2, dtype=dtype, device=z.device)
+        room, pairs = Room(_parts(z)), None
         for zc, yc, wc, kc, ac in _pieces(z, y, w, kept, places):
-            p = self.probabilities(zc, room("p", zc) if kc is None else kc)
+            p = self.probabilities(zc, room("p", zc, working(zc)) if kc is None else kc)
             yf = room.cast("y", yc, working(z))
             # Before an index is made of them: a NaN or a stray label is no place in a table.
             check_binary(z, y, off_labels(yf, room("h", yf)), p.sum())
@@ -316,48 +321,56 @@ class GridKernel(LinearKernel):
                 pairs[..., 1] *= wc
             wide_at = room.cast("wide bins", at, torch.int64)
             torch.view_as_complex(both).scatter_add_(-1, wide_at, torch.view_as_complex(pairs))
-        # Negatives and positives; sums of the first 0, 1, 2, … bins; mass and moment.
-        sums = both.view(*lead, 2, -1, 2).cumsum(-2)
-        n, s = torch.nn.functional.pad(sums, (0, 0, 1, 0)).unbind(-1)
-        i, j = self.corners.to(z.device).unbind()
-        _, _, m1, m2, m3, tau = self.table.to(z.device, dtype).unbind()
+        return both.view(*lead, 2, -1, 2)
+
+    def from_bins(self, bins: Tensor) -> Counts:
+        """The counts at all thresholds, from mass and moment of the first 0, 1, 2, … bins."""
+        n, s = torch.nn.functional.pad(bins.cumsum(-2), (0, 0, 1, 0)).unbind(-1)
+        i, j = self.corners.to(bins.device).unbind()
+        _, _, m1, m2, m3, tau = self.table.to(bins).unbind()
         (n_i, n_j), (s_i, s_j) = ([x.index_select(-1, k) for k in (i, j)] for x in (n, s))
         n_all, s_all = n[..., -1:], s[..., -1:]
         h = m1 * s_i + m2 * (s_j - s_i) + (0.5 - m2 * tau) * (n_j - n_i)
         h += m3 * (s_all - s_j) + (1 - m3) * (n_all - n_j)
-        (negative, tp), support = h.unbind(-2), n_all[..., 1, :].expand(h.shape[:-2] + h.shape[-1:])
-        counts = (tp, tp + negative, support, n_all.sum(-2).expand_as(support))
-        return counts, [x for x in (kept, places) if x is not None]
+        negative, tp = h.unbind(-2)
+        return tp, tp + negative, n_all[..., 1, :].expand_as(tp), n_all.sum(-2).expand_as(tp)
+
+    def slopes(self, adjoint: Tensor) -> Tensor:
+        """The slope of the sum over thresholds in each bin: a threshold adds m1 below its corner a,
+        m2 up to b and m3 above, so that differences at the corners, summed up, give it."""
+        _, _, m1, m2, m3, _ = self.table.to(adjoint).unbind()
+        i, j = (k.expand(adjoint.shape) for k in self.corners.to(adjoint.device).unbind())
+        steps = adjoint.new_zeros(*adjoint.shape[:-1], self.bins + 1)
+        steps[..., 0] = (adjoint * m1).sum(-1)
+        steps.scatter_add_(-1, i, adjoint * (m2 - m1))
+        steps.scatter_add_(-1, j, adjoint * (m3 - m2))
+        return steps.cumsum(-1)
 
     def gradient(
         self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Tensor, d_pred: Tensor
     ) -> Tensor:
-        # The slope of the sum over thresholds in bin k: each threshold adds m1 below its corner a,
-        # m2 up to b and m3 above, so that differences at the corners, summed up, give the table.
-        _, _, m1, m2, m3, _ = self.table.to(d_tp.device, d_tp.dtype).unbind()
-        i, j = self.corners.to(d_tp.device).unbind()
-
-        def table(adjoint: Tensor) -> Tensor:
-            steps = torch.zeros(*adjoint.shape[:-1], self.bins + 1).to(adjoint)
-            steps[..., 0] = (adjoint * m1).sum(-1)
-            steps.scatter_add_(-1, i.expand(adjoint.shape), adjoint * (m2 - m1))
-            steps.scatter_add_(-1, j.expand(adjoint.shape), adjoint * (m3 - m2))
-            return steps.cumsum(-1).to(working(z))
-
-        slopes = torch.cat([table(d_pred), table(d_pred + d_tp)], -1)
         kept, places = (*left, None, None)[:2]
         out = room_for_gradient(z, kept)
         room = Room(_parts(z))
-        for zc, yc, wc, kc, at, to in _pieces(z, y, w, kept, places, out):
-            p = self.again(zc, room, kc)
-            if at is None:
-                at = self.where(p, room.cast("y", yc, p.dtype), room, None)
-            if at.dim() == 1:  # five times as fast as gather
-                g = torch.index_select(slopes, 0, at, out=room("g", p))
-            else:
-                g = torch.gather(slopes, -1, at.long(), out=room("g", p))
-            self.through(g, p, zc, wc, to)
+        with untracked():
+            of_both = torch.cat([self.slopes(d_pred), self.slopes(d_pred + d_tp)], -1)
+            of_both = of_both.to(working(z))
+            for zc, yc, wc, kc, at, to in _pieces(z, y, w, kept, places, out):
+                p = self.again(zc, room, kc)
+                if at is None:
+                    at = self.where(p, room.cast("y", yc, p.dtype), room, None)
+                if at.dim() == 1:  # five times as fast as gather
+                    g = torch.index_select(of_both, 0, at, out=room("g", p))
+                else:
+                    g = torch.gather(of_both, -1, at.long(), out=room("g", p))
+                self.through(g, p, zc, wc, to)
         return out
+
+
+@lru_cache(maxsize=16)
+def grid_kernel(step: LinearStep, size: int, from_logits: bool) -> GridKernel:
+    """A kernel that is made once for each grid."""
+    return GridKernel(step, size, from_logits)
 
 
 def _parts(z: Tensor) -> int:

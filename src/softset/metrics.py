@@ -104,9 +104,9 @@ class Metric:
         """
         if empty is None or c.task == "multiclass":
             return values
-        c = self._without_grid(c)
         if all_positive(c.support) and not (self.needs_negatives and not all_positive(c.negatives)):
             return values
+        c = self._without_grid(c)
         defined = self._defined(c)
         if empty == "ignore":
             return torch.where(defined, values, 1.0)
@@ -187,14 +187,15 @@ class Fraction(Metric):
             value = num / den if den > 0 else 0.0
             by = tuple((n - value * d) / den if den > 0 else 0.0 for n, d in units)
             return (value, *by) if c.support > 0 else None
-        there = (support > 0).to(support.dtype)
+        there = torch.gt(support, 0, out=torch.empty_like(support))
         if not (count := there.sum().item()):
             return None
         num, den = self.fraction(_Numbers(tp, predicted, support))
-        share = ratio(there, den).div_(count)
-        value = num * share  # of each class, as a part of the mean
-        change = value * (share * count)
-        return value.sum().item(), *(share * n - change * d for n, d in units)
+        each = ratio(there, den)
+        value, share = num * each, each / count
+        change = value * share
+        slopes = (share * n if d == 0 else torch.add(n * share, change, alpha=-d) for n, d in units)
+        return value.sum().item() / count, *slopes
 
 
 class _Numbers(NamedTuple):
