@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 # Below this a rate is treated as zero by `root`: 1e-16 is far under 1/n for any n we can count.
 _TINY = 1e-16
 
@@ -117,5 +118,4 @@ def under_transform(*tensors: Tensor | None) -> bool:
     """Whether values cannot be looked at: while compiling, or inside ``torch.func`` transforms."""
     if torch.compiler.is_compiling():
         return True
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-    return any(t is not None and wrapped(t) for t in tensors)
+    return any(t is not None and _wrapped(t) for t in tensors)

@@ -11,7 +11,7 @@ import re
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -175,17 +175,21 @@ class Fraction(Metric):
     def score(self, c: Confusion) -> Tensor:
         return ratio(*self.fraction(c))
 
+    @cached_property
+    def _units(self) -> tuple[Any, ...]:
+        """Numerator and denominator of one ``tp``, and of one ``predicted``."""
+        return tuple(self.fraction(_Numbers(*unit)) for unit in ((1, 0, 0), (0, 1, 0)))
+
     def slopes(self, tp: Tensor, predicted: Tensor, support: Tensor) -> tuple[Any, ...] | None:
         """The value and its derivatives by ``tp`` and ``predicted``: numbers for one class.
 
         For several it is the mean over those with support. Nothing where there is no support.
         """
-        units = (self.fraction(_Numbers(*unit)) for unit in ((1, 0, 0), (0, 1, 0)))
         if tp.dim() == 0:
             c = _Numbers(tp.item(), predicted.item(), support.item())
             num, den = self.fraction(c)
             value = num / den if den > 0 else 0.0
-            by = tuple((n - value * d) / den if den > 0 else 0.0 for n, d in units)
+            by = tuple((n - value * d) / den if den > 0 else 0.0 for n, d in self._units)
             return (value, *by) if c.support > 0 else None
         there = torch.gt(support, 0, out=torch.empty_like(support))
         if not (count := there.sum().item()):
@@ -194,7 +198,9 @@ class Fraction(Metric):
         each = ratio(there, den)
         value, share = num * each, each / count
         change = value * share
-        slopes = (share * n if d == 0 else torch.add(n * share, change, alpha=-d) for n, d in units)
+        slopes = (
+            torch.add(share * n, change, alpha=-d) if d else share * n for n, d in self._units
+        )
         return value.sum().item() / count, *slopes
 
 
