@@ -306,21 +306,23 @@ class GridKernel(LinearKernel):
         dtype, lead = wide(z.device), z.shape[:-1]
         # As one complex number: one scatter instead of two.
         both = torch.zeros(*lead, 2 * (self.bins + 1), 2, dtype=dtype, device=z.device)
-        room, pairs = Room(_parts(z)), None
+        room, cells, pairs = Room(_parts(z)), torch.view_as_complex(both), None
         for zc, yc, wc, kc, ac in _pieces(z, y, w, kept, places):
             p = self.probabilities(zc, room("p", zc, working(zc)) if kc is None else kc)
             yf = room.cast("y", yc, working(z))
             # Before an index is made of them: a NaN or a stray label is no place in a table.
             check_binary(z, y, off_labels(yf, room("h", yf)), p.sum())
             at = self.where(p, yf, room, ac)
-            if pairs is None or pairs.shape[:-1] != p.shape:
+            if pairs is None:
                 pairs = torch.ones(*p.shape, 2, dtype=dtype, device=z.device)
-            pairs[..., 1] = p
+            pair = pairs.narrow(-2, 0, p.shape[-1])  # the last chunk may be shorter
+            mass, moment = pair.unbind(-1)
+            moment.copy_(p)
             if wc is not None:
-                pairs[..., 0] = wc
-                pairs[..., 1] *= wc
+                mass.copy_(wc)
+                moment.mul_(wc)
             wide_at = room.cast("wide bins", at, torch.int64)
-            torch.view_as_complex(both).scatter_add_(-1, wide_at, torch.view_as_complex(pairs))
+            cells.scatter_add_(-1, wide_at, torch.view_as_complex(pair))
         return both.view(*lead, 2, -1, 2)
 
     def from_bins(self, bins: Tensor) -> Counts:
