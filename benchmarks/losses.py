@@ -170,7 +170,7 @@ def measure(case: Any, rounds: int, other: Loss | None) -> dict[str, Any]:
     slow = {"plain", "torch-btg"} if z.numel() >= 1_000_000 else set()
     if z.numel() > 1_000_000:
         contestants.pop("torch-btg", None)  # minutes, and gigabytes
-    many = max(rounds, min(200, 60_000_000 // z.numel()))  # small batches: more rounds
+    many = max(rounds, min(200, 200_000_000 // z.numel()))  # small batches: more rounds
     times: dict[str, list[float]] = {key: [] for key in contestants}
     for i in range(many + 2):
         for key, loss in contestants.items():
