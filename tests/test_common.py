@@ -133,6 +133,26 @@ def test_soft_metric_converges_to_the_hard_one(name, task, average):
     assert gaps[2] < 1e-2 * gaps[0] + 1e-6
 
 
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("tau", [0.5, 0.3, 1e-4, 0.99])
+def test_however_steep_a_step_is_its_counts_become_the_hard_ones(task, dtype, tau):
+    """Also where float32 cannot tell the corners of the step apart."""
+    z, y = random_problem(task, n=300, dtype=dtype)
+    where = {} if task == "multiclass" else {"threshold": tau}
+    hard = ss.confusion(z, y, task=task, **where)
+    for temperature in (1e-5, 1e-7, 1e-9):
+        step = ss.LinearStep.at_temperature(temperature)
+        x = z.clone().requires_grad_()
+        soft = ss.confusion(x, y, task=task, step=step, **where)
+        near = {"rtol": 0, "atol": 300 * max(1e-4, 3 * temperature)}
+        torch.testing.assert_close(soft.predicted.detach(), hard.predicted, **near)
+        torch.testing.assert_close(soft.tp.detach(), hard.tp, **near)
+        (soft.tp.sum() + soft.predicted.sum()).backward()
+        assert x.grad.isfinite().all()
+        assert x.grad.dtype == dtype
+
+
 @pytest.mark.parametrize("name", [n for n in ss.METRICS if not ss.METRICS[n].make().curve])
 @pytest.mark.parametrize("step", [key for key in SOFT_STEPS if key != "own"])
 def test_two_classes_equal_binary_at_one_half(name, step):
@@ -236,6 +256,7 @@ def hostile(task: str):
         "tied": torch.zeros(n),
         "huge": torch.tensor([1e4, -1e4] * 4),
         "saturated": torch.tensor([40.0, -40.0] * 4),
+        "next to nothing": torch.linspace(350, 371, n),  # exp(-2 z) about the least of float64
         "infinite" if task != "multiclass" else "large": torch.tensor(
             [math.inf, -math.inf] * 4 if task != "multiclass" else [1e30, -1e30] * 4
         ),

@@ -167,9 +167,11 @@ def test_weights_classes_and_ignored_entries(task):
     )
     same(ss.confusion(z, y, task=task, step=step, sample_weight=whole), repeated)
 
-    if task != "multilabel":
-        by_class = torch.tensor([0.5, 2.0] if task == "binary" else [0.5, 2.0, 1.0])
-        a = ss.confusion(z, y, task=task, step=step, class_weight=by_class)
+    by_class = torch.tensor([0.5, 2.0] if task == "binary" else [0.5, 2.0, 1.0])
+    a = ss.confusion(z, y, task=task, step=step, class_weight=by_class)
+    if task == "multilabel":  # there it is the weight of a label
+        same(a, ss.confusion(z, y, task=task, step=step).map(lambda t: t * by_class))
+    else:
         same(a, ss.confusion(z, y, task=task, step=step, sample_weight=by_class[y]))
 
     marked, spoiled = y.clone(), z.clone()
@@ -178,6 +180,12 @@ def test_weights_classes_and_ignored_entries(task):
     kept = ss.confusion(z[5:], y[5:], task=task, step=step)
     for scores in (z, spoiled):
         same(ss.confusion(scores, marked, task=task, step=step, ignore_index=-1), kept)
+        p = torch.softmax(scores, 1) if task == "multiclass" else torch.sigmoid(scores)
+        p[:2] = 7.0  # no probability, and of no account
+        for chosen in (step, ss.SigmoidStep()):
+            without = ss.confusion(p[5:], y[5:], task=task, step=chosen, from_logits=False)
+            settings = {"task": task, "step": chosen, "from_logits": False, "ignore_index": -1}
+            same(ss.confusion(p, marked, **settings), without)
     x = spoiled.requires_grad_()
     ss.confusion(x, marked, task=task, step=step, ignore_index=-1).tp.sum().backward()
     assert (x.grad[:5] == 0).all()

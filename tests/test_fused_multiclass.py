@@ -58,13 +58,16 @@ def test_counts_and_gradient_are_those_of_the_composition(kind, classes, chunk, 
 
 
 @pytest.mark.parametrize("classes", [3, 100])
-@pytest.mark.parametrize("chunk", [2**18, 1000])
+@pytest.mark.parametrize(("chunk", "block"), [(2**18, 2**16), (1000, 2**16), (1000, 16)])
 @pytest.mark.parametrize("lead", [(1,), (3,), (2, 2)])
 @pytest.mark.parametrize("own_step", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
-def test_many_problems_at_once_are_each_one(classes, chunk, lead, own_step, tied, monkeypatch):
+def test_many_problems_at_once_are_each_one(
+    classes, chunk, block, lead, own_step, tied, monkeypatch
+):
     """In one chunk and in several, with a step for all and with one for each."""
     monkeypatch.setattr(fused_multiclass, "CHUNK", chunk)
+    monkeypatch.setattr(fused_multiclass, "ROWS", block)
     count = math.prod(lead)
     z = torch.stack([scores("plain", 40, classes, torch.float64) / (k + 1) for k in range(count)])
     z = z.round(decimals=1) if tied else z

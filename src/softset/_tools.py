@@ -11,12 +11,15 @@ import torch
 from torch import Tensor
 
 _wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+# Counts below this are nothing: a reciprocal, and what it is multiplied by, must stay finite.
+NOTHING = 1e-30
 # Below this a rate is treated as zero by `root`: 1e-16 is far under 1/n for any n we can count.
 _TINY = 1e-16
 
 
 def ratio(num: Tensor, den: Tensor, empty: float = 0.0) -> Tensor:
-    """``num / den``, and ``empty`` where ``den`` is zero; value and gradient are always finite.
+    """``num / den``, and ``empty`` where ``den`` is zero, or below 1e-30: value and gradient are
+    always finite.
 
     The denominator is masked *before* dividing: ``where(den > 0, num / den, empty)`` has the
     right value at zero and a NaN gradient.
@@ -25,17 +28,17 @@ def ratio(num: Tensor, den: Tensor, empty: float = 0.0) -> Tensor:
     >>> ratio(torch.tensor([1.0, 1.0]), torch.tensor([4.0, 0.0])).tolist()
     [0.25, 0.0]
     """
-    if all_positive(den):
+    if all_positive(den, NOTHING):
         return num / den
-    positive = den > 0
+    positive = den > NOTHING
     return torch.where(positive, num / torch.where(positive, den, 1.0), empty)
 
 
-def all_positive(x: Tensor) -> bool:
-    """Whether every element is known to be above zero; False where values cannot be looked at."""
+def all_positive(x: Tensor, low: float = 0.0) -> bool:
+    """Whether every element is known to be above ``low``; False where they cannot be looked at."""
     if under_transform(x):
         return False
-    return x.item() > 0 if x.dim() == 0 else bool((x > 0).all())
+    return x.item() > low if x.dim() == 0 else bool((x > low).all())
 
 
 def root(x: Tensor, degree: int = 2) -> Tensor:

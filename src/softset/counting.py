@@ -217,7 +217,7 @@ def confusion(
     if step is None or is_hard(step):
         tp, predicted, support, total = _hard_binary(problem, taus, grid, from_logits)
     else:
-        kernel = binary_kernel(step, taus, grid, from_logits)
+        kernel = binary_kernel(problem.z, step, taus, grid, from_logits)
         tp, predicted, support, total = count(kernel, problem.z, problem.y, problem.w)
     c = Confusion(tp, predicted, support, total, task)
     return c.map(lambda t: t.movedim(-1, -2)) if task == "multilabel" and grid else c
@@ -250,6 +250,15 @@ def arrange(
     z, y = _shapes(z, y, task, batch_dims)
     if z.numel() == 0:
         raise ValueError(f"scores are empty: shape {list(torch.as_tensor(scores).shape)}.")
+    w = _weights(sample_weight, z, y, task, batch_dims, torch.as_tensor(target).shape)
+    if ignore_index is not None:
+        ignored = y == ignore_index
+        w = torch.ones_like(y, dtype=wide(z.device)) if w is None else w
+        w = torch.where(ignored, 0.0, w)
+        y = torch.where(ignored, torch.zeros_like(y), y)
+        # A left-out row may hold anything, NaN too: it gets scores without a favourite.
+        rows = ignored.unsqueeze(-1) if task == "multiclass" else ignored
+        z = torch.where(rows, 0.0 if from_logits else 1 / z.shape[-1], z)
     if not from_logits and not under_transform(z):
         low, high = torch.aminmax(z.detach())
         if low < 0 or high > 1:
@@ -258,14 +267,6 @@ def arrange(
                 f"scores must be probabilities in [0, 1] with from_logits=False, got {worst:g}. "
                 "Pass from_logits=True for logits."
             )
-    w = _weights(sample_weight, z, y, task, batch_dims, torch.as_tensor(target).shape)
-    if ignore_index is not None:
-        ignored = y == ignore_index
-        w = torch.ones_like(y, dtype=wide(z.device)) if w is None else w
-        w = torch.where(ignored, 0.0, w)
-        y = torch.where(ignored, torch.zeros_like(y), y)
-        # A left-out row may hold anything, NaN too.
-        z = torch.where(ignored.unsqueeze(-1) if task == "multiclass" else ignored, 0.0, z)
     if task == "multiclass" and not under_transform(z, y):
         check_classes(y, z.shape[-1])
     if class_weight is not None:
@@ -369,7 +370,7 @@ def weights_by_class(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tens
     if not under_transform(v):
         check_number("class_weight", v, 0, float("inf"), closed="low")
     if task == "multilabel":
-        return v.unsqueeze(-1)
+        return v.unsqueeze(-1).expand(y.shape)
     if task == "binary":
         return torch.where(y > 0, v[1], v[0])
     return v[y]
@@ -439,21 +440,38 @@ def _spread_step(step: Step, problem: Problem) -> Step:
 # --- counting -----------------------------------------------------------------------------------
 
 
-def binary_kernel(step: Step, taus: Sequence[Any], grid: bool, from_logits: bool) -> BinaryKernel:
+def binary_kernel(
+    z: Tensor, step: Step, taus: Sequence[Any], grid: bool, from_logits: bool
+) -> BinaryKernel:
     """The fastest kernel for a step and its thresholds."""
     if not isinstance(step, LinearStep):
-        return BinaryKernel(step, taus, grid, from_logits)
+        return BinaryKernel(step, taus, grid, from_logits, working(z))
     plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
     if grid and plain and step.width == 1 and _is_uniform(tuple(taus)):
-        return grid_kernel(step, len(taus) + 1, from_logits)
-    return LinearKernel(step, taus, grid, from_logits)
+        return grid_kernel(step, len(taus) + 1, from_logits, working(z))
+    _, b, _, m2, m3 = step.pieces(max(taus) if grid else taus[0])  # the steepest
+    return LinearKernel(step, taus, grid, from_logits, _resolving(z, m2 * b, m3))
 
 
 def multiclass_kernel(z: Tensor, step: Step, from_logits: bool) -> MulticlassKernel:
     """The fastest kernel for a step."""
     if isinstance(step, LinearStep) and from_logits:
-        return MulticlassLinearKernel(step, working(z))
-    return MulticlassKernel(step, from_logits)
+        steepest = (1 - 2 * step.delta) / step.width
+        return MulticlassLinearKernel(step, _resolving(z, steepest))
+    return MulticlassKernel(step, from_logits, working(z))
+
+
+def _resolving(z: Tensor, *slopes: Any) -> torch.dtype:
+    """The dtype of work, which is float64 where a step is so steep that the rounding of float32
+    shows in its value."""
+    if z.dtype == torch.float64:
+        return z.dtype
+    for slope in slopes:
+        if isinstance(slope, Tensor):
+            slope = 0.0 if under_transform(slope) else float(slope.max())
+        if slope > 1000:
+            return wide(z.device)
+    return working(z)
 
 
 def probabilities(z: Tensor, task: str, from_logits: bool) -> Tensor:
@@ -468,7 +486,9 @@ def probabilities(z: Tensor, task: str, from_logits: bool) -> Tensor:
 def _hard_binary(problem: Problem, taus: Sequence[Any], grid: bool, from_logits: bool) -> Counts:
     z, y, w, _, _ = problem
     # In float64: a threshold between two neighbouring float32 probabilities must stay between.
-    hard = BinaryKernel(lambda p, tau: p.to(wide(p.device)) >= tau, taus, grid, from_logits)
+    hard = BinaryKernel(
+        lambda p, tau: p.to(wide(p.device)) >= tau, taus, grid, from_logits, working(z)
+    )
     if under_transform(z, y, w):
         return hard.compose(z, y, w)
     _refuse_nan(z, torch.isnan(z))

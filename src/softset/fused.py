@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from itertools import repeat
 from typing import Any
 
 import torch
@@ -103,10 +102,11 @@ class Room:
 
 def chunks(size: int, dim: int, *tensors: Tensor | None) -> Iterator[Any]:
     """Tensors cut along ``dim``, side by side; nothing stays nothing."""
-    if all(x is None or x.shape[dim] <= size for x in tensors):
+    count = -(-next(x.shape[dim] for x in tensors if x is not None) // size)
+    if count <= 1:
         return iter([tensors])
-    pieces = [repeat(None) if x is None else torch.split(x, size, dim) for x in tensors]
-    return zip(*pieces, strict=False)  # as ``repeat`` has no end
+    pieces = [[None] * count if x is None else torch.split(x, size, dim) for x in tensors]
+    return zip(*pieces, strict=True)
 
 
 class _Fused(torch.autograd.Function):

@@ -26,7 +26,6 @@ from softset.fused import (
     untracked,
     vjp,
     wide,
-    working,
 )
 from softset.steps import LinearStep, Step
 
@@ -55,8 +54,11 @@ class BinaryKernel:
     closed_form = False
     own_value = False  # whether ``value`` may be written over; a step may return p itself
 
-    def __init__(self, step: Step, taus: Sequence[Any], grid: bool, from_logits: bool) -> None:
+    def __init__(
+        self, step: Step, taus: Sequence[Any], grid: bool, from_logits: bool, dtype: torch.dtype
+    ) -> None:
         self.step, self.taus, self.grid, self.from_logits = step, taus, grid, from_logits
+        self.dtype = dtype  # of elementwise work
         self.levels: Sequence[Any] = taus  # what ``value`` needs to know of each threshold
 
     def stack(self, values: list[Tensor]) -> Tensor:
@@ -80,7 +82,7 @@ class BinaryKernel:
 
     def _soft_sums(self, z: Tensor, y: Tensor, w: Tensor | None) -> Any:
         dtype = wide(z.device)
-        z = z.to(working(z))
+        z = z.to(self.dtype)
         p = torch.sigmoid(z) if self.from_logits else z
         w = None if w is None else w.to(dtype)
         wy = y.to(dtype) if w is None else y.to(dtype) * w
@@ -98,7 +100,7 @@ class BinaryKernel:
         room, kept = Room(parts), self.kept(z, keep and parts > 1)
         long = parts > 1 and z.dim() == 1 and w is None and z.device.type == "cpu"
         with untracked(parts > 1 and self.closed_form):
-            if long and working(z) is torch.float32:
+            if long and self.dtype is torch.float32:
                 sums, bad, p = self.long_sums(z, y, room, kept)
             else:
                 sums, bad, p = self.sums(z, y, w, room, kept)
@@ -113,7 +115,7 @@ class BinaryKernel:
     def sums(self, z: Tensor, y: Tensor, w: Tensor | None, room: Room, kept: Any) -> Any:
         """Support, then tp and predicted at each threshold; what is off with the labels; the last
         probabilities."""
-        f, dtype = working(z), wide(z.device)
+        f, dtype = self.dtype, wide(z.device)
         sums: list[Tensor] = []
         bad: Any = None
         for zc, yc, wc, kc in _pieces(z, y, w, kept):
@@ -125,7 +127,7 @@ class BinaryKernel:
             if wc is not None:
                 wc = room.cast("w", wc, dtype)
                 wy = torch.mul(wy, wc, out=room("wy", wy))
-            p = self.probabilities(zc, room("p", zc, working(zc)) if kc is None else kc)
+            p = self.probabilities(zc, room("p", zc, self.dtype) if kc is None else kc)
             here = [wy.sum(-1)]
             for level in self.levels:
                 h, unit = self.value(p, level, room)
@@ -149,7 +151,7 @@ class BinaryKernel:
             if yc.dtype != torch.bool:
                 bad.append(off_labels(yf, room("h", yf)))
             support.append(yf.sum())
-            p = self.probabilities(zc, room("p", zc, working(zc)) if kc is None else kc)
+            p = self.probabilities(zc, room("p", zc, self.dtype) if kc is None else kc)
             units = []
             for k, level in enumerate(self.levels):
                 h, unit = self.value(p, level, room)
@@ -169,12 +171,12 @@ class BinaryKernel:
         return None  # which here goes through autograd
 
     def probabilities(self, zc: Tensor, out: Tensor | None) -> Tensor:
-        zc = as_dtype(zc, working(zc))
+        zc = as_dtype(zc, self.dtype)
         return torch.sigmoid(zc, out=out) if self.from_logits else zc
 
     def again(self, zc: Tensor, room: Room, kc: Tensor | None) -> Tensor:
         """The probabilities once more, in the backward pass."""
-        return self.probabilities(zc, room("p", zc, working(zc))) if kc is None else kc
+        return self.probabilities(zc, room("p", zc, self.dtype)) if kc is None else kc
 
     def value(self, p: Tensor, level: Any, room: Room) -> tuple[Tensor, float | None]:
         """The step, in units of a number if that saves a pass."""
@@ -186,7 +188,7 @@ class BinaryKernel:
         out = room_for_gradient(z, None)
         for zc, yc, wc, to in _pieces(z, y, w, out):
             with torch.enable_grad():
-                leaf = zc.detach().to(working(z)).requires_grad_()
+                leaf = zc.detach().to(self.dtype).requires_grad_()
                 tp, predicted, _ = self._soft_sums(leaf, yc, wc)
                 sums = (self.stack(tp), self.stack(predicted))
             store(to, vjp(sums, leaf, (d_tp, d_pred)))
@@ -200,23 +202,28 @@ class LinearKernel(BinaryKernel):
     closed_form = own_value = True
 
     def __init__(
-        self, step: LinearStep, taus: Sequence[Any], grid: bool, from_logits: bool
+        self,
+        step: LinearStep,
+        taus: Sequence[Any],
+        grid: bool,
+        from_logits: bool,
+        dtype: torch.dtype,
     ) -> None:
-        super().__init__(step, taus, grid, from_logits)
+        super().__init__(step, taus, grid, from_logits, dtype)
         self.levels = [step.pieces(tau) for tau in taus]
 
     def kept(self, z: Tensor, keep: bool) -> Tensor | None:
-        return z.new_empty(z.shape, dtype=working(z)) if keep and self.from_logits else None
+        return z.new_empty(z.shape, dtype=self.dtype) if keep and self.from_logits else None
 
     def value(self, p: Tensor, level: Any, room: Room) -> tuple[Tensor, float | None]:
-        # m1 p + (m2 - m1) (clip(p, a, b) - a) + (m3 - m1) max(p - b, 0): nothing cancels, however
-        # steep the middle piece. At tau = 1/2, where m1 = m3, in units of m1.
+        # m1 min(p, a) + m2 (clip(p, a, b) - a) + m3 max(p - b, 0): nothing cancels, however steep
+        # a piece is. At tau = 1/2, where m1 = m3, as p + (m2/m1 - 1) (clip(p, a, b) - a).
         a, b, m1, m2, m3 = level
         middle = torch.clamp(p, a, b, out=room("h", p)).sub_(a)
         if isinstance(m1, float) and m1 == m3 > 0:
             return torch.add(p, middle, alpha=m2 / m1 - 1, out=middle), m1
-        h = axpy(middle.mul_(m2 - m1), p, m1)
-        return axpy(h, torch.sub(p, b, out=room("above", p)).clamp_(min=0), m3 - m1), None
+        h = axpy(middle.mul_(m2), torch.clamp(p, max=a, out=room("outer", p)), m1)
+        return axpy(h, torch.sub(p, b, out=room("outer", p)).clamp_(min=0), m3), None
 
     def pull(
         self, y: Tensor, by_tp: Any, by_predicted: Any, p: Tensor, level: Any, room: Room
@@ -238,7 +245,7 @@ class LinearKernel(BinaryKernel):
     def gradient(
         self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Any, d_pred: Any
     ) -> Tensor:
-        dtype = working(z)
+        dtype = self.dtype
         per_tp, per_pred = self.unstack(d_tp, dtype), self.unstack(d_pred, dtype)
         kept = left[0] if left else None
         out = room_for_gradient(z, kept)
@@ -279,8 +286,8 @@ class GridKernel(LinearKernel):
     bin, so that the backward pass is one look-up per example.
     """
 
-    def __init__(self, step: LinearStep, size: int, from_logits: bool) -> None:
-        super().__init__(step, [i / size for i in range(1, size)], True, from_logits)
+    def __init__(self, step: LinearStep, size: int, from_logits: bool, dtype: torch.dtype) -> None:
+        super().__init__(step, [i / size for i in range(1, size)], True, from_logits, dtype)
         self.bins = 2 * size
         pieces = [(*level, tau) for level, tau in zip(self.levels, self.taus, strict=True)]
         self.table = torch.tensor(pieces, dtype=torch.float64).T.contiguous()
@@ -308,8 +315,8 @@ class GridKernel(LinearKernel):
         both = torch.zeros(*lead, 2 * (self.bins + 1), 2, dtype=dtype, device=z.device)
         room, cells, pairs = Room(_parts(z)), torch.view_as_complex(both), None
         for zc, yc, wc, kc, ac in _pieces(z, y, w, kept, places):
-            p = self.probabilities(zc, room("p", zc, working(zc)) if kc is None else kc)
-            yf = room.cast("y", yc, working(z))
+            p = self.probabilities(zc, room("p", zc, self.dtype) if kc is None else kc)
+            yf = room.cast("y", yc, self.dtype)
             # Before an index is made of them: a NaN or a stray label is no place in a table.
             check_binary(z, y, off_labels(yf, room("h", yf)), p.sum())
             at = self.where(p, yf, room, ac)
@@ -356,7 +363,7 @@ class GridKernel(LinearKernel):
         room = Room(_parts(z))
         with untracked():
             of_both = torch.cat([self.slopes(d_pred), self.slopes(d_pred + d_tp)], -1)
-            of_both = of_both.to(working(z))
+            of_both = of_both.to(self.dtype)
             for zc, yc, wc, kc, at, to in _pieces(z, y, w, kept, places, out):
                 p = self.again(zc, room, kc)
                 if at is None:
@@ -370,9 +377,9 @@ class GridKernel(LinearKernel):
 
 
 @lru_cache(maxsize=16)
-def grid_kernel(step: LinearStep, size: int, from_logits: bool) -> GridKernel:
+def grid_kernel(step: LinearStep, size: int, from_logits: bool, dtype: torch.dtype) -> GridKernel:
     """A kernel that is made once for each grid."""
-    return GridKernel(step, size, from_logits)
+    return GridKernel(step, size, from_logits, dtype)
 
 
 def _parts(z: Tensor) -> int:

@@ -27,7 +27,6 @@ from softset.fused import (
     untracked,
     vjp,
     wide,
-    working,
 )
 from softset.steps import LinearStep, Step
 
@@ -49,11 +48,12 @@ def memberships(p: Tensor, step: Step) -> Tensor:
 class MulticlassKernel:
     """``predicted += w g`` and ``tp[y] += w g[y]``, for any step, by chunks of rows."""
 
-    def __init__(self, step: Step, from_logits: bool) -> None:
+    def __init__(self, step: Step, from_logits: bool, dtype: torch.dtype) -> None:
         self.step, self.from_logits = step, from_logits
+        self.dtype = dtype  # of elementwise work
 
     def members(self, z: Tensor) -> Tensor:
-        z = z.to(working(z))
+        z = z.to(self.dtype)
         return memberships(torch.softmax(z, -1) if self.from_logits else z, self.step)
 
     def compose(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
@@ -97,7 +97,7 @@ class MulticlassKernel:
         pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, out), strict=True)
         for (zc, yc, wc), (to,) in pieces:
             with torch.enable_grad():
-                leaf = zc.detach().to(working(z)).requires_grad_()
+                leaf = zc.detach().to(self.dtype).requires_grad_()
                 sums = self.compose(leaf, yc, wc)[:2]
             store(to, vjp(sums, leaf, (d_tp, d_pred)))
         return out
@@ -116,7 +116,7 @@ class MulticlassLinearKernel(MulticlassKernel):
     step: LinearStep
 
     def __init__(self, step: LinearStep, dtype: torch.dtype) -> None:
-        super().__init__(step, True)
+        super().__init__(step, True, dtype)
         # Numbers, or tensors ``[*lead, 1]`` with one for each problem.
         delta, width = (
             x.to(dtype).squeeze(-1) if isinstance(x, Tensor) else x
@@ -154,7 +154,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         size = self.block(z)
         # With few classes what is known of a row is larger than the row, and is made again.
         keep = keep and (z.shape[-2] <= size or self.layout(z) == -1)
-        exps = torch.empty(z.shape, dtype=working(z), device=z.device) if keep else None
+        exps = torch.empty(z.shape, dtype=self.dtype, device=z.device) if keep else None
         parts, left = [], []
         with untracked():
             pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, z, exps), strict=True)
@@ -173,7 +173,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         out = room_for_gradient(z, left[0] if left and self.layout(z) == -1 else None)
         known = left[1:] if left else repeat(None)
         with untracked():
-            d_tp, d_pred = d_tp.to(working(z)), d_pred.to(working(z))
+            d_tp, d_pred = d_tp.to(self.dtype), d_pred.to(self.dtype)
             pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, out), strict=True)
             for ((zb, yb, wb), (to,)), block in zip(pieces, known, strict=False):
                 block = self.count_block(zb, yb, wb)[1] if block is None else block
@@ -189,15 +189,16 @@ class MulticlassLinearKernel(MulticlassKernel):
         z: Tensor,
         y: Tensor,
         w: Tensor | None,
-        exps: Tensor | None = None,
+        room_for_exps: Tensor | None = None,
         ties: bool = False,
     ) -> tuple[Counts, list[Tensor]]:
-        """Counts, and what ``gradient_block`` needs; ``exps`` is room for as much as the scores."""
-        f, dtype, dim = working(z), wide(z.device), self.layout(z)
+        """Counts, and what ``gradient_block`` needs."""
+        f, dtype, dim = self.dtype, wide(z.device), self.layout(z)
         ties = ties or z.dtype != f or not z.is_cpu  # in half precision there are always some
         z_rows = z.detach() if dim == -1 else z.detach().mT
-        exps = torch.empty(z.shape, dtype=f, device=z.device) if exps is None else exps
-        exps = exps if dim == -1 else exps.view(z_rows.shape)
+        if room_for_exps is None:
+            room_for_exps = torch.empty(z.shape, dtype=f, device=z.device)
+        exps = room_for_exps if dim == -1 else room_for_exps.view(z_rows.shape)
         wf = None if w is None else w.to(f)
         rows, sums = exps.new_empty(6, *y.shape), exps.new_empty(*y.shape[:-1], 2, y.shape[-1])
         every, size, parts = exps.new_ones(z.shape[-1]), self.size(z), self.parts(z)
@@ -220,7 +221,7 @@ class MulticlassLinearKernel(MulticlassKernel):
             _over_rows(e, share, dim, of_e)
             _over_rows(over, share, dim, of_over)
         if not (ties or _are_pairs(sums, z.shape[-1])):
-            return self.count_block(z, y, w, exps.view(z.shape), ties=True)
+            return self.count_block(z, y, w, room_for_exps, ties=True)
         predicted, above = columns.sum(0, dtype=dtype)
         predicted = axpy(predicted.mul_(self.alpha), above, self.steep)
 
@@ -259,7 +260,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         # where kappa = r_1 bend and lambda = (kappa - sum h' r) / (p_1 + p_2) carry what depends
         # on tau. The upper corner changes h' of the largest by "tilt".
         exps, rows, i1, i2, lift, y_is_1, gy, slope_y = known
-        f, dim = working(z), self.layout(z)
+        f, dim = self.dtype, self.layout(z)
         e2, z_sum, t, past, turn, th_sum = rows.unbind()
         inv_t, per_th = t.reciprocal(), th_sum.reciprocal()
         per_h = t * per_th

@@ -143,7 +143,7 @@ def _shortcut(
     if task == "binary" and not m.both_classes and scores.numel() <= SMALL:
         z, y, w, _, _ = arrange(scores, target, **settings)
         check_number("threshold", threshold, 0, 1, hint=THRESHOLD_HINT)
-        kernel: Any = binary_kernel(step, [threshold], False, from_logits)
+        kernel: Any = binary_kernel(z, step, [threshold], False, from_logits)
     elif task == "multiclass" and m.average == "macro" and from_logits and threshold == 0.5:
         z, y, w, _, _ = arrange(scores, target, **settings)
         kernel = multiclass_kernel(z, step, True)

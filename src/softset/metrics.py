@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from softset._tools import all_positive, check_choice, check_number, nearest, ratio, root
+from softset._tools import NOTHING, all_positive, check_choice, check_number, nearest, ratio, root
 from softset.counting import Confusion
 
 AVERAGES = ("macro", "micro", "weighted", None)
@@ -188,8 +188,9 @@ class Fraction(Metric):
         if tp.dim() == 0:
             c = _Numbers(tp.item(), predicted.item(), support.item())
             num, den = self.fraction(c)
-            value = num / den if den > 0 else 0.0
-            by = tuple((n - value * d) / den if den > 0 else 0.0 for n, d in self._units)
+            defined = den > NOTHING
+            value = num / den if defined else 0.0
+            by = tuple((n - value * d) / den if defined else 0.0 for n, d in self._units)
             return (value, *by) if c.support > 0 else None
         there = torch.gt(support, 0, out=torch.empty_like(support))
         if not (count := there.sum().item()):
