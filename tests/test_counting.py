@@ -192,6 +192,22 @@ def test_weights_classes_and_ignored_entries(task):
     assert torch.isfinite(x.grad).all()
 
 
+def test_lists_of_numbers_keep_their_digits():
+    """As arrays do: 0.7 in float32 lies below 0.7."""
+    assert ss.confusion([0.7], [1], threshold=0.7, from_logits=False).tp == 1
+    lists, arrays = (
+        ss.confusion(
+            kind([0.7, 0.2]),
+            kind([1, 0]),
+            step=ss.LinearStep(),
+            sample_weight=kind([0.1, 0.3]),
+            class_weight=kind([0.7, 1.1]),
+        )
+        for kind in (list, np.array)
+    )
+    assert (lists.tp, lists.predicted, lists.total) == (arrays.tp, arrays.predicted, arrays.total)
+
+
 def test_images_have_their_classes_in_the_second_dimension():
     g = torch.Generator().manual_seed(0)
     z, y = torch.randn(2, 3, 4, 5, generator=g), torch.randint(0, 3, (2, 4, 5), generator=g)
@@ -250,6 +266,10 @@ BAD = [
     (torch.zeros(2), torch.zeros(2), {"sample_weight": [0.0, 0]}, "zero everywhere"),
     (torch.zeros(2), torch.zeros(2), {"sample_weight": [1.0]}, "sample_weight must have shape"),
     (torch.zeros(2), torch.zeros(2), {"class_weight": [1.0]}, "class_weight must hold 2"),
+    (torch.zeros(2), torch.zeros(2), {"class_weight": {0: 1.0}}, "class_weight must hold numbers"),
+    (torch.zeros(2), torch.zeros(2), {"sample_weight": "ab"}, "sample_weight must hold numbers"),
+    ({"a": 1}, torch.zeros(2), {}, "scores must hold numbers .*, got dict"),
+    (torch.zeros(2), ["a", "b"], {}, "target must hold numbers .*, got list"),
     (torch.zeros(2), torch.zeros(2), {"class_weight": [1.0, -2]}, "class_weight must be in"),
     (torch.zeros(2, 3), torch.tensor([0, 3]), {"task": "multiclass"}, "classes 0 to 2.*got 3"),
     (torch.zeros(2, 3), torch.tensor([0, -1]), {"task": "multiclass"}, "ignore_index=-1"),

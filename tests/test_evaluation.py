@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.metrics as skm
 import torch
@@ -63,3 +64,21 @@ def test_average_none_gives_a_list():
 def test_bad_arguments_of_areas_are_refused(scores, target, settings, message):
     with pytest.raises(ValueError, match=message):
         ss.evaluate(scores, target, "auroc", **settings)
+
+
+def test_arrays_lists_and_columns_of_tables_are_all_the_same():
+    """Also in an order of memory that torch does not have, and read-only."""
+    z, y = random_problem("binary", n=30)
+    wanted = ss.evaluate(z, y, "f1")
+    index = [f"row {i}" for i in range(30)]
+    fixed = z.numpy().copy()
+    fixed.flags.writeable = False
+    backwards = z.numpy()[::-1].copy()[::-1]
+    for scores in (z.tolist(), fixed, backwards, pd.Series(z.numpy(), index=index)):
+        for target in (y.tolist(), y.numpy(), pd.Series(y.numpy() == 1, index=index)):
+            assert ss.evaluate(scores, target, "f1") == wanted
+            assert ss.metric_loss(scores, target, "f1") == ss.metric_loss(z, y, "f1")
+    z, y = random_problem("multiclass", n=30)
+    table = pd.DataFrame(z.numpy(), columns=list("abcd"))
+    found = ss.evaluate(table, pd.Series(y.numpy()), "f1", task="multiclass")
+    assert found == ss.evaluate(z, y, "f1", task="multiclass")

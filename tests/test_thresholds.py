@@ -46,6 +46,11 @@ def test_neighbouring_float32_probabilities_can_be_told_apart():
     p, y = torch.stack([low, high]), torch.tensor([0, 1])
     tau = ss.best_threshold(p, y, "accuracy", from_logits=False)
     assert ss.evaluate(p, y, "accuracy", threshold=tau, from_logits=False) == 1.0
+    labels = {"task": "multilabel", "from_logits": False}
+    two, both = torch.stack([p, p], 1), torch.stack([y, y], 1)
+    taus = ss.best_threshold(two, both, "accuracy", **labels)
+    for at in (taus, torch.tensor(taus, dtype=torch.float64), np.array(taus)):
+        assert ss.evaluate(two, both, "accuracy", threshold=at, **labels) == 1.0
     # saturated: "none" cannot be said by a threshold below 1, and is not claimed
     z, y = torch.tensor([40.0, -40.0]), torch.tensor([0, 0])
     assert 0 < ss.best_threshold(z, y, "accuracy") < 1
@@ -141,3 +146,37 @@ def test_offsets_with_weights_and_blocks(monkeypatch):
 def test_bad_arguments_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(*random_problem("binary"))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    name=st.sampled_from(CUT),
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["plain", "tied", "zeros", "masked"]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    weighted=st.booleans(),
+)
+def test_offsets_are_a_local_optimum_and_never_worse_than_none(name, seed, kind, dtype, weighted):
+    """Among tied scores, probabilities of zero and classes that a row cannot have, too."""
+    g = torch.Generator().manual_seed(seed)
+    z = 2 * torch.randn(12, 3, generator=g, dtype=torch.float64)
+    z = z.round() if kind == "tied" else z
+    if kind == "masked":
+        z[torch.arange(12), torch.randint(0, 3, (12,), generator=g)] = -torch.inf
+    logits = kind != "zeros"
+    z = (z if logits else torch.softmax(200 * z, 1)).to(dtype)
+    y = torch.arange(12) % 3
+    w = torch.rand(12, generator=g) + 0.1 if weighted else None
+    known = {"from_logits": logits, "sample_weight": w}
+    offsets = ss.best_offsets(z, y, name, **known)
+    assert all(abs(o) < 1e4 for o in offsets)
+
+    def value(at):
+        return ss.evaluate(z, y, name, task="multiclass", offsets=at, **known)
+
+    best = value(offsets)
+    assert best >= ss.evaluate(z, y, name, task="multiclass", **known) - 1e-12
+    for k in range(3):
+        for shift in (-900.3, -3.07, -1.03, -0.11, 0.11, 1.03, 3.07, 900.3):  # no new ties
+            moved = [o + shift * (j == k) for j, o in enumerate(offsets)]
+            assert value(moved) <= best + 1e-9

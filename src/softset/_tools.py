@@ -88,7 +88,7 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
 def check_number(
     name: str, value: Any, low: float, high: float, *, closed: str = "", hint: str = ""
 ) -> None:
-    """Refuse a number (or a tensor with an element) outside an interval.
+    """Refuse a number (or a list, array or tensor with an element) outside an interval.
 
     ``closed`` names the ends that belong to it: ``""``, ``"low"``, ``"high"`` or ``"both"``.
     """
@@ -98,7 +98,10 @@ def check_number(
     right = "]" if closed in ("high", "both") else ")"
     interval = f"{left}{low:g}, {high:g}{right}"
     try:
-        numbers = list(torch.aminmax(value)) if isinstance(value, Tensor) else value
+        if isinstance(value, Tensor):
+            numbers: Any = list(torch.aminmax(value))
+        else:
+            numbers = value.tolist() if hasattr(value, "tolist") else value
         flat = _flatten(numbers)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number in {interval}, got {value!r}. {hint}") from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -89,7 +90,7 @@ class Confusion:
         ``task="binary"`` takes ``[..., 2, 2]`` and makes the second class the positive one.
         """
         check_choice("task", task, ("binary", "multiclass"))
-        m = torch.as_tensor(matrix)
+        m = as_numbers("matrix", matrix)
         m = m if m.is_floating_point() else m.to(torch.float64)
         if m.dim() < 2 or m.shape[-1] != m.shape[-2] or (task == "binary" and m.shape[-1] != 2):
             wanted = "[..., 2, 2]" if task == "binary" else "[..., C, C]"
@@ -239,8 +240,8 @@ def arrange(
 ) -> Problem:
     """Check shapes and dtypes and bring everything into the layout of the kernels."""
     check_choice("task", task, TASKS)
-    z = torch.as_tensor(scores)
-    y = torch.as_tensor(target, device=z.device)
+    z = as_numbers("scores", scores)
+    y = given = as_numbers("target", target, z.device)
     if not z.is_floating_point():
         if z.is_complex():
             raise ValueError(f"scores must be real numbers, got {z.dtype}.")
@@ -249,8 +250,8 @@ def arrange(
         raise ValueError(f"target must be bool, integer or float, got {y.dtype}.")
     z, y = _shapes(z, y, task, batch_dims)
     if z.numel() == 0:
-        raise ValueError(f"scores are empty: shape {list(torch.as_tensor(scores).shape)}.")
-    w = _weights(sample_weight, z, y, task, batch_dims, torch.as_tensor(target).shape)
+        raise ValueError(f"scores are empty: shape {list(z.shape)}.")
+    w = _weights(sample_weight, z, y, task, batch_dims, given.shape)
     if ignore_index is not None:
         ignored = y == ignore_index
         w = torch.ones_like(y, dtype=wide(z.device)) if w is None else w
@@ -273,6 +274,24 @@ def arrange(
         by_class = weights_by_class(class_weight, z, y, task)
         w = by_class if w is None else w * by_class
     return Problem(z, y, w, task, batch_dims)
+
+
+def as_numbers(name: str, x: Any, device: torch.device | None = None) -> Tensor:
+    """A tensor from what holds numbers: an array, a column of a table, a list, whose numbers keep
+    their digits."""
+    if isinstance(x, Tensor):
+        return x if device is None else x.to(device)
+    try:
+        if isinstance(x, list | tuple):
+            t = torch.as_tensor(x, device=device)
+            dtype = wide(t.device) if t.is_floating_point() else t.dtype
+            return torch.as_tensor(x, dtype=dtype, device=device)
+        array = np.asarray(x, order="C")
+        return torch.as_tensor(array if array.flags.writeable else array.copy(), device=device)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(
+            f"{name} must hold numbers (a tensor, an array or a list), got {type(x).__name__}."
+        ) from None
 
 
 def _shapes(z: Tensor, y: Tensor, task: str, batch_dims: int) -> tuple[Tensor, Tensor]:
@@ -334,7 +353,7 @@ def _weights(
     """Weights that broadcast with ``y``; ``given`` is the shape the target came in."""
     if sample_weight is None:
         return None
-    w = torch.as_tensor(sample_weight, device=z.device)
+    w = as_numbers("sample_weight", sample_weight, z.device)
     n = y.shape[-1]
     batch = z.shape[:batch_dims]
     if task == "multiclass" and len(given) > 1 and not batch_dims:
@@ -361,7 +380,7 @@ def _weights(
 
 def weights_by_class(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tensor:
     """The weight of each example by its class (by its label, where there are several)."""
-    v = torch.as_tensor(class_weight, device=z.device).to(wide(z.device))
+    v = as_numbers("class_weight", class_weight, z.device).to(wide(z.device))
     size = 2 if task == "binary" else z.shape[-1 if task == "multiclass" else -2]
     if v.shape != (size,):
         raise ValueError(
@@ -404,7 +423,7 @@ def _taus(threshold: Any, thresholds: Any, problem: Problem) -> tuple[Sequence[A
     check_number("threshold", threshold, 0, 1, hint=THRESHOLD_HINT)
     if isinstance(threshold, int | float):
         return [float(threshold)], False
-    values = torch.as_tensor(threshold, dtype=torch.float64, device=problem.z.device)
+    values = as_numbers("threshold", threshold, problem.z.device).to(wide(problem.z.device))
     if values.dim() == 0:
         return [float(values)], False
     lead = problem.z.shape[:-1]
@@ -413,7 +432,7 @@ def _taus(threshold: Any, thresholds: Any, problem: Problem) -> tuple[Sequence[A
             f"threshold must be one number, or one for each label {list(lead[-1:])}, got shape "
             f"{list(values.shape)}. For a grid use thresholds."
         )
-    return [values.to(working(problem.z)).unsqueeze(-1)], False
+    return [values.unsqueeze(-1)], False
 
 
 def _is_default(threshold: Any) -> bool:
@@ -444,6 +463,8 @@ def binary_kernel(
     z: Tensor, step: Step, taus: Sequence[Any], grid: bool, from_logits: bool
 ) -> BinaryKernel:
     """The fastest kernel for a step and its thresholds."""
+    if isinstance(taus[0], Tensor):
+        taus = [tau.to(working(z)) for tau in taus]
     if not isinstance(step, LinearStep):
         return BinaryKernel(step, taus, grid, from_logits, working(z))
     plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
@@ -482,6 +503,13 @@ def probabilities(z: Tensor, task: str, from_logits: bool) -> Tensor:
     return torch.softmax(z, -1) if task == "multiclass" else torch.sigmoid(z)
 
 
+def to_logits(z: Tensor, from_logits: bool) -> Tensor:
+    """Scores of several classes as logits, in float64; a probability of zero counts as the least
+    number, so that an offset can raise it."""
+    z = z.to(wide(z.device))
+    return z if from_logits else z.clamp(min=torch.finfo(z.dtype).tiny).log()
+
+
 @torch.no_grad()
 def _hard_binary(problem: Problem, taus: Sequence[Any], grid: bool, from_logits: bool) -> Counts:
     z, y, w, _, _ = problem
@@ -500,13 +528,14 @@ def _multiclass(
 ) -> Confusion:
     z, y, w, task, _ = problem
     if offsets is not None:
-        shift = torch.as_tensor(offsets, device=z.device).to(working(z))
+        shift = as_numbers("offsets", offsets, z.device).to(wide(z.device))
         if shift.shape != z.shape[-1:]:
             raise ValueError(
                 f"offsets must hold one number for each of {z.shape[-1]} classes, got shape "
                 f"{list(shift.shape)}."
             )
-        z = (z.to(working(z)) if from_logits else z.to(working(z)).log()) + shift
+        # In float64: an offset between two neighbouring float32 scores must stay between.
+        z = to_logits(z, from_logits) + shift
         from_logits = True
     if step is None or is_hard(step):
         return _hard_multiclass(z.detach(), y, w, matrix)

@@ -15,6 +15,7 @@ from softset.counting import (
     Confusion,
     Problem,
     arrange,
+    as_numbers,
     binary_kernel,
     confusion,
     multiclass_kernel,
@@ -75,6 +76,7 @@ def metric_loss(
     (0.4704, True)
     """
     check_choice("empty", empty, EMPTY)
+    scores = as_numbers("scores", scores)
     m = get_metric(metric)
     if m.average is None:
         raise ValueError("average=None gives several numbers; a loss needs one. Use 'macro'.")

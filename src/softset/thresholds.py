@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softset.counting import Confusion, arrange, confusion
+from softset.counting import Confusion, arrange, confusion, to_logits
 from softset.evaluation import all_cuts
-from softset.fused import refuse_rows
 from softset.metrics import Custom, Metric, MetricLike, get_metric
 from softset.steps import IdentityStep
 
@@ -101,16 +100,14 @@ def best_offsets(
         ignore_index=ignore_index,
     )
     z, y, w, _, _ = problem
-    log_p = torch.log_softmax(z.double(), -1) if from_logits else z.double().log()
-    if torch.isnan(log_p).any():
-        refuse_rows(torch.isnan(log_p).any(-1))
+    s = to_logits(z, from_logits)
+    best = float(m(confusion(s, y, task="multiclass", sample_weight=w)))  # refuses NaN, too
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
-    offsets = torch.zeros(log_p.shape[-1], dtype=torch.float64)
-    best = float("-inf")
+    offsets = torch.zeros(s.shape[-1], dtype=torch.float64)
     for _ in range(_MAX_PASSES):
         before = best
         for k in range(len(offsets)):
-            value, offset = _best_offset(m, log_p + offsets, y, w, k)
+            value, offset = _best_offset(m, s + offsets, y, w, k)
             if value > best + 1e-12:
                 best, offsets[k] = value, offsets[k] + offset
         if best <= before:
@@ -182,22 +179,26 @@ def _with_label(now: Confusion, cuts: Confusion, label: int, part: Tensor) -> Co
 
 
 def _best_offset(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[float, float]:
-    """The best shift of class k and its metric; the metric at no shift wins ties."""
+    """The best shift of class k and its metric."""
     n, classes = s.shape
     others = s.clone()
     others[:, k] = float("-inf")
     rival, other = others.max(-1)
-    flip = (rival - s[:, k]).clamp(-1e30, 1e30)  # shifted by more, the row goes to class k
+    flip = rival - s[:, k]  # shifted by more, the row goes to class k; infinite: always or never
+    flip = torch.where(torch.isnan(flip), 0.0, flip)  # a row without any class
     flip, order = flip.sort(stable=True)
     y, w, other = y[order], w[order], other[order]
     zeros = torch.zeros(classes, dtype=torch.float64, device=s.device)
     support = zeros.scatter_add(0, y, w)
     predicted = zeros.scatter_add(0, other, w)
     tp = zeros.scatter_add(0, y, w * (other == y))
-    # Shifts between neighbouring flips, one beyond each end, and no shift at all.
-    shifts = torch.cat([flip[:1] - 1, (flip[1:] + flip[:-1]) / 2, flip[-1:] + 1])
-    real = torch.ones_like(shifts, dtype=torch.bool)
-    real[1:-1] = flip[1:] > flip[:-1]
+    # Shifts between neighbouring flips, and one beyond each end. Some rows never change.
+    end = torch.full_like(flip[:1], float("inf"))
+    low, high = torch.cat([-end, flip]), torch.cat([flip, end])
+    shifts = torch.where(
+        high.isinf(), low + 1, torch.where(low.isinf(), high - 1, (low + high) / 2)
+    )
+    real = (low < high) & shifts.isfinite()
     best, shift = float("-inf"), 0.0
     block = max(1, _BLOCK // classes)
     for first in range(0, n + 1, block):
