@@ -258,7 +258,7 @@ BAD = [
     (torch.zeros(2), torch.zeros(2), {"thresholds": torch.tensor(0.5)}, "must be a list"),
     (torch.zeros(2), torch.zeros(2), {"thresholds": torch.ones(2, 2) / 2}, "must be a list"),
     (torch.zeros(2), torch.zeros(2), {"thresholds": ()}, "thresholds must be a list"),
-    (torch.zeros(2), torch.zeros(2), {"thresholds": ["a"]}, "thresholds must be a number"),
+    (torch.zeros(2), torch.zeros(2), {"thresholds": ["a"]}, "thresholds must be a list"),
     (torch.zeros(2), torch.zeros(2), {"task": "multi"}, "task must be one of"),
     (torch.zeros(2), torch.zeros(2), {"offsets": [0, 1]}, "offsets are for"),
     (torch.zeros(2), torch.zeros(2), {"sample_weight": [1.0, -1]}, "not negative"),

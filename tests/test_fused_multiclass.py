@@ -4,6 +4,8 @@ are easy or hard to tell apart."""
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -133,3 +135,29 @@ def test_two_numbers_never_add_up_to_three():
     assert min(two) >= 4 * 7
     assert max(two) < 6 * 7 <= min(three)
     assert float(number.max()) < 4 * 7
+
+
+ROUGH = """
+import torch, softset as ss
+torch.manual_seed(0)
+z, y = torch.randn(300, 70), torch.randint(0, 70, (300,))
+
+def gradient():
+    x = z.clone().requires_grad_()
+    ss.metric_loss(x, y, task="multiclass").backward()
+    many = torch.stack([z, z]).requires_grad_()
+    ss.metric_loss(many, y, task="multiclass", batch_dims=1).sum().backward()
+    return torch.cat([x.grad, *many.grad])
+
+wanted = gradient()
+torch.set_float32_matmul_precision("medium")
+assert torch.equal(gradient(), wanted)
+assert torch.get_float32_matmul_precision() == "medium"
+"""
+
+
+def test_products_stay_exact_where_rough_ones_are_allowed():
+    """In a process of its own: the setting is global, and some machines fail at rough products."""
+    command = [sys.executable, "-c", ROUGH]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

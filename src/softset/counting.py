@@ -395,13 +395,13 @@ def weights_by_class(class_weight: Any, z: Tensor, y: Tensor, task: str) -> Tens
     return v[y]
 
 
-@lru_cache(maxsize=16)  # a thousand numbers take as long as a million rows
-def _grid(thresholds: tuple[Any, ...]) -> tuple[float, ...]:
+@lru_cache(maxsize=16)  # to check a thousand numbers shows in the time of a million rows
+def _grid(thresholds: tuple[float, ...]) -> tuple[float, ...]:
     """A grid of thresholds, checked."""
     if not thresholds:
         raise ValueError("thresholds must be a list of numbers, got none.")
-    check_number("thresholds", list(thresholds), 0, 1, hint=THRESHOLD_HINT)
-    return tuple(float(t) for t in thresholds)
+    check_number("thresholds", thresholds, 0, 1, hint=THRESHOLD_HINT)
+    return thresholds
 
 
 @lru_cache(maxsize=16)
@@ -416,10 +416,13 @@ def _taus(threshold: Any, thresholds: Any, problem: Problem) -> tuple[Sequence[A
     if thresholds is not None:
         values = thresholds.tolist() if hasattr(thresholds, "tolist") else thresholds
         try:
-            return _grid(tuple(values)), True
-        except TypeError:
+            values = tuple(values)
+            if any(type(v) is not float for v in values):
+                values = tuple(float(v) for v in values)
+        except (TypeError, ValueError):
             message = f"thresholds must be a list of numbers, got {thresholds!r}."
             raise ValueError(message) from None
+        return _grid(values), True
     check_number("threshold", threshold, 0, 1, hint=THRESHOLD_HINT)
     if isinstance(threshold, int | float):
         return [float(threshold)], False

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -51,6 +51,23 @@ def untracked(many: bool = True) -> AbstractContextManager[object]:
     Tensors made in here have no place in a graph: a gradient is made before, counts are copied.
     """
     return torch.inference_mode() if many else nullcontext()
+
+
+@contextmanager
+def exact_products(z: Tensor) -> Iterator[None]:
+    """Products of float32 are float32, whatever ``torch.set_float32_matmul_precision`` allows:
+    sums of numbers that stand for classes must be exact."""
+    backend: Any = torch.backends.cuda if z.is_cuda else torch.backends.mkldnn
+    setting: Any = getattr(backend, "matmul", None)
+    before = getattr(setting, "fp32_precision", "ieee")  # older versions do not tell
+    if before in ("none", "ieee"):
+        yield
+        return
+    setting.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        setting.fp32_precision = before
 
 
 def wide(device: torch.device) -> torch.dtype:

@@ -22,6 +22,7 @@ from softset.fused import (
     axpy,
     check_rows,
     chunks,
+    exact_products,
     room_for_gradient,
     store,
     untracked,
@@ -156,7 +157,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         keep = keep and (z.shape[-2] <= size or self.layout(z) == -1)
         exps = torch.empty(z.shape, dtype=self.dtype, device=z.device) if keep else None
         parts, left = [], []
-        with untracked():
+        with untracked(), exact_products(z):
             pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, z, exps), strict=True)
             for (zb, yb, wb), (_, to) in pieces:
                 counts, known = self.count_block(zb, yb, wb, to)
@@ -172,7 +173,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         size = self.block(z)
         out = room_for_gradient(z, left[0] if left and self.layout(z) == -1 else None)
         known = left[1:] if left else repeat(None)
-        with untracked():
+        with untracked(), exact_products(z):
             d_tp, d_pred = d_tp.to(self.dtype), d_pred.to(self.dtype)
             pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, out), strict=True)
             for ((zb, yb, wb), (to,)), block in zip(pieces, known, strict=False):
