@@ -500,3 +500,11 @@ def test_a_whole_file_with_strange_content_is_refused(tmp_path):
 def test_only_fitted_models_are_saved(tmp_path):
     with pytest.raises(sklearn.exceptions.NotFittedError):
         MetricClassifier().save(tmp_path / "model")
+
+
+@pytest.mark.filterwarnings("ignore:class .* has too few distinct rows")
+@pytest.mark.filterwarnings("ignore:every training row is predicted")
+@pytest.mark.parametrize("y", [np.arange(30) % 2, np.arange(30) % 3])
+def test_rows_that_are_all_alike_are_learned_without_holding_any_out(y):
+    model = MetricClassifier(max_epochs=2, random_state=0).fit(np.full((30, 1), 7.0), y)
+    assert np.isfinite(model.predict_proba([[7.0], [8.0]])).all()

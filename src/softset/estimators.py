@@ -197,7 +197,7 @@ class MetricClassifier(CallbackSupportMixin, Deciding):  # type: ignore[misc]
                     UserWarning,
                     stacklevel=3,
                 )
-        return parts[0], parts[1]
+        return parts[0], parts[1] if len(held) else None
 
     def _batch_size(self, rows: int) -> int:
         return int(self.batch_size or min(1024, max(32, rows // 10)))
