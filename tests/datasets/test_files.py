@@ -29,6 +29,7 @@ REFUSED = [
     (3, "a.csv", 'a,b\n1,"x\ny"\n3,4,5\n6,7\n', ["line 4", "too long"]),
     (3, "a.csv", "a,b\r\n1,2\r\n\r\n3,4,5\r\n6,7\r\n", ["line 4", "too long"]),
     (4, "a.csv", "a,b\n1,2\n3\n6,7\n", ["a.csv", "line 3", "too short", "1 field", "has 2"]),
+    (4, "a.csv", "a,b;y\n1;2\n6;7\n", ["a.csv", "line 2", "too short", "Try --sep ';'"]),
     (5, "a.csv", "a,b\n1,2,3\n4,5,6\n", ["a.csv", "every row has 3", "names 2"]),
     (6, "a.csv", "a;b\n1;2\n", ["a.csv", "one column", "--sep ';'"]),
     (6, "a.csv", "a\tb\n1\t2\n", ["a.csv", "one column", "--sep tab"]),

@@ -112,13 +112,10 @@ def _header(content: str, name: str, sep: str) -> tuple[list[str], str, int]:
     except csv.Error as error:
         raise ValueError(f"{name}: the line of column names cannot be read ({error}).") from None
     names = [cell.strip() or f"column {i}" for i, cell in enumerate(names, 1)]
-    if len(names) == 1:
-        others = [shown for s, shown in _SEPARATORS.items() if s != sep and s in names[0]]
-        if others:
-            raise ValueError(
-                f"{name} has one column only, {names[0][:60]!r}: the separator is wrong. Try --sep "
-                f"{others[0]}."
-            )
+    if len(names) == 1 and (hint := _other_separator(names[0], sep)):
+        raise ValueError(
+            f"{name} has one column only, {names[0][:60]!r}: the separator is wrong.{hint}"
+        )
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
         hint = ""
@@ -160,7 +157,7 @@ def _check_rows(body: str, width: int, name: str, sep: str, line: int) -> None:
     """Refuse the first row that is not whole, with the number of its line."""
     reader = csv.reader(io.StringIO(body, newline=""), delimiter=sep, strict=True)
     begins, longer, rows = line, 0, 0
-    first: tuple[int, int] | None = None  # a row of another length: its line, its fields
+    first: tuple[int, list[str]] | None = None  # a row of another length: its line, its fields
     while True:
         try:
             row = next(reader)
@@ -177,7 +174,7 @@ def _check_rows(body: str, width: int, name: str, sep: str, line: int) -> None:
             rows += 1
             longer += len(row) == width + 1
             if len(row) != width and first is None:
-                first = begins, len(row)
+                first = begins, row
         begins = line + reader.line_num
     if first is None:
         return
@@ -186,12 +183,19 @@ def _check_rows(body: str, width: int, name: str, sep: str, line: int) -> None:
             f"{name}: every row has {width + 1} fields, the line of column names {width}. Add the "
             "missing name (often that of the first column), or remove a trailing separator."
         )
-    at, fields = first
-    kind = "long" if fields > width else "short"
+    at, row = first
+    kind = "long" if len(row) > width else "short"
+    hint = _other_separator(row[0], sep) if len(row) == 1 else ""
     raise ValueError(
-        f"{name}, line {at}: the row is too {kind}, {fields} field(s); the header has {width}. "
-        "Correct it; a field that holds the separator must stand in quotes."
+        f"{name}, line {at}: the row is too {kind}, {len(row)} field(s); the header has {width}. "
+        f"Correct it; a field that holds the separator must stand in quotes.{hint}"
     )
+
+
+def _other_separator(text: str, sep: str) -> str:
+    """A hint at the separator that a line seems to have."""
+    others = [shown for s, shown in _SEPARATORS.items() if s != sep and s in text]
+    return f" Try --sep {others[0]}." if others else ""
 
 
 # --- fields -> columns ----------------------------------------------------------------------------
