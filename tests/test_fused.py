@@ -44,30 +44,30 @@ def problems(draw):
     z = z.to(dtype)
     labels = (*lead, n, classes) if task == "multilabel" else (*lead, n)
     y = torch.randint(0, classes if task == "multiclass" else 2, labels, generator=g)
-    given: dict = {"task": task, "from_logits": logits, "batch_dims": len(lead)}
-    given["empty"] = draw(st.sampled_from(["penalise", "ignore"]))
+    settled: dict = {"task": task, "from_logits": logits, "batch_dims": len(lead)}
+    settled["empty"] = draw(st.sampled_from(["penalise", "ignore"]))
     if draw(st.booleans()):
-        given["sample_weight"] = torch.rand(n, generator=g, dtype=torch.float64) + 0.01
+        settled["sample_weight"] = torch.rand(n, generator=g, dtype=torch.float64) + 0.01
     if draw(st.booleans()):
-        given["class_weight"] = torch.rand(2 if task == "binary" else classes, generator=g) + 0.1
+        settled["class_weight"] = torch.rand(2 if task == "binary" else classes, generator=g) + 0.1
     if n > 2 and draw(st.booleans()):
         y[..., 0] = -1
-        given["ignore_index"] = -1
+        settled["ignore_index"] = -1
     if metric.curve:
-        given["thresholds"] = draw(st.sampled_from([None, [0.2, 0.5, 0.9], (0.25, 0.5, 0.75)]))
+        settled["thresholds"] = draw(st.sampled_from([None, [0.2, 0.5, 0.9], (0.25, 0.5, 0.75)]))
     elif task != "multiclass":
-        given["threshold"] = draw(st.sampled_from([0.5, 0.5, 0.03, 0.3, 0.98]))
-        given["thresholds"] = draw(st.sampled_from([None, None, [0.1, 0.2, 0.7], [0.5]]))
-    given["step"] = draw(st.sampled_from([None, *STEPS]))
+        settled["threshold"] = draw(st.sampled_from([0.5, 0.5, 0.03, 0.3, 0.98]))
+        settled["thresholds"] = draw(st.sampled_from([None, None, [0.1, 0.2, 0.7], [0.5]]))
+    settled["step"] = draw(st.sampled_from([None, *STEPS]))
     if lead and draw(st.booleans()):
         delta, width = (torch.rand(lead, generator=g) for _ in range(2))
-        given["step"] = ss.LinearStep(0.01 + 0.3 * delta, 0.1 + 1.5 * width)
-    return metric, z, y, given
+        settled["step"] = ss.LinearStep(0.01 + 0.3 * delta, 0.1 + 1.5 * width)
+    return metric, z, y, settled
 
 
-def gradient(metric, z, y, given):
+def gradient(metric, z, y, settled):
     x = z.clone().requires_grad_()
-    value = ss.metric_loss(x, y, metric, **given)
+    value = ss.metric_loss(x, y, metric, **settled)
     (slope,) = torch.autograd.grad(value.sum(), x, allow_unused=True)
     return value.detach(), torch.zeros_like(x) if slope is None else slope
 
@@ -85,16 +85,16 @@ def in_small_pieces() -> ExitStack:
 
 
 def compare(problem):
-    metric, z, y, given = problem
+    metric, z, y, settled = problem
     wanted_slope, wanted = torch.func.grad_and_value(
-        lambda x: ss.metric_loss(x, y, metric, **given).sum()
+        lambda x: ss.metric_loss(x, y, metric, **settled).sum()
     )(z)
     exact = z.dtype == torch.float64
-    value, slope = gradient(metric, z, y, given)
+    value, slope = gradient(metric, z, y, settled)
     with in_small_pieces():
-        value_2, slope_2 = gradient(metric, z, y, given)
+        value_2, slope_2 = gradient(metric, z, y, settled)
         with torch.no_grad():
-            without = ss.metric_loss(z, y, metric, **given)
+            without = ss.metric_loss(z, y, metric, **settled)
     near = {"rtol": 1e-9, "atol": 1e-10} if exact else {"rtol": 1e-3, "atol": 1e-4}
     torch.testing.assert_close(without, value_2, rtol=0, atol=0)
     if exact or metric.name in STEADY:
@@ -103,7 +103,7 @@ def compare(problem):
     for found in (slope, slope_2):
         assert found.isfinite().all()
         size = float(wanted_slope.double().abs().max())
-        if exact and not tied(z, given["task"]):
+        if exact and not tied(z, settled["task"]):
             torch.testing.assert_close(found, wanted_slope, rtol=1e-7, atol=1e-9 * (1 + size))
 
 

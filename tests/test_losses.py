@@ -255,6 +255,9 @@ def test_ignored_entries_are_left_out_of_every_loss(task):
         (lambda: ss.SurrogateFBetaLoss(0.5, q=2), "q must be in"),
         (lambda: ss.FocalLoss(-1), "gamma must be in"),
         (lambda: ss.CrossEntropyLoss(task="x"), "task must be one of"),
+        (lambda: ss.CrossEntropyLoss(class_weight={0: 1.0}), "class_weight must hold numbers"),
+        (lambda: ss.MetricLoss(class_weight={0: 1.0}), "class_weight must hold numbers"),
+        (lambda: ss.balanced_class_weight(["a", "b"]), "target must hold numbers"),
         (lambda: ss.CrossEntropyLoss()(torch.zeros(2), torch.tensor([-1, 1])), "target > 0"),
         (
             lambda: ss.CrossEntropyLoss(class_weight=[1.0])(torch.zeros(2), torch.ones(2)),

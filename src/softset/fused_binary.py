@@ -51,8 +51,7 @@ class BinaryKernel:
     it). A threshold is a number or a tensor that broadcasts with ``[*lead, 1]``.
     """
 
-    closed_form = False
-    own_value = False  # whether ``value`` may be written over; a step may return p itself
+    closed_form = False  # else ``value`` is a user's, who may return p itself
 
     def __init__(
         self, step: Step, taus: Sequence[Any], grid: bool, from_logits: bool, dtype: torch.dtype
@@ -158,7 +157,7 @@ class BinaryKernel:
                 h = room.cast("float h", h, torch.float32)
                 found[2 * k + 1].append(_blocks(h).sum(-1))
                 # A product made afresh would leave a hole in the heap for each chunk.
-                product = torch.mul(h, yf, out=h if self.own_value else room("hy", h))
+                product = torch.mul(h, yf, out=h if self.closed_form else room("hy", h))
                 found[2 * k].append(_blocks(product).sum(-1))
                 units += [1.0 if unit is None else unit] * 2
         sums = [torch.stack(support), *map(torch.cat, found)]
@@ -199,7 +198,7 @@ class LinearKernel(BinaryKernel):
     """The linear step: ``dL/dz = w (y L_tp + L_predicted) H'(p) p (1 - p)``."""
 
     step: LinearStep
-    closed_form = own_value = True
+    closed_form = True
 
     def __init__(
         self,
@@ -401,7 +400,7 @@ def _blocks(x: Tensor) -> Tensor:
 
 def _pieces(z: Tensor, *others: Tensor | None) -> Iterator[Any]:
     """The chunks of scores and what belongs to them, side by side; nothing stays nothing."""
-    if _parts(z) == 1:
+    if _parts(z) == 1:  # to find that out again shows in the time of a small batch
         return iter([(z, *others)])
     return chunks(_size(z), -1, z, *others)
 

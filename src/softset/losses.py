@@ -200,10 +200,7 @@ class MetricLoss(nn.Module):
         self.threshold, self.thresholds = threshold, thresholds
         self.ignore_index, self.batch_dims = ignore_index, batch_dims
         self.class_weight: Tensor | None
-        weight = (
-            None if class_weight is None else torch.as_tensor(class_weight, dtype=torch.float64)
-        )
-        self.register_buffer("class_weight", weight, persistent=False)
+        self.register_buffer("class_weight", _weights(class_weight), persistent=False)
         self._check()
 
     def _check(self) -> None:
@@ -252,6 +249,10 @@ class MetricLoss(nn.Module):
         return f"{self.metric!r}, task={self.task!r}, step={self.step!r}"
 
 
+def _weights(class_weight: Any) -> Tensor | None:
+    return None if class_weight is None else as_numbers("class_weight", class_weight).double()
+
+
 def _has_batch_parameters(step: Any) -> bool:
     values = getattr(step, "__dict__", {}).values()
     return any(isinstance(v, Tensor) and v.dim() > 0 for v in values)
@@ -278,10 +279,7 @@ class MeanLoss(nn.Module):
         check_choice("task", task, ("binary", "multiclass", "multilabel"))
         self.task, self.ignore_index = task, ignore_index
         self.class_weight: Tensor | None
-        weight = (
-            None if class_weight is None else torch.as_tensor(class_weight, dtype=torch.float64)
-        )
-        self.register_buffer("class_weight", weight, persistent=False)
+        self.register_buffer("class_weight", _weights(class_weight), persistent=False)
 
     def each(self, problem: Problem) -> Tensor:
         """The loss of every example, in the layout of ``Problem``."""
@@ -430,7 +428,7 @@ def balanced_class_weight(target: Any, classes: int = 2) -> Tensor:
     >>> balanced_class_weight(torch.tensor([0, 0, 0, 1])).tolist()
     [1.3333333333333333, 4.0]
     """
-    y = torch.as_tensor(target).flatten().to(torch.long)
+    y = as_numbers("target", target).flatten().to(torch.long)
     counts = torch.bincount(y, minlength=classes)
     if len(counts) != classes or (counts == 0).any():
         raise ValueError(f"target must hold every class 0 to {classes - 1}, got {counts.tolist()}.")
