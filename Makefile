@@ -11,9 +11,11 @@ demo: $(READY)
 
 test: lint
 	$(BIN)/python -m pytest -q -n auto -m "not slow"
+	cd papers && ../$(BIN)/python -m pytest -q -n auto -m "not slow"
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -q -m slow
+	cd papers && ../$(BIN)/python -m pytest -q -m slow
 
 bench: $(READY)
 	$(BIN)/python benchmarks/losses.py
@@ -23,11 +25,12 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]" --editable ./papers
 	touch $@
 
 # For the tests of the report in a real browser; without one they are skipped and say so.

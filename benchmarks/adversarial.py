@@ -14,7 +14,7 @@ import time
 import ap_perf
 import torch
 
-from softset.baselines import AdversarialF1Loss
+from softset_papers.baselines.adversarial import AdversarialF1Loss
 
 
 class F1(ap_perf.PerformanceMetric):

@@ -28,8 +28,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
 import softset as ss
-from softset.boosting import lightgbm_objective, metric_gradient, xgboost_objective
-from softset.boosting_estimator import LIBRARIES, _cut, _hold_out, _Rows
+from softset.boosting.objective import lightgbm_objective, metric_gradient, xgboost_objective
+from softset.classifiers.boosting import LIBRARIES, _cut, _hold_out, _Rows
 
 METRICS = ("f1", "mcc")
 SEED = 1

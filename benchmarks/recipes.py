@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from softset import MetricClassifier
-from softset.training import RECIPES
+from softset.training.recipes import RECIPES
 
 SETS = ("mammography", "mammography, twins on one side", "adult")
 # Of the imbalanced-learn benchmark: --sets others measures defaults on sets of another kind.

@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 
 import softset as ss
-from softset.datasets import load_synthetic
+from softset.tables.synthetic import load_synthetic
 
 SPLITS, EPOCHS, PATIENCE, BATCH = 5, 300, 40, 1024
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import softset as ss
-from softset.metrics import METRICS
+from softset.metrics.registry import METRICS
 from tests.reference import TASKS, random_problem
 
 

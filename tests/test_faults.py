@@ -22,9 +22,10 @@ import pytest
 
 import softset as ss
 from softset import cli
-from softset.models import load_model, train_model
-from softset.training.checkpoints import locked, read_file, write_file
-from tests.datasets.test_files import REFUSED, write
+from softset.classifiers.model import load_model, train_model
+from softset.storage.container import read_file, write_file
+from softset.storage.files import locked
+from tests.tables.test_files import REFUSED, write
 
 N = 80
 FAST = ["--recipe", "boosting"]
@@ -389,7 +390,7 @@ def test_60_what_a_killed_process_left_is_swept(trained, tmp_path):
 def test_56_a_kill_while_saving_leaves_the_old_model(trained, tmp_path):
     program = (
         "import os, signal\n"
-        "from softset.models import load_model\n"
+        "from softset.classifiers.model import load_model\n"
         "model = load_model('m.softset')\n"
         "os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "model.save('m.softset', note='new')\n"

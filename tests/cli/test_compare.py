@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from softset import cli
+from softset.classifiers.model import load_model
 from softset.cli.compare import _csv, show
-from softset.comparison_summary import Comparison
-from softset.models import load_model
+from softset.comparison.result import Comparison
 
 CANDIDATES = ["--candidate", "boosting-tuned,boosting-metric", "--quick", "--folds", "2"]
 

@@ -8,7 +8,7 @@ import pytest
 
 import softset as ss
 from softset import cli
-from softset.models import load_model
+from softset.classifiers.model import load_model
 
 
 @pytest.fixture

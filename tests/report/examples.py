@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 import softset as ss
-from softset.datasets import load_synthetic
+from softset.tables.synthetic import load_synthetic
 
 FOLDS = 2
 NAMES = {

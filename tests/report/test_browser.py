@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import softset as ss
-from softset.metrics import METRICS
+from softset.metrics.registry import METRICS
 from softset.report import render
 from tests.report.examples import comparison
 from tests.report.test_writer import HOSTILE, TASKS, hostile

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import softset as ss
-from softset.metrics import METRICS
+from softset.metrics.registry import METRICS
 from softset.report import render, write_report
 from tests.report.examples import comparison
 

@@ -12,7 +12,7 @@ from tests.training.helpers import make_binary, split
 
 
 def train_many(checkpoint: str, epochs: int = 40) -> torch.Tensor:
-    from softset.training import Member, train_members  # noqa: PLC0415
+    from softset.training.members import Member, train_members  # noqa: PLC0415
 
     train, validation = split(*make_binary(dtype=torch.float32))
     members = [Member(seed=s, learning_rate=0.01 * (s + 1), dropout=0.1 * s) for s in range(4)]
@@ -35,7 +35,7 @@ def fit_one(checkpoint: str, epochs: int = 25) -> torch.Tensor:
     from torch import nn  # noqa: PLC0415
     from torch.utils.data import DataLoader, TensorDataset  # noqa: PLC0415
 
-    from softset.training import fit  # noqa: PLC0415
+    from softset.training.single import fit  # noqa: PLC0415
 
     torch.manual_seed(3)
     train, validation = split(*make_binary(dtype=torch.float32))
@@ -56,7 +56,7 @@ def fit_one(checkpoint: str, epochs: int = 25) -> torch.Tensor:
 
 def save_for_ever(path: str) -> None:
     """Write one checkpoint after the other, each 2 MB of one number."""
-    from softset.training.checkpoints import write_file  # noqa: PLC0415
+    from softset.storage.container import write_file  # noqa: PLC0415
 
     print("ready", flush=True)
     for i in range(10**6):

@@ -15,8 +15,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from softset.training import Member, Phase, SavedFileError, checkpoints, train_members
-from softset.training.checkpoints import read_file, write_file
+from softset.storage.container import read_file, write_file
+from softset.storage.files import SavedFileError
+from softset.training import checkpoints
+from softset.training.members import Member, train_members
+from softset.training.recipes import Phase
 from tests.training.helpers import make_binary, split
 
 SCRIPT = Path(__file__).with_name("run_to_kill.py")

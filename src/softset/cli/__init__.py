@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
 from typing import Annotated, Any, NoReturn
 
 try:
@@ -29,10 +30,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
 # Warnings that the user has seen, so that nothing is said twice.
 said: set[str] = set()
-
-
 # The words after `softset`, for the command that a report shows.
 given: list[str] = []
 
@@ -75,6 +76,27 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _add_commands_of_others() -> None:
+    """``softset paper`` and ``softset datasets`` come with softset-papers, by entry point."""
+    found = {point.name: point for point in entry_points(group="softset.commands")}
+    for name in dict.fromkeys([*found, "paper", "datasets"]):
+        if name not in found:
+            app.command(name, hidden=True, context_settings=_ANY_ARGUMENTS)(_absent(name))
+            continue
+        command = found[name].load()
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+
+
+def _absent(name: str) -> Callable[[], NoReturn]:
+    def command() -> NoReturn:
+        raise ImportError(f"`softset {name}` needs softset-papers: pip install softset-papers")
+
+    return command
+
+
 def _fail(error: object) -> NoReturn:
     if os.environ.get("SOFTSET_DEBUG") and isinstance(error, BaseException):
         raise error
@@ -92,6 +114,6 @@ def _one_line(message: Warning | str, *_: Any) -> None:
 
 # Commands register themselves; they import this module, so they come last.
 from softset.cli import compare as compare  # noqa: E402
-from softset.cli import datasets as datasets  # noqa: E402
 from softset.cli import files as files  # noqa: E402
-from softset.cli import paper as paper  # noqa: E402
+
+_add_commands_of_others()

@@ -75,8 +75,8 @@ def read_labelled(
     decimal: str = ".",
 ) -> Labelled:
     """The table in a file without its target, and the target."""
-    from softset.datasets.files import expanded, read_table
-    from softset.models import label_matrix
+    from softset.tables.files import expanded, read_table
+    from softset.tables.labels import label_matrix
 
     frame = read_table(
         path,
@@ -114,7 +114,7 @@ def names(given: Sequence[str] | None) -> list[str]:
 
 def check_columns(path: Path, frame: Any, wanted: Iterable[str]) -> None:
     """Refuse names of columns that are not there."""
-    from softset._tools import listed, nearest
+    from softset.checks import listed, nearest
 
     columns = [str(c) for c in frame.columns]
     for name in wanted:

@@ -90,7 +90,7 @@ def compare(
     Cross-entropy, gradient boosting and a random forest, with tuned thresholds, compete with
     training on the metric, on the same repeated splits. The winner is fitted again on all rows.
     """
-    from softset.metrics import get_metric
+    from softset.metrics.registry import get_metric
 
     chosen = get_metric(metric)
     usual = f"{file.name.split('.')[0]}-{chosen.name}"
@@ -154,12 +154,12 @@ def _check_directory(directory: Path, *, force: bool, resume: bool) -> None:
 def _compared(
     table: Any, y: Any, directory: Path, *, resume: bool, intro: str = "", **options: Any
 ) -> Any:
-    from softset.comparison import compare as run
+    from softset.comparison.comparing import compare as run
 
     runs, fresh = directory / "runs.jsonl", not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     if not resume and runs.exists():  # --force
-        from softset.training.checkpoints import locked
+        from softset.storage.files import locked
 
         with locked(runs):
             runs.unlink()
@@ -176,7 +176,7 @@ def _compared(
 
 def _write(result: Any, directory: Path, info: dict[str, Any]) -> None:
     """Report, tables and model, each whole or not at all."""
-    from softset.training.checkpoints import write_safely
+    from softset.storage.files import write_safely
 
     document = result.to_dict()
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, default=str)
@@ -197,7 +197,7 @@ def _csv(document: dict[str, Any]) -> str:
     import csv
     import io
 
-    from softset.datasets.files import guarded_rows
+    from softset.tables.files import guarded_rows
 
     keys = ("mean", "low", "high", "rank")
     paired = ("mean", "low", "high", "p", "p_adjusted", "probability")
@@ -354,7 +354,7 @@ def demo(
     \b
     softset demo
     """
-    from softset.datasets import load_synthetic
+    from softset.tables.synthetic import load_synthetic
 
     x, y = load_synthetic()
     sets = [

@@ -76,9 +76,9 @@ def train(
     Which recipe is best on your data is what `softset compare` finds out.
     """
     import softset
-    from softset.datasets.files import refuse_existing
-    from softset.metrics import get_metric
-    from softset.models import train_model
+    from softset.classifiers.model import train_model
+    from softset.metrics.registry import get_metric
+    from softset.tables.files import refuse_existing
 
     get_metric(metric)
     path = output or fresh_name(f"{file.name.split('.')[0]}-{recipe}.softset")
@@ -181,8 +181,8 @@ def predict(
 
     Columns are found by name. A missing one is an error, further ones are ignored.
     """
-    from softset.datasets.files import expanded, refuse_existing, write_table
-    from softset.models import load_model
+    from softset.classifiers.model import load_model
+    from softset.tables.files import expanded, refuse_existing, write_table
 
     path = output or fresh_name(f"{file.name.split('.')[0]}-predictions.csv")
     refuse_existing(path, force)
@@ -215,7 +215,7 @@ def _read_for(
     labels: list[str] | None = None,
 ) -> Any:
     """A file for a model: its columns of categories stay text."""
-    from softset.datasets.files import read_table
+    from softset.tables.files import read_table
 
     text = []
     if model.encoder is not None:
@@ -276,8 +276,8 @@ def evaluate(
 
     Rows that the model was trained on make it look better than it is.
     """
-    from softset.intervals import metric_table
-    from softset.metrics import get_metric
+    from softset.decisions.intervals import metric_table
+    from softset.metrics.registry import get_metric
 
     chosen = None if not metric else [get_metric(m) for m in metric]
     if model is not None and scores:
@@ -306,7 +306,7 @@ def _by_model(
 ) -> tuple[str, list[Any], Any, Any, Any]:
     import numpy as np
 
-    from softset.models import load_model
+    from softset.classifiers.model import load_model
 
     model = load_model(path)
     text = []
@@ -339,8 +339,8 @@ def _by_scores(
     """Task, classes, probabilities and numbers of classes from a file with scores."""
     import numpy as np
 
-    from softset.datasets.files import expanded
-    from softset.models import codes_and_classes
+    from softset.tables.files import expanded
+    from softset.tables.labels import codes_and_classes
 
     data = read_labelled(file, target, **reading)
     several = len(data.target) > 1
@@ -416,7 +416,7 @@ def _probabilities(p: Any, task: str, logits: bool, names: list[str]) -> Any:
 
 
 def _decided(p: Any, task: str, threshold: float) -> Any:
-    from softset._tools import check_number
+    from softset.checks import check_number
 
     if task == "multiclass":
         return p.argmax(1)
@@ -465,9 +465,10 @@ def tune_threshold(
     Often this is all that is needed. Use rows that the model was not trained on. For several
     classes it gives offsets to add to the log-probabilities before the largest one is taken.
     """
-    from softset.evaluation import evaluate as value_of
-    from softset.metrics import get_metric
-    from softset.thresholds import best_offsets, best_threshold
+    from softset.decisions.evaluation import evaluate as value_of
+    from softset.decisions.offsets import best_offsets
+    from softset.decisions.thresholds import best_threshold
+    from softset.metrics.registry import get_metric
 
     m = get_metric(metric)
     task, classes, p, y = _by_scores(

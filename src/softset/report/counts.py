@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from softset.counting import Confusion
-from softset.evaluation import evaluate
-from softset.metrics import Custom, Metric, get_metric
+from softset.counting.cells import Confusion
+from softset.decisions.evaluation import evaluate
+from softset.metrics.base import Metric
+from softset.metrics.custom import Custom
+from softset.metrics.registry import get_metric
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

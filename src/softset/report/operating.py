@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from softset.metrics import METRICS, FBeta, Metric
+from softset.decisions.thresholds import best_threshold
+from softset.metrics.base import Metric
+from softset.metrics.formulas import FBeta
+from softset.metrics.registry import METRICS
 from softset.report import formats, plots
 from softset.report.calibration import (
     Recalibrated,
@@ -19,7 +22,6 @@ from softset.report.calibration import (
 from softset.report.counts import Axis, Scores, choose_axis, known_metric
 from softset.report.layout import shorten
 from softset.report.svg import UNIT, path
-from softset.thresholds import best_threshold
 
 VIEWS = 40  # labels or classes with curves of their own, those with most positives
 _FEWEST = 1e-9

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from softset.counting import Confusion
-from softset.evaluation import evaluate
-from softset.metrics import METRICS, get_metric
+from softset.counting.cells import Confusion
+from softset.decisions.evaluation import evaluate
+from softset.metrics.registry import METRICS, get_metric
 from softset.report import formats, plots
 from softset.report.layout import shorten
 from softset.report.operating import Operating, names_of, shown

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from softset._tools import check_choice
+from softset.checks import check_choice
 
 SAMPLING = ("shuffled", "stratified", "oversampled")
 

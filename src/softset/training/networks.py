@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
-from softset._tools import check_number
+from softset.checks import check_number
 
 Buffers = dict[str, Tensor]
 

@@ -9,13 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset._tools import check_choice, check_number
-from softset.counting import Confusion, arrange, confusion
-from softset.evaluation import evaluate
-from softset.fused import working
-from softset.losses import CrossEntropyLoss, MeanLoss, MetricLoss, metric_loss
-from softset.metrics import Custom, Metric, MetricLike, get_metric
-from softset.steps import LinearStep
+from softset.checks import check_choice, check_number
+from softset.counting.cells import Confusion, confusion
+from softset.counting.numerics import working
+from softset.counting.problem import arrange
+from softset.counting.steps import LinearStep
+from softset.decisions.evaluation import evaluate
+from softset.losses.pointwise import CrossEntropyLoss, MeanLoss
+from softset.losses.soft_metric import MetricLoss, metric_loss
+from softset.metrics.base import Metric
+from softset.metrics.custom import Custom
+from softset.metrics.registry import MetricLike, get_metric
 
 RECIPES = ("cross-entropy", "metric", "metric-grid", "anneal", "warm")
 GRID = tuple(i / 10 for i in range(1, 10))

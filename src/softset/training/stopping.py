@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from softset._tools import check_number
+from softset.checks import check_number
 
 
 class Patience:

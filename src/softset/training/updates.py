@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset._tools import check_choice
+from softset.checks import check_choice
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
 _BETAS, _EPS, _MOMENTUM = (0.9, 0.999), 1e-8, 0.9

@@ -1,0 +1,1 @@
+"""What the papers compare with: adversarial F1, SVM-perf, convex calibrated surrogates."""

@@ -1,0 +1,1 @@
+"""`softset paper` and `softset datasets`."""

@@ -1,0 +1,143 @@
+"""``softset paper``: list, run and show the papers' tables."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+paper = typer.Typer(
+    name="paper",
+    help="The papers' tables: our numbers beside the published ones.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Output = Annotated[Path, typer.Option("--output", help="Directory of results.")]
+Protocol = Annotated[
+    str, typer.Option("--protocol", help="How networks are judged: fair, published or code.")
+]
+DEFAULT = Path("paper-results")
+
+
+@paper.command("list")
+def list_tables() -> None:
+    """Print every table and theorem that can be run."""
+    from softset_papers.specification import all_tables
+
+    tables = all_tables().values()
+    width = max(len(table.id) for table in tables) + 2
+    for table in tables:
+        typer.echo(f"{table.id:<{width}}{table.title}")
+
+
+@paper.command("run")
+def run(
+    id: Annotated[str, typer.Argument(metavar="ID", help="A table, such as 000-table-1.")],
+    trials: Annotated[int | None, typer.Option(help="Networks for each row [10].")] = None,
+    splits: Annotated[int, typer.Option(help="Splits the trials are spread over.")] = 1,
+    protocol: Protocol = "fair",
+    quick: Annotated[bool, typer.Option("--quick", help="Few rows and epochs: try it.")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Directory with the data sets [$SOFTSET_DATA].")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Runs at once [all cores].")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from earlier results.")] = False,
+    output: Output = DEFAULT,
+    row: Annotated[
+        list[str] | None, typer.Option("--row", help="Only this row (may be repeated).")
+    ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option("--dataset", help="Only this set (may be repeated).")
+    ] = None,
+    max_epochs: Annotated[int | None, typer.Option(help="At most so many epochs.")] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="As the paper, where our default is less (days).")
+    ] = False,
+) -> None:
+    """Run a table and write it as Markdown and HTML.
+
+    Rows that take hours (the adversarial one) are run only when --row names them.
+    """
+    from softset.checks import check_choice
+    from softset_papers.runner import Effort, run_table
+    from softset_papers.specification import PROTOCOLS, find_table
+
+    table = find_table(id)
+    check_choice("protocol", protocol, PROTOCOLS)
+    effort = Effort.quick() if quick else Effort(trials, splits, max_epochs, full=full)
+    records = run_table(
+        table,
+        output,
+        data_dir=data_dir,
+        effort=effort,
+        rows=row,
+        datasets=dataset,
+        resume=resume,
+        jobs=jobs,
+        progress=_progress,
+    )
+    failed = [r for r in records if r is not None and "error" in r]
+    _write(id, output, protocol)
+    if failed:
+        first = failed[0]["error"].partition(": ")[2]
+        raise ValueError(f"{len(failed)} of {len(records)} runs failed, the first with: {first}")
+
+
+@paper.command("show")
+def show(
+    id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A table; all that were run if left out.")
+    ] = None,
+    protocol: Protocol = "fair",
+    output: Output = DEFAULT,
+    html: Annotated[Path | None, typer.Option(help="Write an HTML page here.")] = None,
+    fill: Annotated[
+        Path | None,
+        typer.Option(help="Renew the tables in this Markdown page: <!-- ID PROTOCOL -->."),
+    ] = None,
+) -> None:
+    """Print tables from results, published values beside measured ones."""
+    from softset_papers.pages import fill_in, to_html, to_markdown
+    from softset_papers.specification import all_tables, find_table
+    from softset_papers.summary import read_records, summarise
+
+    records = read_records(output)
+    if fill is not None:
+        text = fill_in(fill.read_text(encoding="utf-8"), records)
+        fill.write_text(text, encoding="utf-8")
+        typer.echo(f"wrote {fill}")
+        return
+    tables = [find_table(id)] if id is not None else list(all_tables().values())
+    found = [summarise(table, records, protocol) for table in tables]
+    found = [s for s in found if id is not None or s.about["runs"] or s.figures]
+    if not found:
+        raise ValueError(f"{str(output)!r} holds no results. Run a table: softset paper run ID.")
+    if html is not None:
+        html.write_text(to_html(found), encoding="utf-8")
+        typer.echo(f"wrote {html}")
+        return
+    typer.echo("\n".join(to_markdown(summary) for summary in found))
+
+
+def _write(id: str, output: Path, protocol: str) -> None:
+    from softset_papers.pages import to_html, to_markdown
+    from softset_papers.specification import find_table
+    from softset_papers.summary import read_records, summarise
+
+    summary = summarise(find_table(id), read_records(output), protocol)
+    text = to_markdown(summary)
+    (output / f"{id}-{protocol}.md").write_text(text, encoding="utf-8")
+    (output / f"{id}-{protocol}.html").write_text(to_html([summary], id), encoding="utf-8")
+    for number, figure in enumerate(summary.figures, 1):
+        name = id if len(summary.figures) == 1 else f"{id}-{number}"
+        (output / f"{name}.svg").write_text(figure, encoding="utf-8")
+    typer.echo(text)
+
+
+def _progress(done: int, total: int, left: float) -> None:
+    rest = "" if math.isnan(left) else f", about {left / 60:.0f} minutes left"
+    print(f"{done} of {total} runs{rest}", file=sys.stderr)

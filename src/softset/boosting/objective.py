@@ -1,0 +1,313 @@
+"""The same metrics as objectives of XGBoost and LightGBM.
+
+Boosting computes its gradient over the whole data set at once, which is what a metric that does
+not decompose over examples needs. The gradient is the core's, in closed form and in float64. The
+two libraries are imported only where they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softset.checks import check_choice, check_number
+from softset.counting.cells import Confusion, confusion
+from softset.counting.steps import Step, check_step, is_hard
+from softset.decisions.evaluation import evaluate, one_against_rest
+from softset.losses.soft_metric import DEFAULT_GRID, default_step
+from softset.metrics.base import Metric
+from softset.metrics.custom import Custom
+from softset.metrics.registry import MetricLike, get_metric
+
+# Added to every curvature: a leaf of settled examples stays where it is instead of dividing by 0.
+FLOOR = 1e-6
+
+Sum = Callable[[Confusion], Confusion]
+
+
+def xgboost_objective(
+    metric: MetricLike = "f1", *, step: Step | None = None, threshold: float = 0.5
+) -> MetricObjective:
+    """``1 - metric`` as an objective of XGBoost, with the metric itself to watch: ``.evaluate``.
+
+    The gradient of row i is ``w_i e_i H'(p_i) p_i (1 - p_i)``, where ``e_i`` is what it does to the
+    metric to decide positively on that row, divided by ``|e_positive| + |e_negative|``; the
+    curvature is its absolute value, so that no leaf moves a score by more than the learning rate
+    (docs/boosting.md says why). Scores are ``(N,)``, or ``(N, C)`` with ``num_class=C``.
+
+    One object serves ``xgboost.train(params, data, obj=objective)``, Dask's ``train`` and
+    ``XGBClassifier(objective=objective)``. Sample weights come from the ``DMatrix``. On several
+    workers the counts are summed over all of them, so that the gradient is that of all rows.
+
+    Set ``base_score=0`` (XGBoost starts a custom objective at 0.5 otherwise) and
+    ``min_child_weight=1e-3``: curvature is no count of rows here.
+
+    Args:
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
+        step: how soft the decision is; as for ``metric_loss``.
+        threshold: the probability from which ``predict`` will say positive (binary).
+
+    >>> import numpy as np, xgboost
+    >>> x = np.arange(100.0).reshape(-1, 1)
+    >>> data = xgboost.DMatrix(x, label=x[:, 0] >= 90)
+    >>> objective = xgboost_objective("f1")
+    >>> settings = {"base_score": 0, "min_child_weight": 1e-3, "max_depth": 2}
+    >>> booster = xgboost.train(settings, data, num_boost_round=10, obj=objective)
+    >>> objective.evaluate(booster.predict(data, output_margin=True), data)
+    ('f1', 1.0)
+    """
+    return MetricObjective("xgboost", metric, step, threshold)
+
+
+def lightgbm_objective(
+    metric: MetricLike = "f1", *, step: Step | None = None, threshold: float = 0.5
+) -> MetricObjective:
+    """``1 - metric`` as an objective of LightGBM, with the metric itself to watch: ``.evaluate``.
+
+    Gradient, curvature and arguments as for ``xgboost_objective``. One object serves
+    ``lightgbm.train({"objective": objective}, data, feval=objective.evaluate)`` and
+    ``LGBMClassifier(objective=objective)``, whose ``predict`` then returns raw scores: positive
+    means at least ``log(threshold / (1 - threshold))``.
+
+    >>> import numpy as np, lightgbm
+    >>> x = np.arange(1000.0).reshape(-1, 1) // 10
+    >>> data = lightgbm.Dataset(x, label=x[:, 0] >= 90)
+    >>> objective = lightgbm_objective("f1")
+    >>> settings = {"objective": objective, "verbosity": -1}
+    >>> booster = lightgbm.train(settings, data, num_boost_round=10)
+    >>> objective.evaluate(booster.predict(x), data)
+    ('f1', 1.0, True)
+    """
+    return MetricObjective("lightgbm", metric, step, threshold)
+
+
+NO_CATBOOST = (
+    "CatBoost cannot train for a metric: it calls a Python objective on blocks of at most 1000 "
+    "rows, and a metric of all rows is not a sum over blocks. Use 'lightgbm' or 'xgboost'."
+)
+
+
+def catboost_objective(*_: Any, **__: Any) -> None:
+    """There is none: an exact one is impossible.
+
+    >>> catboost_objective("f1")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: CatBoost cannot train for a metric: ...
+    """
+    raise ValueError(NO_CATBOOST)
+
+
+class MetricObjective:
+    """What ``xgboost_objective`` and ``lightgbm_objective`` return.
+
+    Called as the native interfaces do, ``objective(scores, data)``, or as their scikit-learn
+    wrappers do, ``objective(target, scores, sample_weight)``, it returns gradient and curvature,
+    each of the shape of ``scores``. ``objective.evaluate`` takes the same arguments.
+    """
+
+    def __init__(self, library: str, metric: MetricLike, step: Step | None, threshold: float):
+        self.library, self.metric = library, get_metric(metric)
+        if self.metric.average is None:
+            raise ValueError(
+                "average=None gives several numbers; an objective needs one. Use 'macro'."
+            )
+        if step is not None:
+            check_step(step)
+            if is_hard(step):
+                raise ValueError("step must have a gradient, got HardStep(). Use LinearStep().")
+        check_number("threshold", threshold, 0, 1)
+        self.step, self.threshold = step, threshold
+        self.evaluate = Evaluation(self)
+
+    def __call__(
+        self, first: Any, second: Any, sample_weight: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        scores, target, weight = _arguments(first, second, sample_weight)
+        gradient, _ = metric_gradient(
+            scores,
+            target,
+            self.metric,
+            step=self.step,
+            threshold=self.threshold,
+            sample_weight=weight,
+            over_workers=self.over_workers(),
+        )
+        return gradient, curvature(gradient)
+
+    def over_workers(self) -> Sum | None:
+        """How to sum counts over the workers of a distributed XGBoost, if there are any."""
+        if self.library != "xgboost":
+            return None
+        from xgboost import collective
+
+        return _sum_over_workers if collective.is_distributed() else None
+
+    def __repr__(self) -> str:
+        return f"{self.library}_objective({self.metric!r}, threshold={self.threshold})"
+
+
+class Evaluation:
+    """The metric with hard decisions, in the form each library wants from an evaluation function.
+
+    Larger is better, which LightGBM is told; tell XGBoost with ``maximize=True``. Scores are raw,
+    as both libraries pass them next to a custom objective.
+    """
+
+    def __init__(self, objective: MetricObjective) -> None:
+        self.objective = objective
+        self.__name__ = objective.metric.name
+
+    def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Any:
+        scores, target, weight = _arguments(first, second, sample_weight)
+        value = self.value(scores, target, weight)
+        if self.objective.library == "lightgbm":
+            return self.__name__, value, True
+        return (self.__name__, value) if hasattr(second, "get_label") else value
+
+    def value(self, scores: Any, target: Any, weight: Any) -> float:
+        o = self.objective
+        z, task = _scores(scores)
+        sum_up = o.over_workers()
+        settings: dict[str, Any] = {"task": task, "sample_weight": weight}
+        if task == "binary":
+            settings["threshold"] = o.threshold
+        if o.metric.curve or sum_up is None:
+            # An area needs all scores, not counts: of several workers XGBoost takes the mean.
+            return float(evaluate(z, target, o.metric, **settings))
+        settings["matrix"] = isinstance(o.metric, Custom) and task == "multiclass"
+        if len(z) == 0:
+            settings["sample_weight"] = None
+            c = confusion(z.new_zeros(1, *z.shape[1:]), [0], **settings).map(lambda t: t * 0)
+        else:
+            c = confusion(z, target, **settings)
+        return float(o.metric(sum_up(c)))
+
+
+def metric_gradient(
+    scores: Any,
+    target: Any,
+    metric: MetricLike,
+    *,
+    step: Step | None = None,
+    threshold: float = 0.5,
+    sample_weight: Any = None,
+    over_workers: Sum | None = None,
+) -> tuple[np.ndarray, float]:
+    """The gradient of ``metric_loss`` by the scores, scaled, and the scale; float64.
+
+    The loss depends on the scores only through a few counts. So it is differentiated by the counts
+    (of all workers), and these few derivatives, scaled, are pushed back through the counts of the
+    rows at hand.
+
+    >>> gradient, scale = metric_gradient([2.0, -1.0, 0.5], [1, 1, 0], "f1")
+    >>> (gradient / scale).round(4).tolist()
+    [-0.0159, -0.1188, 0.057]
+    """
+    z, task = _scores(scores)
+    rows = len(z)
+    if rows == 0 and over_workers is not None:
+        # A worker without rows has to take part in the sum all the same: with counts of zero.
+        z, target, sample_weight = z.new_zeros(1, *z.shape[1:]), [0], None
+    z.requires_grad_()
+    c = _soft_counts(z, target, get_metric(metric), task, step, threshold, sample_weight)
+    if rows == 0:
+        c = c.map(lambda t: t * 0)
+    names = [n for n in ("tp", "predicted", "counted_matrix") if getattr(c, n) is not None]
+    with torch.no_grad():
+        everywhere = c.detach() if over_workers is None else over_workers(c.detach())
+    leaves = [getattr(everywhere, n).clone().requires_grad_() for n in names]
+    value = get_metric(metric)(
+        replace(everywhere, **dict(zip(names, leaves, strict=True))), empty="penalise"
+    )
+    if not torch.isfinite(value):
+        raise ValueError(f"metric {get_metric(metric).name} of the soft counts is {value.item()}.")
+    by_counts = torch.autograd.grad(-value, leaves, allow_unused=True, materialize_grads=True)
+    scale = 1 / (_size(dict(zip(names, by_counts, strict=True)), everywhere) or 1.0)
+    local = [getattr(c, n) for n in names]
+    (gradient,) = torch.autograd.grad(local, z, [d * scale for d in by_counts])
+    return gradient.numpy()[:rows], scale
+
+
+def curvature(gradient: np.ndarray) -> np.ndarray:
+    """``|gradient|``: a leaf's step ``-sum g / sum h`` is then a vote of its rows, in [-1, 1].
+
+    >>> curvature(np.array([-0.5, 0.25])).round(3).tolist()
+    [0.5, 0.25]
+    """
+    h = np.abs(gradient)
+    h += FLOOR
+    return h
+
+
+def _size(by: dict[str, Tensor], c: Confusion) -> float:
+    """What a positive decision costs or earns: ``|e_positive| + |e_negative|``.
+
+    Summed over a grid of thresholds, and averaged over the classes of the rows.
+    """
+    size = (by["tp"] + by["predicted"]).abs() + by["predicted"].abs()
+    if "counted_matrix" in by:
+        size = size + by["counted_matrix"].amax(-1) - by["counted_matrix"].amin(-1)
+    inner = 0 if c.task == "binary" else 1
+    if size.dim() > inner:
+        size, c = size.sum(0), c.map(lambda t: t[0])
+    if c.task != "binary":
+        size = (size * c.support).sum() / c.support.sum().clamp(min=1e-300)
+    return float(size)
+
+
+def _soft_counts(
+    z: Tensor,
+    target: Any,
+    metric: Metric,
+    task: str,
+    step: Step | None,
+    threshold: float,
+    weight: Any,
+) -> Confusion:
+    """The counts that ``metric_loss`` makes, with their graph."""
+    settings: dict[str, Any] = {"sample_weight": weight}
+    if isinstance(metric, Custom):
+        classes = z.shape[-1] if task == "multiclass" else 1
+        settings["matrix"] = metric.reads_matrix(task, classes) and task == "multiclass"
+    if metric.curve:
+        settings["thresholds"] = DEFAULT_GRID
+        if task == "multiclass":
+            z, target, weight = one_against_rest(z, target, from_logits=True, sample_weight=weight)
+            task = "multilabel"
+            settings |= {"sample_weight": weight, "from_logits": False}
+    elif task == "binary":
+        settings["threshold"] = threshold
+    step = default_step(task) if step is None else step
+    return confusion(z, target, task=task, step=step, **settings)
+
+
+def _sum_over_workers(c: Confusion) -> Confusion:
+    from xgboost import collective
+
+    def summed(t: Tensor) -> Tensor:
+        flat = collective.allreduce(t.reshape(-1).contiguous().numpy(), collective.Op.SUM)
+        return torch.from_numpy(np.asarray(flat)).reshape(t.shape)
+
+    return c.map(summed)
+
+
+def _arguments(first: Any, second: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """Scores, target and weights from what a native interface or a wrapper passes."""
+    if not hasattr(second, "get_label"):
+        return second, first, weight
+    weight = second.get_weight()
+    return first, second.get_label(), weight if weight is not None and len(weight) else None
+
+
+def _scores(scores: Any) -> tuple[Tensor, str]:
+    """Scores in float64, and the task their shape tells."""
+    z = torch.from_numpy(np.array(scores, dtype=np.float64, order="C"))
+    if z.dim() == 2 and z.shape[1] == 1:
+        z = z.squeeze(1)
+    check_choice("the number of dimensions of the scores", z.dim(), (1, 2))
+    return z, "binary" if z.dim() == 1 else "multiclass"

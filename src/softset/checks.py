@@ -1,0 +1,73 @@
+"""Argument checks with the nearest name as a hint; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """A hint for an error message: `` Did you mean 'f1'?``, or nothing.
+
+    >>> nearest("f1_score", ["f1", "recall"])
+    " Did you mean 'f1'?"
+    """
+    close = difflib.get_close_matches(word, list(words), n=1, cutoff=0.4)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def listed(names: Iterable[object], most: int = 10) -> str:
+    """Names for an error message, the first few of many.
+
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    words = [repr(name) for name in names]
+    rest = len(words) - most
+    return ", ".join(words) if rest <= 0 else f"{', '.join(words[:most])} and {rest} more"
+
+
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
+    """Refuse a value that is not one of ``choices``."""
+    options = tuple(choices)
+    if value not in options:
+        hint = nearest(str(value), [str(o) for o in options])
+        listed = ", ".join(repr(o) for o in options)
+        raise ValueError(f"{name} must be one of {listed}, got {value!r}.{hint}")
+
+
+def check_number(
+    name: str, value: Any, low: float, high: float, *, closed: str = "", hint: str = ""
+) -> None:
+    """Refuse a number (or a list, array or tensor with an element) outside an interval.
+
+    ``closed`` names the ends that belong to it: ``""``, ``"low"``, ``"high"`` or ``"both"``.
+    """
+    if type(value) is float and low < value < high:
+        return
+    left = "[" if closed in ("low", "both") else "("
+    right = "]" if closed in ("high", "both") else ")"
+    interval = f"{left}{low:g}, {high:g}{right}"
+    try:
+        if hasattr(value, "aminmax"):  # a tensor, of which the two ends are enough
+            numbers: Any = [float(v) for v in value.aminmax()]
+        else:
+            numbers = value.tolist() if hasattr(value, "tolist") else value
+        flat = _flatten(numbers)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number in {interval}, got {value!r}. {hint}") from None
+    for x in flat:
+        above = x > low or (closed in ("low", "both") and x == low)
+        below = x < high or (closed in ("high", "both") and x == high)
+        if not (above and below) or math.isnan(x):
+            raise ValueError(f"{name} must be in {interval}, got {x!r}. {hint}".rstrip())
+
+
+def _flatten(value: Any) -> list[float]:
+    if isinstance(value, list | tuple):
+        return [x for item in value for x in _flatten(item)]
+    if isinstance(value, bool | str):
+        raise TypeError
+    return [float(value)]

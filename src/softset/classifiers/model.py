@@ -1,0 +1,243 @@
+"""One file for a model that takes a user's table: the encoder and the classifier, no pickle."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softset.checks import check_choice, listed
+from softset.metrics.registry import MetricLike, get_metric
+from softset.storage.arrays import pack_array, plain, unpack_array
+from softset.storage.container import read_file, whole, write_file
+from softset.storage.files import SavedFileError
+from softset.tables.columns import as_text, infer_schema
+from softset.tables.encoder import TableEncoder
+from softset.tables.labels import codes_and_classes, label_matrix
+
+Array = NDArray[Any]
+_KIND = "model"
+# The classes that a file may name, and where they are.
+_CLASSIFIERS = {
+    "MetricClassifier": "softset.estimators",
+    "MetricBoostingClassifier": "softset.boosting_estimator",
+    "MetricForestClassifier": "softset.forest",
+}
+# What ``train_model`` can do: a recipe's name, the classifier, and its settings.
+RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "warm": ("MetricClassifier", {"recipe": "warm"}),
+    "cross-entropy": ("MetricClassifier", {"recipe": "cross-entropy"}),
+    "metric": ("MetricClassifier", {"recipe": "metric"}),
+    "metric-grid": ("MetricClassifier", {"recipe": "metric-grid"}),
+    "anneal": ("MetricClassifier", {"recipe": "anneal"}),
+    "boosting": ("MetricBoostingClassifier", {"rounds": 0}),
+    "boosting-metric": ("MetricBoostingClassifier", {}),
+    "forest": ("MetricForestClassifier", {}),
+}
+_PICKLES = (b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"x\x9c", b"(", b"c")
+
+
+class Model:
+    """A fitted classifier behind the encoder of its table.
+
+    ``classes_`` (the names of the labels if there are several targets), ``task``, ``metric``,
+    ``threshold`` (offsets of log-probabilities for several classes) and ``info``, a dictionary.
+    """
+
+    def __init__(self, encoder: TableEncoder | None, classifier: Any, info: dict[str, Any]) -> None:
+        self.encoder, self.classifier, self.info = encoder, classifier, info
+        known = np.asarray(classifier.classes_)
+        several = getattr(classifier, "_task", "") == "multilabel"
+        self.task = "multilabel" if several else "binary" if len(known) == 2 else "multiclass"
+        names = info.get("classes")
+        self._codes = names is not None  # the classifier was trained on numbers of classes
+        self.classes_ = known if names is None else np.asarray(names)
+        if len(self.classes_) != len(known):
+            raise ValueError(
+                f"info names {len(self.classes_)} classes, the model has {len(known)}."
+            )
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric it was trained for."""
+        return get_metric(self.classifier.metric).name
+
+    @property
+    def threshold(self) -> Any:
+        """The threshold(s), or the offsets of several classes."""
+        name = "offsets_" if self.task == "multiclass" else "threshold_"
+        value = getattr(self.classifier, name)
+        return value if isinstance(value, float) else np.asarray(value).tolist()
+
+    @property
+    def target(self) -> list[str]:
+        """The target column(s) of the table it was trained on."""
+        found = self.info.get("target") or []
+        return [found] if isinstance(found, str) else list(found)
+
+    def inputs(self, table: Any) -> Array:
+        """The numbers that the classifier sees, from a table with the columns of training."""
+        if self.encoder is None:
+            return np.asarray(table, dtype=np.float64)
+        unused = {*self.target, self.info.get("groups"), *(self.info.get("drop") or [])}
+        known = {c["name"] for c in self.encoder.columns_}
+        used = [c for c in table.columns if str(c) in known or str(c) not in unused]
+        return self.encoder.transform(table[used])
+
+    def predict_proba(self, table: Any) -> Array:
+        """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
+        return np.asarray(self.classifier.predict_proba(self.inputs(table)))
+
+    def predict(self, table: Any) -> Array:
+        """Classes ``(n,)``, or 0 and 1 ``(n, labels)``."""
+        return self._named(self.classifier.predict(self.inputs(table)))
+
+    def predict_both(self, table: Any) -> tuple[Array, Array]:
+        """Probabilities and classes; the table is encoded once."""
+        x = self.inputs(table)
+        p = np.asarray(self.classifier.predict_proba(x))
+        return p, self._named(self.classifier.predict(x))
+
+    def _named(self, found: Any) -> Array:
+        found = np.asarray(found)
+        return found if not self._codes or self.task == "multilabel" else self.classes_[found]
+
+    def codes(self, y: Any) -> NDArray[np.int64]:
+        """Labels as numbers of ``classes_``; an unknown one is an error. Text meets text."""
+        values = np.asarray(y)
+        if self.task == "multilabel":
+            return label_matrix(values)
+        if self.classes_.dtype.kind in "UO" and values.dtype.kind != "U":
+            import pandas as pd  # noqa: PLC0415
+
+            values = as_text(pd.Series(values.ravel()))
+        known = {c: i for i, c in enumerate(self.classes_.tolist())}
+        unknown = [v for v in dict.fromkeys(values.tolist()) if v not in known]
+        if unknown:
+            raise ValueError(
+                f"the label(s) {listed(unknown)} are unknown to the model; it knows "
+                f"{listed(known, 30)}."
+            )
+        return np.array([known[v] for v in values.tolist()], dtype=np.int64)
+
+    def save(self, path: str | os.PathLike[str], **info: Any) -> None:
+        """Write it with ``save_model``; ``info`` is added to its own."""
+        self.info.update(info)
+        save_model(path, encoder=self.encoder, classifier=self.classifier, info=self.info)
+
+
+def train_model(
+    X: Any,
+    y: Any,
+    metric: MetricLike = "f1",
+    *,
+    recipe: str = "warm",
+    pos_label: Any = None,
+    sample_weight: Any = None,
+    seed: int = 0,
+    info: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Model:
+    """One classifier for one table: ``X`` a data frame, ``y`` labels ``(n,)`` or ``(n, labels)``.
+
+    ``recipe`` is one of ``RECIPES``; ``settings`` go to its classifier. The classes of the model
+    are ``[negative, positive]`` if there are two.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"x": range(0, 200, 2), "colour": ["red", "blue"] * 50})
+    >>> y = ["high" if x > 150 else "low" for x in frame["x"]]
+    >>> frame = frame.sample(frac=1, random_state=0)
+    >>> y = [y[i] for i in frame.index]
+    >>> model = train_model(frame, y, recipe="cross-entropy", n_members=2, pos_label="high")
+    >>> model.classes_.tolist(), model.predict(frame[:3]).shape
+    (['low', 'high'], (3,))
+    """
+    check_choice("recipe", recipe, RECIPES)
+    get_metric(metric)
+    codes, classes = codes_and_classes(y, pos_label)
+    if recipe.startswith("boosting") and classes is None:
+        raise ValueError(
+            f"recipe {recipe!r} is for one target; several targets need 'forest' or a network such "
+            "as 'warm'."
+        )
+    encoder = TableEncoder(infer_schema(X)).fit(X)
+    kind, preset = RECIPES[recipe]
+    make = _classifier(kind)
+    classifier = make(metric, **{"random_state": seed, **preset, **settings})
+    known: dict[str, Any] = {}
+    if classes is not None:
+        # In their order the classifier can have the names, and use them in what it says.
+        in_order = pos_label is None or str(classes[1]) == str(np.unique(classes)[1])
+        codes, known = (classes[codes], {}) if in_order else (codes, {"classes": classes})
+    x = encoder.transform(X)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "classes .* differ only by blanks")  # has been said
+        classifier.fit(x, codes, sample_weight=sample_weight)
+    return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
+
+
+def _classifier(kind: str) -> Any:
+    return getattr(importlib.import_module(_CLASSIFIERS[kind]), kind)
+
+
+def save_model(
+    path: str | os.PathLike[str],
+    *,
+    encoder: TableEncoder | None,
+    classifier: Any,
+    info: dict[str, Any] | None = None,
+) -> None:
+    """Write encoder and classifier to one file: JSON and arrays with a checksum, whole or not.
+
+    ``info`` is what JSON can hold. If it has ``"classes"``, the classifier was trained on their
+    numbers, and ``predict`` gives the names back; ``"target"``, ``"groups"`` and ``"drop"`` name
+    columns that a table may still have at prediction.
+    """
+    kind = type(classifier).__name__
+    check_choice("classifier", kind, _CLASSIFIERS)
+    rest = {k: plain(v) for k, v in (info or {}).items() if k != "classes"}
+    classes = (info or {}).get("classes")
+    content = {
+        "classifier": kind,
+        "state": classifier.state(),
+        "encoder": None if encoder is None else encoder.state(),
+        "classes": None if classes is None else pack_array(np.asarray(classes)),
+        "info": rest,
+    }
+    write_file(path, _KIND, content)
+
+
+def load_model(path: str | os.PathLike[str], metric: MetricLike | None = None) -> Model:
+    """Read what ``save_model`` wrote; nothing in the file is run. A pickle is refused.
+
+    ``metric`` is needed if the model was trained for a function of your own.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise SavedFileError(f"{path.name} is a directory; a model file is expected.")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    with open(path, "rb") as file:
+        head = file.read(9)
+    # Our files begin with a length of 8 bytes, which may look like anything, and then a brace.
+    if head[8:] != b"{" and head.startswith(_PICKLES):
+        raise SavedFileError(
+            f"{path.name} looks like a pickled model, which could run code when it is loaded; it "
+            "is refused. Save models with softset (`softset train`, save_model)."
+        )
+    content = read_file(path, _KIND)
+    with whole(path.name, "model"):
+        kind = content["classifier"]
+        if kind not in _CLASSIFIERS:
+            raise SavedFileError(f"it names an unknown classifier, {kind!r}.")
+        classifier = _classifier(kind).from_state(content["state"], metric)
+        packed, info = content["encoder"], dict(content["info"])
+        if content["classes"] is not None:
+            info["classes"] = unpack_array(content["classes"])
+        encoder = None if packed is None else TableEncoder.from_state(packed)
+        return Model(encoder, classifier, info)

@@ -1,0 +1,287 @@
+"""``MetricClassifier``: scikit-learn's contract around many small networks trained for a metric."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from softset.checks import check_number
+from softset.classifiers.base import Deciding
+from softset.metrics.base import Metric
+from softset.metrics.registry import MetricLike, get_metric
+from softset.tables.labels import checked_weights, refuse_missing
+from softset.tables.rows import Rows, distinct_rows
+from softset.tables.scaling import Scaler
+from softset.tables.splits import content_split
+from softset.training.members import Member, Trained, score, train_members
+from softset.training.networks import Mlp
+
+try:  # from scikit-learn 1.9 on
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # pragma: no cover
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Older versions have no callbacks."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Older versions have no callbacks."""
+        return method
+
+
+Array = NDArray[Any]
+
+
+class MetricClassifier(CallbackSupportMixin, Deciding):  # type: ignore[misc]
+    """Small neural networks trained for the metric they are judged by.
+
+    ``n_members`` networks are trained together; their probabilities are averaged, and the
+    threshold (for several classes: offsets of the log-probabilities) with the best ``metric`` on
+    held-out rows decides. So ``predict`` may disagree with ``predict_proba >= 0.5``.
+
+    Rows are what they hold: equal rows are put together, and the validation rows are chosen by
+    content within each class, so that the order of the rows does not matter, a weight of 2 is a
+    row given twice, and twins are on one side of the split. Inputs are standardised, and values
+    beyond about 3 standard deviations squashed smoothly.
+
+    There is no ``partial_fit``: early stopping and the threshold need rows that were never
+    trained on, and a stream does not keep any.
+
+    Args:
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
+        recipe: ``"warm"`` (cross-entropy, then the soft metric), ``"cross-entropy"``,
+            ``"metric"``, ``"metric-grid"``, ``"anneal"``, a loss, or a list of ``Phase``.
+        hidden: widths of the hidden layers.
+        n_members: how many networks are averaged.
+        batch_size: the most rows in a batch; ``None`` takes a tenth of the rows, from 32 to 1024.
+        max_epochs: the most passes over the data in each phase of the recipe.
+        early_stopping: stop a member after ``patience`` epochs without a better validation loss.
+        validation_fraction: share of the rows held out for early stopping and the threshold.
+        threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
+            offsets, one for each; ``None`` is 1/2 or the largest probability.
+        class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights.
+        pos_label: the positive class of two; the last of ``classes_`` if left out.
+        random_state: int, ``RandomState`` or ``None``.
+        verbose: 1 shows a live line when standard error is a terminal.
+
+    Attributes:
+        classes_, n_features_in_, feature_names_in_: as in scikit-learn.
+        threshold_: the threshold(s) in use; ``offsets_`` for several classes.
+        history_: for each member, losses and validation metric of every epoch.
+
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(400, weights=[0.9], random_state=0)
+    >>> model = MetricClassifier("f1", n_members=2, random_state=0).fit(X, y)
+    >>> model.predict(X[:3]).shape, bool(model.score(X, y) > 0.5)
+    ((3,), True)
+    """
+
+    def __init__(
+        self,
+        metric: MetricLike = "f1",
+        *,
+        recipe: Any = "warm",
+        hidden: Any = (64, 32),
+        n_members: int = 8,
+        batch_size: int | None = None,
+        learning_rate: float = 0.003,
+        weight_decay: float = 0.01,
+        dropout: float = 0.0,
+        max_epochs: int = 200,
+        early_stopping: bool = True,
+        patience: int = 10,
+        validation_fraction: float = 0.2,
+        threshold: Any = "tuned",
+        class_weight: Any = None,
+        pos_label: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.metric = metric
+        self.recipe = recipe
+        self.hidden = hidden
+        self.n_members = n_members
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.dropout = dropout
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.threshold = threshold
+        self.class_weight = class_weight
+        self.pos_label = pos_label
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- fit -------------------------------------------------------------------------------------
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1."""
+        metric = get_metric(self.metric)
+        check_number("n_members", self.n_members, 1, 10**6, closed="low")
+        check_number("validation_fraction", self.validation_fraction, 0, 1)
+        if self.batch_size is not None:
+            check_number("batch_size", self.batch_size, 1, float("inf"), closed="low")
+        refuse_missing(y)
+        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, accept_sparse=False)
+        y = y.toarray() if hasattr(y, "toarray") else y
+        codes = self._learn_classes(y)
+        weight = checked_weights(sample_weight, X)
+        weight = weight * self._class_weights(codes, weight)
+        rows = distinct_rows(X, codes, weight)
+        rows = rows._replace(w=rows.w / rows.w.mean())
+        self._check_threshold()
+        random = check_random_state(self.random_state)
+        salt = int(random.randint(2**31 - 1))
+        seeds = random.randint(2**31 - 1, size=int(self.n_members))
+        rows, held = self._hold_out(rows, salt)
+        if self.batch_size is not None and self.batch_size > len(rows.x):
+            warnings.warn(
+                f"batch_size={self.batch_size} is more than the {len(rows.x)} distinct rows to "
+                "train on; all of them make one batch.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._scaler = Scaler.of(rows.x, rows.w)
+        self._begin(X, y)
+        with warnings.catch_warnings():
+            # _hold_out has said so already, with the name of the class
+            warnings.filterwarnings("ignore", "class .* is absent from validation")
+            trained = self._train(rows, held, seeds, self._on_epoch(X, y))
+        self._weights = trained.weights.double()
+        self._widths = trained.network.widths  # type: ignore[attr-defined]
+        self.history_ = trained.history
+        self._tune_on(metric, held)
+        self._end(X, y)
+        self._warn_if_constant(rows, held)
+        return self
+
+    def _train(self, rows: Rows, held: Rows | None, seeds: Array, on_epoch: Any) -> Trained:
+        return train_members(
+            tuple(self.hidden),
+            self._tensors(rows),
+            self._tensors(held) if held is not None and self.early_stopping else None,
+            members=[
+                Member(int(s), self.learning_rate, self.weight_decay, self.dropout) for s in seeds
+            ],
+            recipe=self.recipe,
+            metric=self.metric,
+            task=self._task,
+            batch_size=self._batch_size(len(rows.x)),
+            max_epochs=self.max_epochs,
+            patience=self.patience,
+            verbose=self.verbose,
+            on_epoch=on_epoch,
+        )
+
+    def _hold_out(self, rows: Rows, salt: int) -> tuple[Rows, Rows | None]:
+        wanted = self.early_stopping or self._tunes()
+        present = np.unique(rows.y) if rows.y.ndim == 1 else np.arange(2)
+        if len(present) < 2:
+            raise ValueError("y must hold at least two classes, got one class of positive weight.")
+        if not wanted or len(rows.x) < 2:
+            return rows, None
+        train, held = content_split(rows, self.validation_fraction, salt)
+        parts = tuple(Rows(rows.x[i], rows.y[i], rows.w[i]) for i in (train, held))
+        if rows.y.ndim == 1:
+            missing = np.setdiff1d(parts[0].y, parts[1].y)
+            if len(missing):
+                warnings.warn(
+                    f"class {self._name(missing[0])!r} has too few distinct rows to be held out: "
+                    "early stopping and the threshold cannot see it.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+        return parts[0], parts[1] if len(held) else None
+
+    def _batch_size(self, rows: int) -> int:
+        return int(self.batch_size or min(1024, max(32, rows // 10)))
+
+    def _tensors(self, rows: Rows) -> tuple[torch.Tensor, ...]:
+        x = torch.from_numpy(self._scaler(rows.x)).float()
+        y = torch.from_numpy(np.ascontiguousarray(rows.y))
+        if np.ptp(rows.w) == 0:
+            return x, y
+        return x, y, torch.from_numpy(rows.w)
+
+    def _warn_if_constant(self, rows: Rows, held: Rows | None) -> None:
+        if self._task == "multilabel":
+            return
+        x = rows.x if held is None else np.concatenate([rows.x, held.x])
+        decided = np.unique(self._decide(self._positive_probabilities(x)))
+        if len(decided) == 1:
+            warnings.warn(
+                f"every training row is predicted as {self._name(decided[0])!r}. Try more epochs, "
+                "another learning_rate or metric, or class_weight='balanced'.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _tune_on(self, metric: Metric, held: Rows | None) -> None:
+        tuned = None
+        if held is not None and self._tunes():  # its rows are in the order of hashes
+            tuned = self._tuned(metric, self._positive_probabilities(held.x), held.y, held.w)
+        self._set_threshold(tuned)
+
+    # --- predict ---------------------------------------------------------------------------------
+
+    def _positive_probabilities(self, x: Array) -> Array:
+        """Mean over members: ``(n,)`` of the positive class, or ``(n, classes or labels)``."""
+        inputs = torch.from_numpy(self._scaler(x))
+        network = Mlp(self._widths[0], self._widths[1:-1], self._widths[-1])
+        z = score(network, self._weights, {}, inputs, self._task)
+        p = torch.softmax(z, -1) if self._task == "multiclass" else torch.sigmoid(z)
+        return p.mean(0).numpy()
+
+    # --- scikit-learn's callbacks ----------------------------------------------------------------
+
+    def _begin(self, X: Array, y: Array) -> None:
+        self._context = None
+        if hasattr(self, "_skl_callbacks"):
+            self._context = self._init_callback_context(max_subtasks=None)
+            self._context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+    def _on_epoch(self, X: Array, y: Array) -> Any:
+        context = self._context
+        if context is None:
+            return None
+
+        def call() -> bool:
+            task = context.subcontext(task_name="epoch")
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            return task.call_on_fit_task_end(estimator=self, X=X, y=y)
+
+        return call
+
+    def _end(self, X: Array, y: Array) -> None:
+        context = self.__dict__.pop("_context")
+        if context is not None:
+            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _learned(self) -> dict[str, Any]:
+        return {
+            "widths": list(self._widths),
+            "weights": self._weights,
+            "center": torch.from_numpy(self._scaler.center),
+            "scale": torch.from_numpy(self._scaler.scale),
+            "history": self.history_,
+        }
+
+    def _relearn(self, fitted: dict[str, Any]) -> None:
+        self._widths, self._weights = tuple(fitted["widths"]), fitted["weights"]
+        self._scaler = Scaler(fitted["center"].numpy(), fitted["scale"].numpy())
+        self.n_features_in_ = self._widths[0]
+        self.history_ = fitted["history"]
+        size = Mlp(self._widths[0], self._widths[1:-1], self._widths[-1]).size
+        if self._weights.shape[1] != size:
+            raise ValueError(f"{size} weights expected")

@@ -1,0 +1,94 @@
+"""Decision trees as plain arrays."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+# Trees compare float32 inputs.
+_LARGEST = 3e38
+
+
+class Trees(NamedTuple):
+    """All trees in a row: the nodes of tree k are ``first[k]`` to ``first[k + 1]``.
+
+    A row at a node goes on at ``left`` if ``x[feature] <= cut``, else at ``right`` (numbers within
+    the tree); ``left < 0`` marks a leaf. ``value`` is ``[nodes, outputs]``: probabilities of the
+    classes, or of each label.
+    """
+
+    first: Array
+    feature: Array
+    cut: Array
+    left: Array
+    right: Array
+    value: Array
+
+    @classmethod
+    def of(cls, forest: Any, labels: Array | None) -> Trees:
+        """The trees of a fitted forest.
+
+        ``labels`` has for each label NaN if the forest knows it, else its constant value.
+        """
+        trees = [e.tree_ for e in forest.estimators_]
+        first = np.cumsum([0, *(t.node_count for t in trees)])
+        # scikit-learn's are [nodes, labels, classes]
+        values = [
+            t.value[:, 0, :] if labels is None else _with_constants(t.value[:, :, 1], labels)
+            for t in trees
+        ]
+        return cls(
+            first.astype(np.int64),
+            np.concatenate([t.feature for t in trees]).astype(np.int32),
+            np.concatenate([t.threshold for t in trees]),
+            np.concatenate([t.children_left for t in trees]).astype(np.int32),
+            np.concatenate([t.children_right for t in trees]).astype(np.int32),
+            np.concatenate(values),
+        )
+
+    def __call__(self, x: Array) -> Array:
+        """The mean over trees of the leaves' values, ``[rows, outputs]``."""
+        x = _as_float32(x)
+        total = np.zeros((len(x), self.value.shape[1]))
+        for start in self.first[:-1]:
+            total += self.value[self._leaves(x, int(start))]
+        return total / (len(self.first) - 1)
+
+    def _leaves(self, x: Array, start: int) -> Array:
+        node = np.full(len(x), start)
+        moving = np.arange(len(x)) if self.left[start] >= 0 else np.arange(0)
+        while len(moving):
+            at = node[moving]
+            lower = x[moving, self.feature[at]] <= self.cut[at]
+            at = start + np.where(lower, self.left[at], self.right[at])
+            node[moving] = at
+            moving = moving[self.left[at] >= 0]
+        return node
+
+    def check(self, features: int) -> None:
+        """Refuse arrays that would send a row outside of its tree."""
+        nodes, inner = len(self.feature), self.left >= 0
+        sizes = np.repeat(np.diff(self.first), np.diff(self.first))
+        own = np.arange(nodes) - np.repeat(self.first[:-1], np.diff(self.first))
+        lengths = {len(self.cut), len(self.left), len(self.right), len(self.value), nodes}
+        fine = len(lengths) == 1 and self.first[0] == 0 and self.first[-1] == nodes > 0
+        fine = fine and bool((np.diff(self.first) > 0).all())
+        for side in (self.left, self.right):  # children come later: no row walks in a circle
+            fine = fine and bool(((side > own) & (side < sizes))[inner].all())
+        fine = fine and bool(((self.feature >= 0) & (self.feature < features))[inner].all())
+        if not fine:
+            raise ValueError("the trees do not fit together")
+
+
+def _with_constants(p: Array, labels: Array) -> Array:
+    """``p`` has a column for each label that varies; the others get their constant value."""
+    full = np.tile(labels, (len(p), 1))
+    full[:, np.isnan(labels)] = p
+    return full
+
+
+def _as_float32(x: Array) -> Array:
+    return np.clip(x, -_LARGEST, _LARGEST).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Is it worth it: data, candidates, plan, workers, statistics, the result and its summary."""

@@ -1,0 +1,95 @@
+"""``compare``: is training for the metric worth it on this data? With a verdict that can say no."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from softset.checks import check_choice, check_number
+from softset.comparison.candidates import choose
+from softset.comparison.data import read_table
+from softset.comparison.plan import Plan
+from softset.comparison.result import Comparison, label_of
+from softset.comparison.summary import Summary
+from softset.metrics.registry import MetricLike, get_metric
+
+
+def compare(
+    X: Any,
+    y: Any,
+    metric: MetricLike = "f1",
+    *,
+    task: str | None = None,
+    groups: Any = None,
+    pos_label: Any = None,
+    quick: bool = False,
+    budget: float | None = None,
+    seed: int = 0,
+    jobs: int | None = None,
+    backend: str | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    candidates: Any = None,
+    folds: int = 5,
+    repeats: int | None = None,
+    duplicates: str = "together",
+    progress: Callable[[int, int, float], None] | None = None,
+    command: str | None = None,
+    file: str | None = None,
+) -> Comparison:
+    """Compare ways to train a classifier for ``metric``, on repeated stratified splits.
+
+    Args:
+        X: a data frame of mixed columns, or an array of numbers ``(rows, features)``.
+        y: labels ``(rows,)`` of any kind, or several columns of 0 and 1.
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
+        task: ``"binary"``, ``"multiclass"`` or ``"multilabel"``; checked if given.
+        groups: a label for each row; rows of a group stay on one side of every split.
+        pos_label: the positive class of two; the last in order if left out.
+        quick: fewer networks, fewer trees, one repeat.
+        budget: minutes that all of it may take; fewer splits are made if need be.
+        jobs, backend: how many runs at once, and any joblib backend (``"dask"`` for a cluster).
+        directory: where ``runs.jsonl`` keeps the finished runs; ``resume=True`` goes on from it.
+        candidates: ids to compare; all that fit the metric and the task if left out.
+        folds, repeats: splits; 5 folds, twice (once if quick).
+        duplicates: ``"together"`` keeps equal rows on one side of every split, ``"ignore"`` not.
+        progress: called with runs done, runs in all, and seconds left.
+        command, file: to be shown in the report.
+
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
+    >>> found = compare(X, y, "f1", candidates=["boosting-tuned", "boosting-metric"], jobs=1,
+    ...                 quick=True)
+    >>> found.outcome, found.model.predict(X[:2]).shape
+    ('none', (2,))
+    """
+    started = time.monotonic()
+    measured = get_metric(metric)
+    if measured.average is None:
+        raise ValueError("metric with average=None gives several numbers. Use 'macro'.")
+    check_number("folds", folds, 2, 100, closed="both")
+    if repeats is not None:
+        check_number("repeats", repeats, 1, 100, closed="both")
+    if budget is not None:
+        check_number("budget", budget, 0, math.inf, hint="It is in minutes.")
+    check_choice("duplicates", duplicates, ("together", "ignore"))
+    if directory is None and resume:
+        raise ValueError("resume needs the directory of the comparison to go on with.")
+    table = read_table(X, y, groups, pos_label, task, folds, duplicates)
+    label = label_of(measured.name)
+    chosen, left_out = choose(measured, label, table.task, candidates)
+    plan = Plan(table, metric, chosen, int(folds), repeats, quick, seed, jobs, backend, progress)
+    plan.place(directory, resume)
+    plan.finish_by(None if budget is None else started + 60 * budget)
+    records = plan.run()
+    return Summary(plan, records, label, [*table.warnings, *left_out]).comparison(
+        started, command or _call(metric, quick, seed), file
+    )
+
+
+def _call(metric: MetricLike, quick: bool, seed: int) -> str:
+    name = repr(metric) if isinstance(metric, str) else get_metric(metric).name
+    return f"softset.compare(X, y, {name}{', quick=True' if quick else ''}, seed={seed})"

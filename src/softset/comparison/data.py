@@ -1,0 +1,177 @@
+"""A user's ``X`` and ``y``, checked: classes as numbers, groups, equal rows, strata."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+
+from softset.tables.labels import codes_and_classes
+from softset.tables.rows import _strata, equal_rows
+from softset.tables.splits import join
+
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class Table:
+    """Rows that can be split. ``x`` is a data frame (with ``schema``) or an array of numbers."""
+
+    x: Any
+    schema: list[dict[str, Any]] | None
+    y: Ints
+    classes: list[Any]
+    task: str
+    strata: Ints
+    groups: Ints | None
+    grouped: str | None
+    duplicates: int
+    features: int
+    columns: list[dict[str, Any]]
+    notes: list[str]
+    warnings: list[str]
+
+    def counts(self) -> list[dict[str, Any]]:
+        """The rows of each class, or of each label."""
+        if self.task == "multilabel":
+            counts = self.y.sum(0)
+        else:
+            counts = np.bincount(self.y, minlength=len(self.classes))
+        labels = [c.item() if isinstance(c, np.generic) else c for c in self.classes]
+        return [{"label": str(c), "rows": int(k)} for c, k in zip(labels, counts, strict=True)]
+
+
+def read_table(
+    X: Any, y: Any, groups: Any, pos_label: Any, task: str | None, folds: int, duplicates: str
+) -> Table:
+    """Check everything; what is doubtful is a warning and stands in ``Table.warnings``."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        codes, classes = _labels(y, pos_label)
+        x, schema = _inputs(X, codes)
+    said = list(dict.fromkeys(str(w.message) for w in caught if w.category is UserWarning))
+    for text in said:
+        warnings.warn(text, UserWarning, stacklevel=3)
+    kind = "multilabel" if codes.ndim == 2 else "binary" if len(classes) == 2 else "multiclass"
+    if task is not None and task != kind:
+        raise ValueError(f"task is {task!r}, but y is {kind} ({len(classes)} classes or labels).")
+    used = x if schema is None else x[[c["name"] for c in schema if c["kind"] != "dropped"]]
+    if used.shape[1] == 0:
+        raise ValueError("X has no column left to learn from: all are constant or identifiers.")
+    joined, twins, more = _groups(used, groups, folds, duplicates)
+    for text in more:
+        warnings.warn(text, UserWarning, stacklevel=3)
+    _enough(codes, classes, joined, folds)
+    features = x.shape[1]
+    notes = [] if schema is None else [c["note"] for c in schema if c.get("note")]
+    columns = [] if schema is None else schema
+    strata = np.unique(_strata(codes), return_inverse=True)[1].ravel()
+    name = None if groups is None else str(getattr(groups, "name", None) or "given")
+    return Table(
+        x,
+        schema,
+        codes,
+        classes,
+        kind,
+        strata,
+        joined,
+        name,
+        twins,
+        features,
+        columns,
+        notes,
+        [*said, *more],
+    )
+
+
+def _labels(y: Any, pos_label: Any) -> tuple[Ints, list[Any]]:
+    """Class numbers and classes; of several columns 0 and 1 and their names."""
+    names = [str(c) for c in y.columns] if hasattr(y, "columns") else None
+    if hasattr(y, "isna"):  # pandas has missing values of its own
+        missing = np.asarray(y.isna())
+        bad = np.flatnonzero(missing.any(1) if missing.ndim == 2 else missing)
+        if len(bad):
+            listed = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
+            raise ValueError(
+                f"y is missing in {len(bad)} row(s): {listed}. Leave those rows out or label them."
+            )
+        if names is None and str(getattr(y, "dtype", "")) in ("category", "string", "str"):
+            y = y.astype(object)
+    # NumPy would turn [1, "a"] into text
+    values = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
+    codes, classes = codes_and_classes(values, pos_label)
+    if classes is None:
+        count = codes.shape[1]
+        known = names if names is not None else [f"label {k}" for k in range(count)]
+        return codes, known
+    return codes.astype(np.int64), classes.tolist()
+
+
+def _inputs(X: Any, codes: Ints) -> tuple[Any, list[dict[str, Any]] | None]:
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        from softset.tables.columns import infer_schema  # noqa: PLC0415
+
+        if len(X) != len(codes):
+            raise ValueError(f"X has {len(X)} rows, y has {len(codes)}.")
+        frame = X.reset_index(drop=True)
+        frame.columns = [str(c) for c in frame.columns]
+        return frame, infer_schema(frame)
+    x = check_array(X, dtype=np.float64, ensure_min_samples=4)
+    if len(x) != len(codes):
+        raise ValueError(f"X has {len(x)} rows, y has {len(codes)}.")
+    return np.ascontiguousarray(x), None
+
+
+def _groups(
+    used: Any, groups: Any, folds: int, duplicates: str
+) -> tuple[Ints | None, int, list[str]]:
+    """Rows that stay together, how many have an equal one, and what could not be kept."""
+    n = len(used)
+    given = None
+    if groups is not None:
+        values = np.asarray(groups)
+        if values.shape != (n,):
+            raise ValueError(
+                f"groups must have one label for each of {n} rows, got {values.shape}."
+            )
+        given = np.unique(values.astype(str), return_inverse=True)[1].ravel()
+        if given.max() + 1 < folds:
+            raise ValueError(
+                f"groups holds {given.max() + 1} groups, fewer than folds={folds}: every fold "
+                "needs one."
+            )
+    if duplicates == "ignore":
+        return given, 0, []
+    equal = equal_rows(used)
+    sizes = np.bincount(equal)
+    twins = int(sizes[sizes > 1].sum())
+    if twins == 0:
+        return given, 0, []
+    joined = equal if given is None else join(given, equal)
+    largest = int(np.bincount(joined).max())
+    if largest > 2 * n / folds:
+        what = "rows are equal" if given is None else "rows hang together by groups and equal rows"
+        text = f"{largest} of {n} {what}, too many for one side of a split"
+        return given, 0, [f"{text}: equal rows may be on both sides."]
+    return joined, twins, []
+
+
+def _enough(codes: Ints, classes: list[Any], groups: Ints | None, folds: int) -> None:
+    """Every class (of a label: with and without it) must be in as many groups as folds."""
+    several = codes.ndim == 2
+    for k, name in enumerate(classes):
+        for value in (0, 1) if several else (k,):
+            rows = np.flatnonzero((codes[:, k] if several else codes) == value)
+            apart = len(rows) if groups is None else len(np.unique(groups[rows]))
+            if apart >= folds:
+                continue
+            what = f"label {name!r} is {value} in" if several else f"class {name!r} has"
+            unit = "rows" if apart == len(rows) else "different rows or groups"
+            raise ValueError(
+                f"{what} {apart} {unit}, fewer than folds={folds}. Use fewer folds, more rows, or "
+                "leave it out."
+            )

@@ -1,0 +1,212 @@
+"""Which splits and fits a comparison runs, where, and until when."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import softset
+from softset.comparison.candidates import FITS, Candidate, Sizes
+from softset.comparison.data import Table
+from softset.comparison.sweep import sweep
+from softset.comparison.worker import Source, Task, fingerprint, run_one
+from softset.metrics.registry import MetricLike, get_metric
+from softset.tables.splits import repeated_folds
+
+# Seconds kept back from a budget for what comes after the refit.
+MARGIN = 4.0
+# With a budget, rows of a first look that tells how long a run takes.
+_PILOT_ROWS = 2000
+_FEWEST_ROWS = 1000
+
+
+class Plan:
+    """Which splits and fits are run, where, and until when."""
+
+    def __init__(
+        self,
+        table: Table,
+        metric: MetricLike,
+        chosen: list[Candidate],
+        folds: int,
+        repeats: int | None,
+        quick: bool,
+        seed: int,
+        jobs: int | None,
+        backend: str | None,
+        progress: Any,
+    ) -> None:
+        self.table, self.metric, self.chosen = table, metric, chosen
+        self.quick, self.seed, self.jobs, self.backend = quick, seed, jobs, backend
+        self.folds, self.progress = folds, progress
+        rows = len(table.y)
+        self.repeats = int(repeats) if repeats is not None else 1 if quick else 2
+        self.sizes = Sizes.of(rows, quick)
+        self.fits = {fit: ids for fit in FITS if (ids := [c.id for c in chosen if c.fit == fit])}
+        self.path: Path | None = None
+        self.resume, self.deadline = False, math.inf
+        self.used: np.ndarray | None = None  # row numbers, if not all are
+        self.notes: list[str] = []
+        self.wanted = self.folds * self.repeats
+
+    def place(self, directory: Any, resume: bool) -> None:
+        """Where the finished runs are kept."""
+        if directory is not None:
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            self.path, self.resume = Path(directory) / "runs.jsonl", resume
+
+    def finish_by(self, deadline: float | None) -> None:
+        self.deadline = math.inf if deadline is None else deadline
+
+    def run(self) -> list[list[dict[str, Any]]]:
+        """The records of every complete split."""
+        with tempfile.TemporaryDirectory(prefix="softset-") as folder:
+            if self.deadline == math.inf:
+                return self._complete(self._sweep(self._task(), range(self.wanted), Path(folder)))
+            return self._within_budget(Path(folder))
+
+    def _task(self, pilot: bool = False) -> Task:
+        table, folds = self.table, None
+        used = self.used if not pilot else self._sample(_PILOT_ROWS)
+        y = table.y
+        strata, groups = table.strata, table.groups
+        if used is not None:
+            strata, groups = strata[used], None if groups is None else groups[used]
+        placed = repeated_folds(strata, groups, self.folds, self.repeats, self.seed)
+        if used is None:
+            folds = placed
+        else:
+            folds = np.full((self.repeats, len(y)), -1, dtype=np.int8)
+            folds[:, used] = placed
+        return Task(
+            table.x,
+            y,
+            folds,
+            table.task,
+            self.metric,
+            self.sizes,
+            self.seed,
+            self.fits,
+            table.schema,
+        )
+
+    def _sample(self, rows: int) -> Any:
+        """Row numbers of a stratified sample that keeps groups whole; None for all."""
+        n = len(self.table.y)
+        if rows >= n:
+            return None
+        parts = max(2, min(100, n // rows))
+        strata, groups = self.table.strata, self.table.groups
+        place = repeated_folds(strata, groups, parts, 1, self.seed)[0]
+        return np.flatnonzero(place < max(1, round(parts * rows / n)))
+
+    def _settings(self, task: Task) -> dict[str, Any]:
+        """What the results depend on: a file of runs belongs to them."""
+        return {
+            "data": fingerprint(task.x, task.y),
+            "folds": fingerprint(task.folds[:1], task.y),
+            "metric": get_metric(self.metric).name,
+            "sizes": asdict(self.sizes),
+            "candidates": self.fits,
+            "seed": self.seed,
+            "version": softset.__version__,
+        }
+
+    def _sweep(
+        self, task: Task, splits: Any, folder: Path, deadline: float | None = None
+    ) -> list[Any]:
+        source = Source(task, folder)
+        if self.backend == "dask":
+            source.send_to_dask()
+        runs = [{"split": s, "fit": fit} for s in splits for fit in self.fits]
+        return sweep(
+            partial(run_one, source),
+            runs,
+            path=self.path,
+            settings=self._settings(task) if self.path else None,
+            resume=self.resume,
+            jobs=self.jobs,
+            backend=self.backend,
+            deadline=deadline,
+            progress=self.progress,
+        )
+
+    def _complete(self, records: list[Any]) -> list[list[dict[str, Any]]]:
+        """Records by split, without splits that are not complete."""
+        step = len(self.fits)
+        by_split = [records[i : i + step] for i in range(0, len(records), step)]
+        return [group for group in by_split if all(r is not None for r in group)]
+
+    # --- with a budget ---------------------------------------------------------------------------
+
+    def _within_budget(self, folder: Path) -> list[list[dict[str, Any]]]:
+        """As many whole splits as fit; fewer rows if not even one repeat would."""
+        started = time.monotonic()
+        n = len(self.table.y)
+        seen = self.path.parent / "rows.txt" if self.path else None
+        if seen is not None and self.resume and seen.exists():
+            self._use(int(seen.read_text()))
+        elif n > 2 * _PILOT_ROWS:
+            self._use(self._affordable_rows(folder))
+        if seen is not None:
+            seen.write_text(str(n if self.used is None else len(self.used)))
+        task = self._task()
+        first = time.monotonic()
+        groups = self._complete(self._sweep(task, range(1), folder))
+        self.resume = True  # from here on, the file is ours
+        done, each = 1, time.monotonic() - first
+        while done < self.wanted:
+            left = self.deadline - time.monotonic() - self._reserve(groups)
+            more = min(self.wanted - done, int(left / (1.1 * each + 1e-9)))
+            if more < 1:
+                break
+            before = time.monotonic()
+            records = self._sweep(
+                task, range(done + more), folder, self.deadline - self._reserve(groups)
+            )
+            groups = self._complete(records)
+            if len(groups) < done + more:
+                break
+            done += more
+            each = max(each, (time.monotonic() - before) / more)
+        if len(groups) < self.wanted:
+            self.notes.append(
+                f"{len(groups)} of {self.wanted} splits were made in the time given "
+                f"({(time.monotonic() - started) / 60:.1f} minutes)"
+            )
+        return groups
+
+    def _affordable_rows(self, folder: Path) -> int:
+        """Rows for which one repeat fits into the budget, by a look at a small sample."""
+        n, before = len(self.table.y), time.monotonic()
+        task = self._task(pilot=True)
+        sample = int((task.folds[0] >= 0).sum())
+        source = Source(task, folder)
+        runs = [{"split": 0, "fit": fit, "pilot": True} for fit in self.fits]
+        sweep(partial(run_one, source), runs, jobs=self.jobs, backend=self.backend)
+        cost = (time.monotonic() - before) / sample  # seconds a row and split, start-up included
+        left = self.deadline - time.monotonic() - MARGIN
+        # A repeat, and the refit, which takes about a third of a split.
+        rows = int(0.9 * left / (cost * (self.folds + 0.5)))
+        return n if rows >= n else max(rows, min(n, _FEWEST_ROWS))
+
+    def _use(self, rows: int) -> None:
+        n = len(self.table.y)
+        if rows < n:
+            self.used = self._sample(rows)
+            if self.used is not None:
+                self.sizes = Sizes.of(len(self.used), self.quick)
+                self.notes.append(f"{len(self.used)} of {n} rows were used, for want of time")
+
+    def _reserve(self, groups: list[list[dict[str, Any]]]) -> float:
+        """Seconds for the refit of the slowest candidate, and for what comes after it."""
+        slowest = max((r["seconds"] for group in groups for r in group), default=0.0)
+        rows = len(self.table.y) if self.used is None else len(self.used)
+        return MARGIN + 1.3 * slowest * rows / (rows - rows / self.folds)

@@ -1,0 +1,92 @@
+"""Counts of several classes for any step. Scores ``[*lead, N, C]``, see ``interface``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softset.counting.kernels.interface import Counts
+from softset.counting.kernels.scratch import chunks, room_for_gradient, store, vjp
+from softset.counting.numerics import wide
+from softset.counting.steps import Step
+from softset.counting.values import check_rows
+
+# Elements in a chunk, as in the binary kernels; here a call does less for each.
+CHUNK = 2**17
+
+
+def memberships(p: Tensor, step: Step) -> Tensor:
+    """``g = H(p, tau) / sum H`` with ``tau`` the mean of the two largest (paper 002 eq. 3 to 5)."""
+    tau = p.topk(2, dim=-1).values.mean(-1, keepdim=True)
+    h = step(p, tau)
+    return h / h.sum(-1, keepdim=True)
+
+
+class MulticlassKernel:
+    """``predicted += w g`` and ``tp[y] += w g[y]``, for any step, by chunks of rows."""
+
+    def __init__(self, step: Step, from_logits: bool, dtype: torch.dtype) -> None:
+        self.step, self.from_logits = step, from_logits
+        self.dtype = dtype  # of elementwise work
+
+    def members(self, z: Tensor) -> Tensor:
+        z = z.to(self.dtype)
+        return memberships(torch.softmax(z, -1) if self.from_logits else z, self.step)
+
+    def compose(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
+        g, dtype = self.members(z), wide(z.device)
+        w = None if w is None else w.to(dtype)
+        gy = g.gather(-1, y.unsqueeze(-1)).squeeze(-1).to(dtype)
+        g = g.to(dtype)
+        predicted = (g if w is None else g * w.unsqueeze(-1)).sum(-2)
+        zeros = torch.zeros_like(predicted)
+        ones = torch.ones_like(gy) if w is None else w.expand_as(gy)
+        tp = zeros.scatter_add(-1, y, gy * ones)
+        support = zeros.scatter_add(-1, y, ones)
+        return tp, predicted, support, ones.sum(-1, keepdim=True).expand_as(support)
+
+    def size(self, z: Tensor) -> int:
+        """Rows in a chunk."""
+        return math.ceil(z.shape[-2] / max(1, round(z.numel() / CHUNK)))
+
+    def parts(self, z: Tensor) -> int:
+        """How many chunks."""
+        return math.ceil(z.shape[-2] / self.size(z))
+
+    def pieces(self, z: Tensor, y: Tensor, w: Tensor | None, size: int) -> Iterator[Any]:
+        """Scores, classes and weights of so many rows at a time."""
+        rows = zip(chunks(size, -2, z), chunks(size, -1, y, w), strict=True)
+        return ((zc, yc, wc) for (zc,), (yc, wc) in rows)
+
+    def count(
+        self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
+    ) -> tuple[Counts, list[Tensor]]:
+        parts = [self.compose(*part) for part in self.pieces(z, y, w, self.size(z))]
+        counts = _added(parts)
+        check_rows(z, counts[1])
+        return counts, []
+
+    def gradient(
+        self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Tensor, d_pred: Tensor
+    ) -> Tensor:
+        out = room_for_gradient(z, None)
+        size = self.size(z)
+        pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, out), strict=True)
+        for (zc, yc, wc), (to,) in pieces:
+            with torch.enable_grad():
+                leaf = zc.detach().to(self.dtype).requires_grad_()
+                sums = self.compose(leaf, yc, wc)[:2]
+            store(to, vjp(sums, leaf, (d_tp, d_pred)))
+        return out
+
+
+def _added(parts: list[Counts]) -> Counts:
+    tp, predicted, support, total = (
+        each[0] if len(parts) == 1 else torch.stack(each).sum(0)
+        for each in zip(*parts, strict=True)
+    )
+    return tp, predicted, support, total

@@ -1,0 +1,82 @@
+"""Division and roots with finite gradients, and which dtype to count in."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+# Counts below this are nothing: a reciprocal, and what it is multiplied by, must stay finite.
+NOTHING = 1e-30
+# Below this a rate is treated as zero by `root`: 1e-16 is far under 1/n for any n we can count.
+_TINY = 1e-16
+
+
+def ratio(num: Tensor, den: Tensor, empty: float = 0.0) -> Tensor:
+    """``num / den``, and ``empty`` where ``den`` is zero, or below 1e-30: value and gradient are
+    always finite.
+
+    The denominator is masked *before* dividing: ``where(den > 0, num / den, empty)`` has the
+    right value at zero and a NaN gradient.
+
+    >>> import torch
+    >>> ratio(torch.tensor([1.0, 1.0]), torch.tensor([4.0, 0.0])).tolist()
+    [0.25, 0.0]
+    """
+    if all_positive(den, NOTHING):
+        return num / den
+    positive = den > NOTHING
+    return torch.where(positive, num / torch.where(positive, den, 1.0), empty)
+
+
+def all_positive(x: Tensor, low: float = 0.0) -> bool:
+    """Whether every element is known to be above ``low``; False where they cannot be looked at."""
+    if under_transform(x):
+        return False
+    return x.item() > low if x.dim() == 0 else bool((x > low).all())
+
+
+def root(x: Tensor, degree: int = 2) -> Tensor:
+    """The ``degree``-th root of a rate in [0, 1], exact, with a finite slope at zero.
+
+    Below 1e-16 the root is replaced by its chord from the origin, so that the slope is bounded.
+
+    >>> import torch
+    >>> root(torch.tensor([0.25, 0.0])).tolist()
+    [0.5, 0.0]
+    """
+    normal = x > _TINY
+    chord = x * _TINY ** (1 / degree - 1)
+    return torch.where(normal, torch.where(normal, x, 1.0) ** (1 / degree), chord.clamp(min=0))
+
+
+def under_transform(*tensors: Tensor | None) -> bool:
+    """Whether values cannot be looked at: while compiling, or inside ``torch.func`` transforms."""
+    if torch.compiler.is_compiling():
+        return True
+    return any(t is not None and _wrapped(t) for t in tensors)
+
+
+def full_precision(z: Tensor) -> AbstractContextManager[object]:
+    """Counts are a float32 island: autocast must not turn their products into half precision."""
+    device = z.device.type
+    if torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
+
+
+def wide(device: torch.device) -> torch.dtype:
+    """The dtype counts accumulate in: float32 sums stop at 2**24."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def working(z: Tensor) -> torch.dtype:
+    """The dtype of elementwise work: half precision is raised to float32."""
+    return torch.float64 if z.dtype == torch.float64 else torch.float32
+
+
+def as_dtype(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """``x.to(dtype)`` without the call where there is nothing to do: it shows in small batches."""
+    return x if x.dtype is dtype else x.to(dtype)

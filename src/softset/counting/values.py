@@ -1,0 +1,68 @@
+"""Checks of values, on what was reduced anyway; the row is searched for only on failure."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softset.counting.numerics import under_transform
+
+
+def check_labels(y: Tensor) -> None:
+    """Refuse labels other than 0 and 1."""
+    if y.dtype != torch.bool and float(off_labels(y.to(torch.float32))) != 0:
+        wrong = y[(y != 0) & (y != 1)].flatten()[0].item()
+        hint = " Map -1 to 0: target = (target > 0)." if wrong == -1 else ""
+        raise ValueError(f"target must hold 0 and 1 only, got {wrong:g}.{hint}")
+
+
+def off_labels(y: Tensor, out: Tensor | None = None) -> Tensor:
+    """Zero exactly when every label is 0 or 1."""
+    d = torch.addcmul(y, y, y, value=-1, out=out)
+    d = d if d.dim() == 1 else d.flatten()
+    return torch.dot(d, d)
+
+
+def check_binary(z: Tensor, y: Tensor, bad: Any, sums: Tensor) -> None:
+    """Refuse stray labels (``bad`` of ``off_labels`` is not 0) and NaN scores."""
+    one = sums.sum() if sums.dim() else sums
+    if (bad is None or float(bad) == 0) and math.isfinite(float(one)):
+        return
+    check_labels(y)
+    refuse_rows(torch.isnan(z))
+
+
+def check_classes(y: Tensor, classes: int) -> None:
+    """Refuse class numbers that have no column in the scores."""
+    low, high = (int(v) for v in torch.aminmax(y))
+    if low < 0 or high >= classes:
+        wrong = low if low < 0 else high
+        raise ValueError(
+            f"target must hold classes 0 to {classes - 1} (scores have {classes} columns), got "
+            f"{wrong}. Set ignore_index={wrong} if it marks rows to leave out."
+        )
+
+
+def check_rows(z: Tensor, predicted: Tensor) -> None:
+    """Refuse NaN scores of several classes."""
+    if not math.isfinite(predicted.sum().item()):
+        best = z.amax(-1)
+        refuse_rows(torch.isnan(z).any(-1) | ~torch.isfinite(best))
+
+
+def refuse_rows(bad: Tensor) -> None:
+    """Name the first row marked as bad."""
+    if not bad.any():
+        raise ValueError("step must return finite degrees that are not all zero in a row.")
+    row = int(bad.nonzero()[0, -1])
+    raise ValueError(
+        f"scores must not be NaN: the first bad row is {row}. Check the model's output."
+    )
+
+
+def _refuse_nan(z: Tensor, bad: Tensor) -> None:
+    if not under_transform(z) and bad.any():
+        refuse_rows(bad)

@@ -1,0 +1,43 @@
+"""A loss of a whole batch, with the signature of every loss, for one network or many at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from softset.counting.numerics import full_precision, under_transform, working
+from softset.counting.problem import Problem, arrange
+from softset.counting.values import check_labels
+
+
+class BatchLoss(nn.Module):
+    """``loss(scores, target, sample_weight=None)`` of binary logits ``(N,)`` or ``(N, 1)``.
+
+    A subclass gives ``value``; ``of_members`` is the same with a leading dimension of networks.
+    """
+
+    def value(self, problem: Problem) -> Tensor:
+        """The loss of each problem, ``[*batch]``, from ``z, y, w`` ``[*batch, N]``."""
+        raise NotImplementedError
+
+    def forward(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
+        return self._of(scores, target, sample_weight, 0)
+
+    def of_members(self, scores: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        """One loss for each member: scores ``[K, N]``, target ``[N]`` or ``[K, N]``."""
+        return self._of(scores, target, weight, 1)
+
+    def _of(self, scores: Tensor, target: Tensor, weight: Any, batch_dims: int) -> Tensor:
+        problem = arrange(
+            scores,
+            target,
+            task="binary",
+            from_logits=True,
+            sample_weight=weight,
+            batch_dims=batch_dims,
+        )
+        if not under_transform(problem.z, problem.y):
+            check_labels(problem.y)
+        with full_precision(problem.z):
+            return self.value(problem._replace(z=problem.z.to(working(problem.z))))

@@ -1,0 +1,122 @@
+"""Losses that are means over examples: the cross-entropy family that soft metrics compete with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from softset.checks import check_choice, check_number
+from softset.counting.numerics import full_precision, under_transform, working
+from softset.counting.problem import Problem, arrange, as_numbers, weights_by_class
+from softset.counting.values import check_labels
+
+
+def _weights(class_weight: Any) -> Tensor | None:
+    return None if class_weight is None else as_numbers("class_weight", class_weight).double()
+
+
+class MeanLoss(nn.Module):
+    """``sum s_i v_i l_i / sum s_i`` with sample weights ``s`` and class weights ``v``.
+
+    Class weights do not enter the denominator: with ``v_y = n / n_y`` of the training set the
+    expected loss is the class-balanced one of paper 004 eq. 2, whatever a batch looks like.
+    """
+
+    def __init__(
+        self,
+        *,
+        task: str = "binary",
+        class_weight: Any = None,
+        ignore_index: int | None = None,
+    ) -> None:
+        super().__init__()
+        check_choice("task", task, ("binary", "multiclass", "multilabel"))
+        self.task, self.ignore_index = task, ignore_index
+        self.class_weight: Tensor | None
+        self.register_buffer("class_weight", _weights(class_weight), persistent=False)
+
+    def each(self, problem: Problem) -> Tensor:
+        """The loss of every example, in the layout of ``Problem``."""
+        raise NotImplementedError
+
+    def class_weights(self, problem: Problem) -> Tensor | None:
+        """The class weight of every example."""
+        if self.class_weight is None:
+            return None
+        return weights_by_class(self.class_weight, problem.z, problem.y, self.task)
+
+    def forward(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
+        problem = arrange(
+            scores,
+            target,
+            task=self.task,
+            from_logits=True,
+            sample_weight=sample_weight,
+            ignore_index=self.ignore_index,
+        )
+        if self.task != "multiclass" and not under_transform(problem.z, problem.y):
+            check_labels(problem.y)
+        with full_precision(problem.z):
+            losses = self.each(problem._replace(z=problem.z.to(working(problem.z))))
+            weight = self.class_weights(problem)
+            if weight is not None:
+                losses = losses * weight.to(losses.dtype)
+            if problem.w is None:
+                return losses.mean()
+            w = problem.w.to(losses.dtype).expand_as(losses)
+            return (losses * w).sum() / w.sum().clamp(min=torch.finfo(losses.dtype).tiny)
+
+
+class CrossEntropyLoss(MeanLoss):
+    """``-log p_y`` (paper 004 eq. 13), of the logits.
+
+    >>> import torch
+    >>> round(CrossEntropyLoss()(torch.tensor([0.0]), torch.tensor([1])).item(), 4)
+    0.6931
+    """
+
+    def each(self, problem: Problem) -> Tensor:
+        z, y = problem.z, problem.y
+        if self.task == "multiclass":
+            return -torch.log_softmax(z, -1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
+        return F.binary_cross_entropy_with_logits(z, y.to(z.dtype), reduction="none")
+
+
+class MeanAbsoluteErrorLoss(MeanLoss):
+    """``2 - 2 p_y`` (paper 004 eq. 14), robust to wrong labels.
+
+    >>> import torch
+    >>> MeanAbsoluteErrorLoss()(torch.tensor([0.0]), torch.tensor([1])).item()
+    1.0
+    """
+
+    def each(self, problem: Problem) -> Tensor:
+        z, y = problem.z, problem.y
+        if self.task == "multiclass":
+            return 2 - 2 * torch.softmax(z, -1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
+        return 2 * torch.sigmoid(torch.where(y > 0, -z, z))
+
+
+class FocalLoss(CrossEntropyLoss):
+    """``-(1 - p_y)^gamma log p_y``: easy examples count less (Lin et al. 2017).
+
+    >>> import torch
+    >>> round(FocalLoss(2.0)(torch.tensor([0.0]), torch.tensor([1])).item(), 4)
+    0.1733
+    """
+
+    def __init__(self, gamma: float = 2.0, **settings: Any) -> None:
+        super().__init__(**settings)
+        check_number("gamma", gamma, 0, float("inf"), closed="low")
+        self.gamma = gamma
+
+    def each(self, problem: Problem) -> Tensor:
+        entropy = super().each(problem)
+        if self.gamma == 0:
+            return entropy
+        # 1 - p_y without cancelling; the floor keeps the slope of a power below 1 finite.
+        hard = (-torch.expm1(-entropy)).clamp(min=torch.finfo(entropy.dtype).eps ** 2)
+        return hard**self.gamma * entropy

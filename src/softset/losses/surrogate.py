@@ -1,0 +1,83 @@
+"""The surrogate of F-beta (paper 004)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from softset.checks import check_number
+from softset.counting.problem import Problem, as_numbers
+from softset.losses.pointwise import MeanLoss
+
+
+class SurrogateFBetaLoss(MeanLoss):
+    """``-y log f + (1 - y) log(c + f)`` with ``c = beta^2 p / (1 - p)`` (paper 004 eq. 20).
+
+    ``q > 0`` gives its generalisation for noisy labels, ``y (1 - f^q)/q + (1 - y) ((c+f)^q - 1)/q``
+    (eq. 25), of which ``q -> 0`` is the limit above. At a critical point its class-balanced mean
+    has the gradient condition of F-beta (eq. 12 and 22).
+
+    Args:
+        prevalence: share ``p`` of positives in the *training set*, never the batch; a list for
+            several labels.
+        class_balanced: weigh examples by ``n / n_y``: ``1/p`` for positives, ``1/(1-p)`` else.
+
+    >>> import torch
+    >>> loss = SurrogateFBetaLoss(0.5, class_balanced=False)
+    >>> round(loss(torch.tensor([0.0]), torch.tensor([0])).item(), 4)  # log(1 + 0.5)
+    0.4055
+    """
+
+    def __init__(
+        self,
+        prevalence: Any,
+        beta: float = 1.0,
+        q: float = 0.0,
+        class_balanced: bool = True,
+        *,
+        ignore_index: int | None = None,
+    ) -> None:
+        check_number("prevalence", prevalence, 0, 1)
+        check_number("beta", beta, 0, float("inf"))
+        check_number("q", q, 0, 1, closed="both")
+        p = torch.as_tensor(prevalence, dtype=torch.float64)
+        super().__init__(task="binary" if p.dim() == 0 else "multilabel", ignore_index=ignore_index)
+        self.beta, self.q, self.class_balanced = beta, q, class_balanced
+        self.prevalence: Tensor
+        self.register_buffer("prevalence", p, persistent=False)
+
+    def _per_label(self, values: Tensor) -> Tensor:
+        return values if values.dim() == 0 else values.unsqueeze(-1)
+
+    def class_weights(self, problem: Problem) -> Tensor | None:
+        if not self.class_balanced:
+            return None
+        p = self._per_label(self.prevalence)
+        return torch.where(problem.y > 0, 1 / p, 1 / (1 - p))
+
+    def each(self, problem: Problem) -> Tensor:
+        z, y = problem.z, problem.y
+        p = self._per_label(self.prevalence)
+        c = (self.beta**2 * p / (1 - p)).to(z.dtype)
+        log_f, log_cf = F.logsigmoid(z), torch.log(c + torch.sigmoid(z))
+        if self.q == 0:
+            return torch.where(y > 0, -log_f, log_cf)
+        positive = -torch.expm1(self.q * log_f) / self.q
+        return torch.where(y > 0, positive, torch.expm1(self.q * log_cf) / self.q)
+
+
+def balanced_class_weight(target: Any, classes: int = 2) -> Tensor:
+    """``n / n_y`` for each class of a *training set* (paper 004 eq. 2), for ``class_weight``.
+
+    >>> import torch
+    >>> balanced_class_weight(torch.tensor([0, 0, 0, 1])).tolist()
+    [1.3333333333333333, 4.0]
+    """
+    y = as_numbers("target", target).flatten().to(torch.long)
+    counts = torch.bincount(y, minlength=classes)
+    if len(counts) != classes or (counts == 0).any():
+        raise ValueError(f"target must hold every class 0 to {classes - 1}, got {counts.tolist()}.")
+    return len(y) / counts.double()

@@ -1,0 +1,140 @@
+"""What all metrics share: averages over classes, and classes without examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from softset.checks import check_choice
+from softset.counting.cells import Confusion
+from softset.counting.numerics import all_positive, ratio
+
+AVERAGES = ("macro", "micro", "weighted", None)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What all metrics share: averaging over classes. Think twice before adding anything here.
+
+    ``average`` over classes or labels: ``"macro"`` (plain mean), ``"micro"`` (counts are summed
+    first), ``"weighted"`` (by support) or ``None`` (a value for each class). For ``task="binary"``
+    a metric is that of the positive class; ``both_classes=True`` averages over the negative class
+    too, as scikit-learn's ``f1_macro`` does.
+    """
+
+    average: str | None = "macro"
+    both_classes: bool = False
+
+    key: ClassVar[str]  # its name in ``METRICS``
+    curve: ClassVar[bool] = False  # wants a grid of thresholds
+    joint: ClassVar[bool] = False  # of several classes it is one number, not an average
+    needs_negatives: ClassVar[bool] = False  # undefined when every example is positive
+
+    def __post_init__(self) -> None:
+        check_choice("average", self.average, AVERAGES)
+
+    def score(self, c: Confusion) -> Tensor:
+        """The formula, for every class on its own."""
+        raise NotImplementedError
+
+    def score_jointly(self, c: Confusion) -> Tensor:
+        """The formula for several classes at once, where ``joint``."""
+        raise NotImplementedError
+
+    def __call__(self, c: Confusion, *, empty: str | None = None) -> Tensor:
+        """The metric of ``c``, as scikit-learn has it; ``empty`` as in ``MetricLoss`` for training.
+
+        >>> import torch
+        >>> c = Confusion.from_matrix(torch.tensor([[5.0, 1.0], [2.0, 4.0]]), task="binary")
+        >>> round(float(F1()(c)), 4)
+        0.7273
+        """
+        if c.task == "binary":
+            if not self.both_classes:
+                return self._train(self.score(c), c, empty)
+            c = _two_classes(c)
+        if c.task == "multiclass" and self.joint:
+            if self.average != "macro":
+                raise ValueError(
+                    f"average={self.average!r} does not fit {type(self).__name__} of several "
+                    "classes, which is one number. Leave it out."
+                )
+            return self.score_jointly(c)
+        if self.average == "micro":
+            return self._average_micro(c, empty)
+        values = self._train(self.score(c), c, empty)
+        if self.average is None:
+            return values
+        shares = self._class_shares(c, empty)
+        nothing = 1.0 if empty == "ignore" else 0.0
+        return ratio((values * shares).sum(-1), shares.sum(-1), nothing)
+
+    def _average_micro(self, c: Confusion, empty: str | None) -> Tensor:
+        summed = c.map(lambda t: t.sum(-1))
+        summed = replace(summed, task="binary", counted_matrix=None)
+        return self._train(self.score(summed), summed, empty)
+
+    def _class_shares(self, c: Confusion, empty: str | None) -> Tensor:
+        """The weight of each class in the average."""
+        c = self._without_grid(c)
+        if self.average == "weighted":
+            # In training without any support, all labels count alike.
+            return torch.where(c.support.sum(-1, keepdim=True) > 0, c.support, 1.0)
+        if c.task == "multilabel" and empty != "ignore":
+            return torch.ones_like(c.support)
+        if empty is None:  # scikit-learn: a class neither present nor predicted does not count
+            return ((c.support > 0) | (c.predicted > 0)).to(c.support.dtype)
+        return self._defined(c).to(c.support.dtype)
+
+    def _train(self, values: Tensor, c: Confusion, empty: str | None) -> Tensor:
+        """Where a batch has no positives (or no negatives, and the metric needs them): the share
+        of right decisions, or 1 to leave it out.
+
+        F-beta is constant there and would not push false positives down.
+        """
+        if empty is None or c.task == "multiclass":
+            return values
+        if all_positive(c.support) and not (self.needs_negatives and not all_positive(c.negatives)):
+            return values
+        c = self._without_grid(c)
+        defined = self._defined(c)
+        if empty == "ignore":
+            return torch.where(defined, values, 1.0)
+        share = ratio(c.predicted, c.total)
+        return torch.where(defined, values, torch.where(c.support > 0, share, 1 - share))
+
+    def _defined(self, c: Confusion) -> Tensor:
+        some = c.support > 0
+        return some & (c.negatives > 0) if self.needs_negatives else some
+
+    def _without_grid(self, c: Confusion) -> Confusion:
+        return c.map(lambda t: t.mean(_grid_axis(c))) if self.curve else c
+
+    @property
+    def name(self) -> str:
+        """The name in ``METRICS``, with the average where it is not the usual one."""
+        return _with_average(self.key, self)
+
+
+def _with_average(base: str, metric: Metric) -> str:
+    if metric.both_classes or metric.average in ("micro", "weighted"):
+        return f"{base}_{metric.average}"
+    return base
+
+
+def _two_classes(c: Confusion) -> Confusion:
+    """A binary confusion as one of two classes, the negative one first."""
+    return Confusion(
+        torch.stack([c.tn, c.tp], -1),
+        torch.stack([c.rejected, c.predicted], -1),
+        torch.stack([c.negatives, c.support], -1),
+        torch.stack([c.total, c.total], -1),
+        "multiclass",
+    )
+
+
+def _grid_axis(c: Confusion) -> int:
+    return -2 if c.task == "multilabel" else -1

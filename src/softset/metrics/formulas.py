@@ -1,0 +1,283 @@
+"""The formulas: ``Confusion`` -> number, each written once.
+
+A metric is a frozen dataclass that is called with a ``Confusion`` and returns a tensor with the
+confusion's leading dimensions. To add one: write its class here and its row in ``METRICS``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from softset.checks import check_number
+from softset.counting.cells import Confusion
+from softset.counting.numerics import NOTHING, ratio, root
+from softset.metrics.base import Metric, _two_classes, _with_average
+
+
+@dataclass(frozen=True)
+class Accuracy(Metric):
+    """``(tp + tn) / total``; of several classes the share of right decisions."""
+
+    key = "accuracy"
+    joint = True
+
+    def score(self, c: Confusion) -> Tensor:
+        return ratio(c.tp + c.tn, c.total)
+
+    def score_jointly(self, c: Confusion) -> Tensor:
+        return ratio(c.tp.sum(-1), c.total[..., 0])
+
+
+@dataclass(frozen=True)
+class Fraction(Metric):
+    """A metric that is one fraction, of sums of counts without a constant."""
+
+    def fraction(self, c: Any) -> tuple[Any, Any]:
+        """Numerator and denominator, by plain arithmetic: ``c`` may hold numbers too."""
+        raise NotImplementedError
+
+    def score(self, c: Confusion) -> Tensor:
+        return ratio(*self.fraction(c))
+
+    @cached_property
+    def _units(self) -> tuple[Any, ...]:
+        """Numerator and denominator of one ``tp``, and of one ``predicted``."""
+        return tuple(self.fraction(_Numbers(*unit)) for unit in ((1, 0, 0), (0, 1, 0)))
+
+    def slopes(self, tp: Tensor, predicted: Tensor, support: Tensor) -> tuple[Any, ...] | None:
+        """The value and its derivatives by ``tp`` and ``predicted``: numbers for one class.
+
+        For several it is the mean over those with support. Nothing where there is no support.
+        """
+        if tp.dim() == 0:
+            c = _Numbers(tp.item(), predicted.item(), support.item())
+            num, den = self.fraction(c)
+            defined = den > NOTHING
+            value = num / den if defined else 0.0
+            by = tuple((n - value * d) / den if defined else 0.0 for n, d in self._units)
+            return (value, *by) if c.support > 0 else None
+        there = torch.gt(support, 0, out=torch.empty_like(support))
+        if not (count := there.sum().item()):
+            return None
+        num, den = self.fraction(_Numbers(tp, predicted, support))
+        each = ratio(there, den)
+        value, share = num * each, each / count
+        change = value * share
+        slopes = (
+            torch.add(share * n, change, alpha=-d) if d else share * n for n, d in self._units
+        )
+        return value.sum().item() / count, *slopes
+
+
+class _Numbers(NamedTuple):
+    """The counts a ``Fraction`` is made of."""
+
+    tp: Any
+    predicted: Any
+    support: Any
+
+
+@dataclass(frozen=True)
+class Precision(Fraction):
+    """``tp / (tp + fp)``."""
+
+    key = "precision"
+
+    def fraction(self, c: Any) -> tuple[Any, Any]:
+        return c.tp, c.predicted
+
+
+@dataclass(frozen=True)
+class Recall(Fraction):
+    """``tp / (tp + fn)``."""
+
+    key = "recall"
+
+    def fraction(self, c: Any) -> tuple[Any, Any]:
+        return c.tp, c.support
+
+
+@dataclass(frozen=True)
+class Specificity(Metric):
+    """``tn / (tn + fp)``, the recall of the negatives."""
+
+    key = "specificity"
+    needs_negatives = True
+
+    def score(self, c: Confusion) -> Tensor:
+        return ratio(c.tn, c.negatives)
+
+
+@dataclass(frozen=True)
+class BalancedAccuracy(Metric):
+    """The mean recall of the classes that are there."""
+
+    key = "balanced_accuracy"
+    joint = True
+
+    def score(self, c: Confusion) -> Tensor:
+        return self.score_jointly(_two_classes(c))
+
+    def score_jointly(self, c: Confusion) -> Tensor:
+        present = (c.support > 0).to(c.support.dtype)
+        return ratio(ratio(c.tp, c.support).sum(-1), present.sum(-1))
+
+
+@dataclass(frozen=True)
+class FBeta(Fraction):
+    """``(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp)``: recall counts ``b`` times as much.
+
+    ``beta`` is a number, or one for each class (paper 002 section F).
+    """
+
+    average: str | None = "macro"
+    both_classes: bool = False
+    beta: float | tuple[float, ...] = 1.0
+
+    def __init__(
+        self, beta: Any = 1.0, average: str | None = "macro", both_classes: bool = False
+    ) -> None:
+        check_number("beta", beta, 0, float("inf"))
+        if isinstance(beta, Tensor):
+            beta = beta.tolist()
+        beta = float(beta) if isinstance(beta, int | float) else tuple(float(b) for b in beta)
+        for key, value in (("beta", beta), ("average", average), ("both_classes", both_classes)):
+            object.__setattr__(self, key, value)
+        self.__post_init__()
+
+    def fraction(self, c: Any) -> tuple[Any, Any]:
+        square: Any
+        if isinstance(self.beta, tuple):
+            if c.tp.dim() == 0 or c.tp.shape[-1] != len(self.beta) or c.task == "binary":
+                raise ValueError(
+                    f"beta has {len(self.beta)} values, the confusion is {c.task} of shape "
+                    f"{list(c.tp.shape)}. Give one beta, or one for each class."
+                )
+            square = torch.tensor(self.beta, dtype=c.tp.dtype, device=c.tp.device) ** 2
+            wanted = square * c.support
+        else:
+            square = self.beta**2
+            wanted = c.support if square == 1 else square * c.support
+        # b^2 fn + fp + (1 + b^2) tp = b^2 support + predicted
+        return (1 + square) * c.tp, wanted + c.predicted
+
+    @property
+    def name(self) -> str:
+        if isinstance(self.beta, tuple):
+            return _with_average(f"fbeta({', '.join(f'{b:g}' for b in self.beta)})", self)
+        return _with_average(f"f{self.beta:g}", self)
+
+
+def F1(average: str | None = "macro", both_classes: bool = False) -> FBeta:  # noqa: N802
+    """``2 tp / (2 tp + fn + fp)``: ``FBeta`` with ``beta=1``.
+
+    >>> F1()
+    FBeta(average='macro', both_classes=False, beta=1.0)
+    """
+    return FBeta(1.0, average, both_classes)
+
+
+@dataclass(frozen=True)
+class Jaccard(Fraction):
+    """``tp / (tp + fp + fn)``."""
+
+    key = "jaccard"
+
+    def fraction(self, c: Any) -> tuple[Any, Any]:
+        return c.tp, c.support + c.predicted - c.tp
+
+
+@dataclass(frozen=True)
+class GMean(Metric):
+    """The geometric mean of the recalls: ``sqrt(tpr tnr)``, or the C-th root of their product."""
+
+    key = "gmean"
+    joint = True
+    needs_negatives = True
+
+    def score(self, c: Confusion) -> Tensor:
+        return root(ratio(c.tp, c.support)) * root(ratio(c.tn, c.negatives))
+
+    def score_jointly(self, c: Confusion) -> Tensor:
+        recalls = root(ratio(c.tp, c.support), c.tp.shape[-1])
+        return torch.where(c.support > 0, recalls, 1.0).prod(-1)
+
+
+def _shared(c: Confusion, a: Tensor, b: Tensor) -> Tensor:
+    """``sum a b / n^2`` over the classes."""
+    return (ratio(a, c.total) * ratio(b, c.total)).sum(-1)
+
+
+def _covariance(c: Confusion) -> Tensor:
+    """``tp tn - fp fn = n tp - predicted support``, without cancelling large products."""
+    return _shared(c, c.tp, c.tn) - _shared(c, c.fp, c.fn)
+
+
+@dataclass(frozen=True)
+class MCC(Metric):
+    """Matthews' correlation ``cov / sqrt(var var)``; Gorodkin's for several classes.
+
+    Computed from rates: products of four counts overflow integers at 60,000 a cell.
+    """
+
+    key = "mcc"
+    joint = True
+    needs_negatives = True
+
+    def score(self, c: Confusion) -> Tensor:
+        return self.score_jointly(_two_classes(c))
+
+    def score_jointly(self, c: Confusion) -> Tensor:
+        decided, true = _shared(c, c.predicted, c.rejected), _shared(c, c.support, c.negatives)
+        return ratio(_covariance(c), root(decided) * root(true))
+
+
+@dataclass(frozen=True)
+class CohenKappa(Metric):
+    """``(observed - chance) / (1 - chance)`` agreement."""
+
+    key = "cohen_kappa"
+    joint = True
+    needs_negatives = True
+
+    def score(self, c: Confusion) -> Tensor:
+        return self.score_jointly(_two_classes(c))
+
+    def score_jointly(self, c: Confusion) -> Tensor:
+        return ratio(_covariance(c), _shared(c, c.predicted, c.negatives))
+
+
+@dataclass(frozen=True)
+class Informedness(Metric):
+    """Youden's ``tpr + tnr - 1``."""
+
+    key = "informedness"
+    needs_negatives = True
+
+    def score(self, c: Confusion) -> Tensor:
+        return ratio(c.tp, c.support) + ratio(c.tn, c.negatives) - 1
+
+
+@dataclass(frozen=True)
+class Markedness(Metric):
+    """``precision + negative predictive value - 1``."""
+
+    key = "markedness"
+    needs_negatives = True
+
+    def score(self, c: Confusion) -> Tensor:
+        return ratio(c.tp, c.predicted) + ratio(c.tn, c.rejected) - 1
+
+
+@dataclass(frozen=True)
+class FowlkesMallows(Metric):
+    """``sqrt(precision recall)``."""
+
+    key = "fowlkes_mallows"
+
+    def score(self, c: Confusion) -> Tensor:
+        return root(ratio(c.tp, c.predicted)) * root(ratio(c.tp, c.support))

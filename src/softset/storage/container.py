@@ -1,0 +1,140 @@
+"""One file for plain data and tensors: safetensors with a JSON header and a checksum.
+
+Nothing is pickled, so that loading runs no code. The checksum covers every byte that is used."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from softset.storage.files import SavedFileError, write_safely
+
+FORMAT = 1
+
+
+def pack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """Nested lists, tuples and dicts as JSON; tensors go to ``tensors``, a mark in their place.
+
+    >>> found = {}
+    >>> pack({"a": [1, math.inf], 3: torch.zeros(2)}, found)
+    {'dict': [['a', [1, {'float': 'inf'}]], [3, {'tensor': 't0'}]]}
+    """
+    if isinstance(value, Tensor):
+        name = f"t{len(tensors)}"
+        tensors[name] = value.detach().cpu().contiguous()
+        return {"tensor": name}
+    if isinstance(value, dict):
+        return {"dict": [[pack(k, tensors), pack(v, tensors)] for k, v in value.items()]}
+    if isinstance(value, tuple):
+        return {"tuple": [pack(v, tensors) for v in value]}
+    if isinstance(value, list):
+        return [pack(v, tensors) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"cannot save {type(value).__name__}: {value!r}.")
+
+
+def unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """The inverse of ``pack``."""
+    if isinstance(value, list):
+        return [unpack(v, tensors) for v in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "dict":
+        return {unpack(k, tensors): unpack(v, tensors) for k, v in content}
+    if kind == "tuple":
+        return tuple(unpack(v, tensors) for v in content)
+    if kind == "float":
+        return float(content)
+    raise ValueError(f"unknown mark {kind!r}")
+
+
+def write_file(path: str | os.PathLike[str], kind: str, content: Any) -> None:
+    """Write ``content`` so that ``path`` holds the old bytes or the new ones, never a part.
+
+    A new file is written beside it, brought to the disk, and renamed over it.
+    """
+    path = Path(path)
+    tensors: dict[str, Tensor] = {}
+    # One tensor may stand in several places; safetensors wants memory of their own.
+    packed = json.dumps(pack(content, tensors), allow_nan=False)
+    tensors = {name: t.clone() for name, t in tensors.items()}
+    info = {"format": str(FORMAT), "kind": kind, "content": packed}
+    info["checksum"] = _checksum(info, tensors)
+    data = save(tensors, info)
+    write_safely(path, lambda temporary: temporary.write_bytes(data))
+
+
+def read_file(path: str | os.PathLike[str], kind: str) -> Any:
+    """The content of a file of ``write_file``; ``SavedFileError`` if it is not exactly that."""
+    path = Path(path)
+    data = path.read_bytes()
+    try:
+        info = _header(data)
+        if info.get("format", str(FORMAT)) != str(FORMAT) or info.get("kind", kind) != kind:
+            raise SavedFileError(
+                f"{path.name} is {info.get('kind')!r} in format {info.get('format')!r}; expected "
+                f"{kind!r} in format '{FORMAT}'. Read it with the version that wrote it."
+            )
+        tensors = load(data)
+        checksum = info.pop("checksum")
+        if checksum != _checksum(info, tensors):
+            raise SavedFileError(f"{path.name} is damaged: its checksum does not fit.")
+        return unpack(json.loads(info["content"]), tensors)
+    except SavedFileError:
+        raise
+    except Exception as error:
+        raise SavedFileError(
+            f"{path.name} is damaged or no file of softset ({type(error).__name__})."
+        ) from error
+
+
+@contextlib.contextmanager
+def whole(name: str, kind: str) -> Iterator[None]:
+    """Turn whatever goes wrong with the content of file ``name`` into a ``SavedFileError``."""
+    try:
+        yield
+    except SavedFileError as error:
+        raise SavedFileError(f"{name}: {error}") from error
+    except Exception as error:
+        raise SavedFileError(
+            f"{name} does not hold a whole {kind} ({type(error).__name__})."
+        ) from error
+
+
+def _header(data: bytes) -> dict[str, str]:
+    (size,) = struct.unpack("<Q", data[:8])
+    if size > len(data) - 8:
+        raise ValueError("header longer than the file")
+    info = json.loads(data[8 : 8 + size])["__metadata__"]
+    return {str(k): str(v) for k, v in info.items()}
+
+
+def _checksum(info: dict[str, str], tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256(json.dumps(sorted(info.items())).encode())
+    for name in sorted(tensors):
+        update_digest(digest, name, tensors[name])
+    return digest.hexdigest()
+
+
+def update_digest(digest: Any, name: str, tensor: Tensor) -> None:
+    """Add a tensor's name, dtype, shape and bytes."""
+    digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+    raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    digest.update(raw.numpy().tobytes())

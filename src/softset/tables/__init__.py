@@ -1,0 +1,1 @@
+"""Users' rows: files, strict CSV, columns, the encoder, labels, rows by content, splits."""

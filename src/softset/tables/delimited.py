@@ -1,0 +1,250 @@
+"""CSV and TSV, read strictly: every row has as many fields as the header, or the line is named.
+
+All cells are read as text first. What a column holds is decided by all of its cells, so that a
+value late in the file cannot change what the first rows meant.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from softset.checks import listed
+from softset.tables.columns import MISSING_WORDS
+
+_SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# A code such as 007 is a name, not a number.
+_CODE = r"^[+-]?0\d+$"
+# A label is a number only if it is written as Python writes it: 01 and 1.50 are names.
+_PLAIN_INTEGER = r"^(0|-?[1-9]\d*)$"
+_PLAIN_NUMBER = r"^-?(0|[1-9]\d*)(\.\d*[1-9]|\.0)?(e-?\d+)?$"
+
+
+def parse_delimited(
+    data: bytes,
+    name: str,
+    *,
+    sep: str,
+    encoding: str | None,
+    decimal: str,
+    labels: Collection[str],
+    text: Collection[str],
+) -> Any:
+    """The bytes of file ``name`` as a data frame; ``ValueError`` says what is wrong, and where."""
+    import pandas as pd
+
+    content = _decoded(data, name, encoding)
+    header, body, line = _header(content, name, sep)
+    table = _parsed(body, len(header), name, sep, line)
+    if table.num_rows == 0:
+        raise ValueError(f"{name} has 0 rows: there is nothing after the line of column names.")
+    columns: dict[str, Any] = {}
+    labels = {part.strip() for name in labels for part in (name, *name.split(","))}
+    for column, values in zip(header, table.columns, strict=True):
+        if column in labels:
+            columns[column] = _labels(values)
+        elif column in text:
+            columns[column] = _texts(values)
+        else:
+            columns[column] = _typed(values, decimal)
+    return pd.DataFrame(columns)
+
+
+# --- bytes -> text --------------------------------------------------------------------------------
+
+
+def _decoded(data: bytes, name: str, encoding: str | None) -> str:
+    if encoding is None:
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise ValueError(
+                f"{name} is not UTF-8 but UTF-16. Give its encoding: --encoding utf-16"
+            )
+        if data[:200].count(0) > len(data[:200]) // 4:
+            raise ValueError(
+                f"{name} is not UTF-8; it looks like UTF-16. Say so: --encoding utf-16-le"
+            )
+    try:
+        content = data.decode(encoding or "utf-8")
+    except LookupError:
+        raise ValueError(
+            f"encoding {encoding!r} is not known. Examples: utf-8, latin-1, cp1252, utf-16."
+        ) from None
+    except UnicodeError as error:
+        place = ""
+        if isinstance(error, UnicodeDecodeError):
+            line = data.count(b"\n", 0, error.start) + 1
+            place = f" (line {line}, byte {data[error.start]:#04x})"
+        hint = "" if encoding else " Give its encoding, e.g. --encoding latin-1 or cp1252."
+        raise ValueError(f"{name} is not {encoding or 'UTF-8'}{place}.{hint}") from None
+    content = content.removeprefix("\ufeff")
+    if not content.strip():
+        raise ValueError(f"{name} is empty. A line of column names and rows are expected.")
+    if "\0" in content:
+        line = content.count("\n", 0, content.index("\0")) + 1
+        raise ValueError(
+            f"{name} has a NUL byte in line {line}: it is damaged, or not a text file. Write it "
+            "again, or give its encoding with --encoding."
+        )
+    return content
+
+
+# --- text -> fields -------------------------------------------------------------------------------
+
+
+def _header(content: str, name: str, sep: str) -> tuple[list[str], str, int]:
+    """Column names, the text after them, and the number of the line where that begins."""
+    used = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal used
+        for line in io.StringIO(content, newline=""):
+            used += len(line)
+            yield line
+
+    reader = csv.reader(lines(), delimiter=sep)
+    try:
+        names = next(row for row in reader if row and any(cell.strip() for cell in row))
+    except csv.Error as error:
+        raise ValueError(f"{name}: the line of column names cannot be read ({error}).") from None
+    names = [cell.strip() or f"column {i}" for i, cell in enumerate(names, 1)]
+    if len(names) == 1 and (hint := _other_separator(names[0], sep)):
+        raise ValueError(
+            f"{name} has one column only, {names[0][:60]!r}: the separator is wrong.{hint}"
+        )
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        hint = ""
+        if all(_NUMBER.fullmatch(n) for n in twice):
+            hint = " Is the line of column names missing?"
+        raise ValueError(
+            f"{name} has column name(s) {listed(twice)} more than once; names must differ.{hint}"
+        )
+    return names, content[used:], reader.line_num + 1
+
+
+def _parsed(body: str, width: int, name: str, sep: str, line: int) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    if '"' in body:  # Arrow takes an unclosed quote for the rest of the file
+        _check_rows(body, width, name, sep, line)
+    if not body.strip("\r\n"):
+        return pa.table({f"c{i}": pa.array([], pa.string()) for i in range(width)})
+    columns = [f"c{i}" for i in range(width)]
+    try:
+        return arrow_csv.read_csv(
+            io.BytesIO(body.encode()),
+            read_options=arrow_csv.ReadOptions(column_names=columns, block_size=1 << 24),
+            parse_options=arrow_csv.ParseOptions(delimiter=sep, newlines_in_values='"' in body),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(columns, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,  # "" is an empty text, nothing is missing
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        _check_rows(body, width, name, sep, line)
+        raise ValueError(f"{name} cannot be read: {str(error)[:200]}") from error
+
+
+def _check_rows(body: str, width: int, name: str, sep: str, line: int) -> None:
+    """Refuse the first row that is not whole, with the number of its line."""
+    reader = csv.reader(io.StringIO(body, newline=""), delimiter=sep, strict=True)
+    begins, longer, rows = line, 0, 0
+    first: tuple[int, list[str]] | None = None  # a row of another length: its line, its fields
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            what = "a quote is never closed"
+            if "expected after" in str(error):
+                what = "a quote stands inside a quoted field (it is written twice there)"
+            raise ValueError(
+                f"{name}, the row that begins in line {begins}: {what}. Correct the quotes."
+            ) from None
+        if row:
+            rows += 1
+            longer += len(row) == width + 1
+            if len(row) != width and first is None:
+                first = begins, row
+        begins = line + reader.line_num
+    if first is None:
+        return
+    if longer == rows:
+        raise ValueError(
+            f"{name}: every row has {width + 1} fields, the line of column names {width}. Add the "
+            "missing name (often that of the first column), or remove a trailing separator."
+        )
+    at, row = first
+    kind = "long" if len(row) > width else "short"
+    hint = _other_separator(row[0], sep) if len(row) == 1 else ""
+    raise ValueError(
+        f"{name}, line {at}: the row is too {kind}, {len(row)} field(s); the header has {width}. "
+        f"Correct it; a field that holds the separator must stand in quotes.{hint}"
+    )
+
+
+def _other_separator(text: str, sep: str) -> str:
+    """A hint at the separator that a line seems to have."""
+    others = [shown for s, shown in _SEPARATORS.items() if s != sep and s in text]
+    return f" Try --sep {others[0]}." if others else ""
+
+
+# --- fields -> columns ----------------------------------------------------------------------------
+
+
+def _texts(values: Any) -> Any:
+    """Text as it is, ``None`` where a cell is empty and not quoted."""
+    import pandas as pd
+
+    return pd.Series(values.to_numpy(), dtype=object)
+
+
+def _labels(values: Any) -> Any:
+    """Text as it is, unless every value is a number written plainly: "01", "NA" and "" stay."""
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow import compute as pc
+
+    if pc.all(pc.match_substring_regex(values, _PLAIN_INTEGER), min_count=1).as_py():
+        try:
+            return pd.Series(pc.cast(values, pa.int64()).to_pandas())
+        except pa.ArrowInvalid:  # too large: a name
+            return _texts(values)
+    if pc.all(pc.match_substring_regex(values, _PLAIN_NUMBER), min_count=1).as_py():
+        return pd.Series(pc.cast(values, pa.float64()).to_pandas())
+    return _texts(values)
+
+
+def _typed(values: Any, decimal: str) -> Any:
+    """Numbers if all cells are numbers (or words for "missing"), else text."""
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow import compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(values)
+    absent = pc.is_in(trimmed, pa.array(sorted(MISSING_WORDS)))
+    numbers = pc.if_else(absent, None, trimmed)
+    if numbers.null_count == len(numbers):  # nothing but words: let the words be
+        return _texts(values)
+    if decimal != ".":
+        numbers = pc.replace_substring(numbers, decimal, ".")
+    if pc.any(pc.match_substring_regex(numbers, _CODE)).as_py():
+        return _texts(values)
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            found = pc.cast(numbers, kind)
+        except pa.ArrowInvalid:
+            continue
+        if kind == pa.int64() and pc.any(pc.match_substring(numbers, "x")).as_py():
+            continue  # hexadecimal
+        return pd.Series(found.to_numpy())
+    return _texts(values)

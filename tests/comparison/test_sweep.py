@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import joblib
+import pytest
+
+from softset.comparison.sweep import sweep
+from softset.storage.files import SavedFileError
+from tests.comparison import sweep_work
+
+RUNS = [{"x": x} for x in range(6)]
+SQUARES = [0, 1, 4, 9, 16, 25]
+
+
+def results(records):
+    return [r and r.get("result") for r in records]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("backend", [None, "threading"])
+def test_records_come_in_the_order_of_the_runs(jobs, backend):
+    records = sweep(sweep_work.square, RUNS, jobs=jobs, backend=backend)
+    assert results(records) == SQUARES
+    assert [r["run"] for r in records] == RUNS
+
+
+def test_a_finished_file_is_read_not_run_again(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    first = sweep(sweep_work.square, RUNS, path=path, jobs=1)
+    lines = path.read_text().splitlines()
+    assert sweep(sweep_work.die, RUNS, path=path, jobs=1, resume=True) == first
+    assert path.read_text().splitlines() == lines
+
+
+def test_a_torn_last_line_is_run_again(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    sweep(sweep_work.square, RUNS, path=path, jobs=1)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    assert results(sweep(sweep_work.square, RUNS, path=path, jobs=1, resume=True)) == SQUARES
+    assert len(path.read_bytes().splitlines()) == 1 + len(RUNS)
+
+
+def test_more_runs_go_on_from_fewer(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    sweep(sweep_work.square, RUNS[:4], path=path, jobs=1)
+    assert results(sweep(sweep_work.square, RUNS, path=path, jobs=1, resume=True)) == SQUARES
+    assert len(path.read_text().splitlines()) == 1 + len(RUNS)
+
+
+def test_an_error_is_a_record_and_is_tried_again_on_resume(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    records = sweep(sweep_work.fail_on_three, RUNS, path=path, jobs=1)
+    assert records[3]["error"] == "ValueError: three is not allowed"
+    assert results(records)[4] == 4
+    again = sweep(sweep_work.square, RUNS, path=path, jobs=1, resume=True)
+    assert results(again)[3] == 9
+
+
+def existing(path):
+    sweep(sweep_work.square, RUNS, path=path, jobs=1)
+
+
+def other_settings(path):
+    sweep(sweep_work.square, RUNS, path=path, jobs=1, settings={"data": "other"})
+
+
+def damaged(path):
+    path.write_bytes(b'{"format": "softset runs 1"}\nnonsense\n')
+
+
+def another_kind(path):
+    path.write_bytes(b"a,b\n1,2\n")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "resume", "match"),
+    [
+        (existing, False, "holds an earlier sweep"),
+        (other_settings, True, "other data or settings"),
+        (damaged, True, "damaged or not a sweep"),
+        (another_kind, True, "damaged or not a sweep"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(tmp_path, prepare, resume, match):
+    path = tmp_path / "runs.jsonl"
+    prepare(path)
+    before = path.read_bytes()
+    with pytest.raises(SavedFileError, match=match):
+        sweep(sweep_work.square, RUNS, path=path, resume=resume, jobs=1)
+    assert path.read_bytes() == before
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="runs must be distinct"):
+        sweep(sweep_work.square, [{"x": 1}, {"x": 1}], jobs=1)
+    with pytest.raises(ValueError, match="jobs must be in"):
+        sweep(sweep_work.square, RUNS, jobs=0)
+
+
+def test_a_second_sweep_of_the_same_file_is_refused(tmp_path):
+    path = tmp_path / "runs.jsonl"
+
+    def nested(run):
+        return sweep(sweep_work.square, RUNS, path=path, jobs=1, resume=True)
+
+    record = sweep(nested, [{"x": 0}], path=path, jobs=1)[0]
+    assert "in use by another run" in record["error"]
+
+
+def test_nothing_starts_after_the_deadline():
+    seen = []
+
+    def work(run):
+        seen.append(run["x"])
+        time.sleep(0.05)
+        return run["x"]
+
+    records = sweep(work, RUNS, jobs=1, deadline=time.monotonic() + 0.02)
+    assert seen == [0]
+    assert results(records) == [0, None, None, None, None, None]
+
+
+def test_progress_tells_what_is_left(tmp_path):
+    told = []
+    path = tmp_path / "runs.jsonl"
+    sweep(sweep_work.square, RUNS[:2], path=path, jobs=1)
+    sweep(
+        sweep_work.square, RUNS, path=path, jobs=1, resume=True, progress=lambda *a: told.append(a)
+    )
+    assert [t[:2] for t in told] == [(2, 6), (3, 6), (4, 6), (5, 6), (6, 6)]
+    assert told[-1][2] == 0
+
+
+def test_a_killed_worker_costs_nothing_but_time(tmp_path):
+    """Case 64: its run is tried again and nothing is counted twice."""
+    path = tmp_path / "runs.jsonl"
+    runs = [{"x": x, "folder": str(tmp_path)} for x in range(5)]
+    assert results(sweep(sweep_work.die_once, runs, path=path, jobs=2)) == [0, 1, 2, 3, 4]
+    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    assert sorted(line["run"]["x"] for line in lines) == [0, 1, 2, 3, 4]
+
+
+def test_workers_that_always_die_are_an_error():
+    with pytest.raises(OSError, match="Use fewer jobs"):
+        sweep(sweep_work.die, RUNS, jobs=2)
+
+
+def test_workers_times_threads_stay_within_the_cores():
+    """Case 65."""
+    used = results(sweep(sweep_work.threads, RUNS[:4], jobs=2))
+    assert max(used) * 2 <= max(joblib.cpu_count(), 2)
+
+
+def kill_and_resume(path, times, seed):
+    """Interrupt a sweep in another process ``times`` times at random, then let it finish."""
+    chance = random.Random(seed)
+    command = [sys.executable, sweep_work.__file__, str(path)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    for _ in range(times):
+        process = subprocess.Popen(
+            command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        before = path.stat().st_size if path.exists() else 0
+        while process.poll() is None and (path.stat().st_size if path.exists() else 0) <= before:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 0.1))
+        assert process.poll() is None, "the sweep was too short to be interrupted so often"
+        os.killpg(process.pid, chance.choice([signal.SIGKILL, signal.SIGINT, signal.SIGTERM]))
+        process.wait()
+    subprocess.run(command, env=environment, check=True)
+    return [json.loads(line) for line in path.read_text().splitlines()[1:]]
+
+
+@pytest.mark.parametrize("times", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(tmp_path, times):
+    lines = kill_and_resume(tmp_path / "runs.jsonl", times, seed=0)
+    assert sorted(line["run"]["x"] for line in lines) == list(range(200))
+    assert all(line["result"] == line["run"]["x"] ** 2 for line in lines)
+
+
+def test_a_partial_function_is_work_too():
+    assert results(sweep(partial(_add, more=1), RUNS[:2], jobs=2)) == [1, 2]
+
+
+def _add(run, more):
+    return run["x"] + more

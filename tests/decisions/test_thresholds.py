@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import itertools
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+
+import softset as ss
+from tests.reference import random_problem
+
+CUT = [name for name, row in ss.METRICS.items() if not row.make().curve]
+
+
+def brute(p, y, metric, **kwargs):
+    """The best value over every cut that a threshold in (0, 1) can make."""
+    edges = sorted({0.0, 1.0, *p.tolist()})
+    cuts = [(a + b) / 2 for a, b in itertools.pairwise(edges)]
+    return max(ss.evaluate(p, y, metric, threshold=t, from_logits=False, **kwargs) for t in cuts)
+
+
+@pytest.mark.parametrize("name", CUT)
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(2, 30), levels=st.sampled_from([4, 1000]))
+def test_no_cut_is_better(name, seed, n, levels):
+    rng = np.random.default_rng(seed)
+    p = torch.tensor(rng.integers(1, levels, n) / levels)
+    y = torch.tensor(rng.integers(0, 2, n))
+    w = torch.tensor(rng.uniform(0.1, 2, n))
+    tau = ss.best_threshold(p, y, name, from_logits=False, sample_weight=w)
+    got = ss.evaluate(p, y, name, threshold=tau, from_logits=False, sample_weight=w)
+    assert got == pytest.approx(brute(p, y, name, sample_weight=w), abs=1e-12)
+
+
+def test_predict_all_and_predict_none_are_found():
+    p, y = torch.tensor([0.3, 0.6, 0.7]), torch.tensor([1, 1, 0])
+    assert ss.best_threshold(p, y, "recall", from_logits=False) < 0.3
+    assert ss.best_threshold(p, y, "specificity", from_logits=False) > 0.7
+
+
+def test_neighbouring_float32_probabilities_can_be_told_apart():
+    low = torch.tensor(0.3)
+    high = torch.nextafter(low, torch.tensor(1.0))
+    p, y = torch.stack([low, high]), torch.tensor([0, 1])
+    tau = ss.best_threshold(p, y, "accuracy", from_logits=False)
+    assert ss.evaluate(p, y, "accuracy", threshold=tau, from_logits=False) == 1.0
+    labels = {"task": "multilabel", "from_logits": False}
+    two, both = torch.stack([p, p], 1), torch.stack([y, y], 1)
+    taus = ss.best_threshold(two, both, "accuracy", **labels)
+    for at in (taus, torch.tensor(taus, dtype=torch.float64), np.array(taus)):
+        assert ss.evaluate(two, both, "accuracy", threshold=at, **labels) == 1.0
+    # saturated: "none" cannot be said by a threshold below 1, and is not claimed
+    z, y = torch.tensor([40.0, -40.0]), torch.tensor([0, 0])
+    assert 0 < ss.best_threshold(z, y, "accuracy") < 1
+
+
+def test_of_equal_cuts_the_nearest_to_one_half_is_taken():
+    p = torch.tensor([0.1, 0.2, 0.4, 0.9], dtype=torch.float64)
+    y = torch.tensor([0, 0, 0, 1])
+    assert ss.best_threshold(p, y, "f1", from_logits=False) == pytest.approx(0.65)
+    assert ss.best_threshold(p, torch.ones(4), "precision", from_logits=False) == pytest.approx(
+        0.65
+    )
+
+
+@pytest.mark.parametrize("average", ["macro", "weighted", "micro"])
+def test_labels_have_thresholds_of_their_own(average):
+    z, y = random_problem("multilabel", n=40, classes=3)
+    metric = ss.F1(average=average)
+    taus = ss.best_threshold(z, y, metric, task="multilabel")
+    best = ss.evaluate(z, y, metric, task="multilabel", threshold=taus)
+    assert best >= ss.evaluate(z, y, metric, task="multilabel")
+    p = torch.sigmoid(z)
+    if average == "micro":  # no change of one label helps
+        for k in range(3):
+            for tau in [*(p[:, k].unique() - 1e-9).tolist(), 0.999]:
+                moved = [*taus[:k], tau, *taus[k + 1 :]]
+                assert ss.evaluate(z, y, metric, task="multilabel", threshold=moved) <= best + 1e-12
+    else:
+        for k in range(3):
+            one = ss.evaluate(z[:, k], y[:, k], "f1", threshold=taus[k])
+            assert one == pytest.approx(brute(p[:, k], y[:, k], "f1"))
+
+
+def test_a_custom_metric_of_labels_is_tuned_in_turn():
+    z, y = random_problem("multilabel", n=40, classes=3)
+
+    def worst(c):
+        return (2 * c.tp / (c.support + c.predicted)).min()
+
+    taus = ss.best_threshold(z, y, worst, task="multilabel")
+    tuned = ss.evaluate(z, y, worst, task="multilabel", threshold=taus)
+    assert tuned >= ss.evaluate(z, y, worst, task="multilabel")
+
+
+@pytest.mark.parametrize("name", ["f1", "accuracy", "balanced_accuracy", "mcc", "gmean"])
+def test_offsets_never_hurt_and_no_single_shift_helps(name):
+    z, y = random_problem("multiclass", n=60, classes=3, seed=1)
+    z = z + torch.tensor([2.0, 0.0, -1.0])  # a biased model
+    offsets = torch.tensor(ss.best_offsets(z, y, name), dtype=torch.float64)
+    assert offsets[-1] == 0
+    best = ss.evaluate(z, y, name, task="multiclass", offsets=offsets)
+    assert best >= ss.evaluate(z, y, name, task="multiclass")
+    for k in range(3):
+        for shift in np.linspace(-6, 6, 200):
+            moved = offsets.clone()
+            moved[k] += shift
+            assert ss.evaluate(z, y, name, task="multiclass", offsets=moved) <= best + 1e-12
+
+
+def test_offsets_of_two_classes_equal_the_best_threshold():
+    z, y = random_problem("binary", n=50)
+    two = torch.stack([torch.zeros_like(z), z], 1)
+    offsets = ss.best_offsets(two, y, ss.F1(average="macro"))
+    shifted = ss.evaluate(two, y, "f1", task="multiclass", offsets=offsets)
+    tau = ss.best_threshold(z, y, "f1_macro")
+    assert shifted == pytest.approx(ss.evaluate(z, y, "f1_macro", threshold=tau))
+
+
+def test_offsets_with_weights_and_blocks(monkeypatch):
+    monkeypatch.setattr("softset.decisions.offsets._BLOCK", 12)  # several blocks of rows
+    z, y = random_problem("multiclass", n=30, classes=3, seed=2)
+    w = torch.arange(30) % 3
+    weighted = ss.best_offsets(z, y, "f1", sample_weight=w)
+    repeated = ss.best_offsets(z.repeat_interleave(w, 0), y.repeat_interleave(w, 0), "f1")
+    kwargs = {"task": "multiclass", "sample_weight": w}
+    assert ss.evaluate(z, y, "f1", offsets=weighted, **kwargs) == pytest.approx(
+        ss.evaluate(z, y, "f1", offsets=repeated, **kwargs)
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda z, y: ss.best_threshold(z, y, "auroc"), "over all thresholds"),
+        (lambda z, y: ss.best_threshold(z, y, ss.F1(average=None)), "average=None"),
+        (lambda z, y: ss.best_threshold(z, y, "f1", task="multiclass"), "best_offsets"),
+        (lambda z, y: ss.best_threshold(z, y * 2 - 1, "f1"), "0 and 1 only, got -1"),
+        (lambda z, y: ss.best_threshold(z * torch.nan, y, "f1"), "NaN"),
+        (lambda z, y: ss.best_offsets(z, y, "f1"), r"\(N, C\)"),
+        (lambda z, y: ss.best_offsets(torch.zeros(60, 2), y * 5, "f1"), "classes 0 to 1"),
+    ],
+)
+def test_bad_arguments_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(*random_problem("binary"))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    name=st.sampled_from(CUT),
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["plain", "tied", "zeros", "masked"]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    weighted=st.booleans(),
+)
+def test_offsets_are_a_local_optimum_and_never_worse_than_none(name, seed, kind, dtype, weighted):
+    """Among tied scores, probabilities of zero and classes that a row cannot have, too."""
+    g = torch.Generator().manual_seed(seed)
+    z = 2 * torch.randn(12, 3, generator=g, dtype=torch.float64)
+    z = z.round() if kind == "tied" else z
+    if kind == "masked":
+        z[torch.arange(12), torch.randint(0, 3, (12,), generator=g)] = -torch.inf
+    logits = kind != "zeros"
+    z = (z if logits else torch.softmax(200 * z, 1)).to(dtype)
+    y = torch.arange(12) % 3
+    w = torch.rand(12, generator=g) + 0.1 if weighted else None
+    known = {"from_logits": logits, "sample_weight": w}
+    offsets = ss.best_offsets(z, y, name, **known)
+    assert all(abs(o) < 1e4 for o in offsets)
+
+    def value(at):
+        return ss.evaluate(z, y, name, task="multiclass", offsets=at, **known)
+
+    best = value(offsets)
+    assert best >= ss.evaluate(z, y, name, task="multiclass", **known) - 1e-12
+    for k in range(3):
+        for shift in (-900.3, -3.07, -1.03, -0.11, 0.11, 1.03, 3.07, 900.3):  # no new ties
+            moved = [o + shift * (j == k) for j, o in enumerate(offsets)]
+            assert value(moved) <= best + 1e-9
