@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 
 import softset as ss
-from softset import fused_binary, fused_multiclass
+from softset.counting.kernels import blocks, multiclass
 from tests.oracles import oracle
 from tests.reference import SOFT_STEPS, TASKS, random_problem, soft_cells, soft_matrix
 
@@ -346,8 +346,8 @@ def test_tied_scores_do_not_depend_on_the_order_of_rows(name, task):
 def test_results_are_ordinary_tensors(name, task, dtype, chunk, monkeypatch):
     """Kernels work in inference mode, of which nothing may show: gradients accumulate in place,
     counts have a graph, a graph serves twice, and a first call in inference mode leaves nothing."""
-    monkeypatch.setattr(fused_binary, "CHUNK", chunk)
-    monkeypatch.setattr(fused_multiclass, "CHUNK", chunk)
+    monkeypatch.setattr(blocks, "CHUNK", chunk)
+    monkeypatch.setattr(multiclass, "CHUNK", chunk)
     z, y = random_problem(task, n=70, classes=3, dtype=dtype)
     loss = ss.MetricLoss(name, task=task)
     with torch.inference_mode():

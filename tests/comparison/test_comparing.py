@@ -277,7 +277,7 @@ def test_a_metric_of_ones_own():
 
 
 def test_a_candidate_that_fails_is_left_out_and_named(monkeypatch):
-    import softset.comparison_runs as runs  # noqa: PLC0415
+    import softset.comparison.worker as runs  # noqa: PLC0415
 
     fit = runs.fit_candidates
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from softset.comparison.result import label_of
 from softset.comparison.statistics import paired
 from softset.comparison.summary import _interval
+from softset.metrics.registry import label_of
 
 
 def test_a_single_split_cannot_tell_and_the_verdict_says_so():

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from softset.storage import container
 from softset.storage.container import read_file, write_file
 from softset.storage.files import SavedFileError
-from softset.training import checkpoints
 from softset.training.members import Member, train_members
 from softset.training.recipes import Phase
 from tests.training.helpers import make_binary, split
@@ -129,7 +129,7 @@ def test_another_format_or_kind_is_refused(tmp_path, monkeypatch):
     write_file(tmp_path / "a", "other", 1)
     with pytest.raises(SavedFileError, match="is 'other'"):
         read_file(tmp_path / "a", "test")
-    monkeypatch.setattr(checkpoints, "FORMAT", 2)
+    monkeypatch.setattr(container, "FORMAT", 2)
     write_file(tmp_path / "a", "test", 1)
     monkeypatch.undo()
     with pytest.raises(SavedFileError, match="format '2'; expected 'test' in format '1'"):

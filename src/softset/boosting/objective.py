@@ -22,7 +22,7 @@ from softset.decisions.evaluation import evaluate, one_against_rest
 from softset.losses.soft_metric import DEFAULT_GRID, default_step
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
-from softset.metrics.registry import MetricLike, get_metric
+from softset.metrics.registry import MetricLike, get_metric, one_number
 
 # Added to every curvature: a leaf of settled examples stays where it is instead of dividing by 0.
 FLOOR = 1e-6
@@ -111,11 +111,7 @@ class MetricObjective:
     """
 
     def __init__(self, library: str, metric: MetricLike, step: Step | None, threshold: float):
-        self.library, self.metric = library, get_metric(metric)
-        if self.metric.average is None:
-            raise ValueError(
-                "average=None gives several numbers; an objective needs one. Use 'macro'."
-            )
+        self.library, self.metric = library, one_number(metric)
         if step is not None:
             check_step(step)
             if is_hard(step):
@@ -271,9 +267,7 @@ def _soft_counts(
 ) -> Confusion:
     """The counts that ``metric_loss`` makes, with their graph."""
     settings: dict[str, Any] = {"sample_weight": weight}
-    if isinstance(metric, Custom):
-        classes = z.shape[-1] if task == "multiclass" else 1
-        settings["matrix"] = metric.reads_matrix(task, classes) and task == "multiclass"
+    settings["matrix"] = metric.wants_matrix(task, z.shape[-1] if task == "multiclass" else 1)
     if metric.curve:
         settings["thresholds"] = DEFAULT_GRID
         if task == "multiclass":

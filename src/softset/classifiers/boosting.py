@@ -26,7 +26,13 @@ from softset.decisions.evaluation import evaluate
 from softset.decisions.offsets import best_offsets
 from softset.decisions.smoothing import smooth_cut
 from softset.metrics.base import Metric
-from softset.metrics.registry import MetricLike, get_metric, pack_metric, restored_metric
+from softset.metrics.registry import (
+    MetricLike,
+    get_metric,
+    one_number,
+    pack_metric,
+    restored_metric,
+)
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
 from softset.tables.labels import checked_weights, plain_labels, refuse_missing, warn_of_blanks
@@ -171,10 +177,7 @@ class MetricBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             check_choice("threshold", self.threshold, ("tuned",))
         elif self.threshold is not None:
             check_number("threshold", self.threshold, 0, 1)
-        metric = get_metric(self.metric)
-        if metric.average is None:
-            raise ValueError("average=None gives several numbers; training needs one. Use 'macro'.")
-        return metric
+        return one_number(self.metric)
 
     def _library(self, seed: int, n: int) -> LightGBM | XGBoost:
         settings = {"learning_rate": self.learning_rate, "seed": seed}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import warnings
 from pathlib import Path
@@ -12,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softset.checks import check_choice, listed
+from softset.classifiers.boosting import MetricBoostingClassifier
+from softset.classifiers.forest import MetricForestClassifier
+from softset.classifiers.network import MetricClassifier
 from softset.metrics.registry import MetricLike, get_metric
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
@@ -22,11 +24,10 @@ from softset.tables.labels import codes_and_classes, label_matrix
 
 Array = NDArray[Any]
 _KIND = "model"
-# The classes that a file may name, and where they are.
-_CLASSIFIERS = {
-    "MetricClassifier": "softset.estimators",
-    "MetricBoostingClassifier": "softset.boosting_estimator",
-    "MetricForestClassifier": "softset.forest",
+# The classes that a file may name.
+_CLASSIFIERS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (MetricClassifier, MetricBoostingClassifier, MetricForestClassifier)
 }
 # What ``train_model`` can do: a recipe's name, the classifier, and its settings.
 RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -167,7 +168,7 @@ def train_model(
         )
     encoder = TableEncoder(infer_schema(X)).fit(X)
     kind, preset = RECIPES[recipe]
-    make = _classifier(kind)
+    make = _CLASSIFIERS[kind]
     classifier = make(metric, **{"random_state": seed, **preset, **settings})
     known: dict[str, Any] = {}
     if classes is not None:
@@ -179,10 +180,6 @@ def train_model(
         warnings.filterwarnings("ignore", "classes .* differ only by blanks")  # has been said
         classifier.fit(x, codes, sample_weight=sample_weight)
     return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
-
-
-def _classifier(kind: str) -> Any:
-    return getattr(importlib.import_module(_CLASSIFIERS[kind]), kind)
 
 
 def save_model(
@@ -235,7 +232,7 @@ def load_model(path: str | os.PathLike[str], metric: MetricLike | None = None) -
         kind = content["classifier"]
         if kind not in _CLASSIFIERS:
             raise SavedFileError(f"it names an unknown classifier, {kind!r}.")
-        classifier = _classifier(kind).from_state(content["state"], metric)
+        classifier = _CLASSIFIERS[kind].from_state(content["state"], metric)
         packed, info = content["encoder"], dict(content["info"])
         if content["classes"] is not None:
             info["classes"] = unpack_array(content["classes"])

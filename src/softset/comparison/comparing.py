@@ -12,9 +12,9 @@ from softset.checks import check_choice, check_number
 from softset.comparison.candidates import choose
 from softset.comparison.data import read_table
 from softset.comparison.plan import Plan
-from softset.comparison.result import Comparison, label_of
+from softset.comparison.result import Comparison
 from softset.comparison.summary import Summary
-from softset.metrics.registry import MetricLike, get_metric
+from softset.metrics.registry import MetricLike, get_metric, label_of, one_number
 
 
 def compare(
@@ -67,9 +67,7 @@ def compare(
     ('none', (2,))
     """
     started = time.monotonic()
-    measured = get_metric(metric)
-    if measured.average is None:
-        raise ValueError("metric with average=None gives several numbers. Use 'macro'.")
+    measured = one_number(metric)
     check_number("folds", folds, 2, 100, closed="both")
     if repeats is not None:
         check_number("repeats", repeats, 1, 100, closed="both")
@@ -79,7 +77,7 @@ def compare(
     if directory is None and resume:
         raise ValueError("resume needs the directory of the comparison to go on with.")
     table = read_table(X, y, groups, pos_label, task, folds, duplicates)
-    label = label_of(measured.name)
+    label = label_of(measured)
     chosen, left_out = choose(measured, label, table.task, candidates)
     plan = Plan(table, metric, chosen, int(folds), repeats, quick, seed, jobs, backend, progress)
     plan.place(directory, resume)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import html
-import re
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from softset.classifiers.model import Model
+from softset.metrics.registry import label_of
 
 FORMAT = 1
 
@@ -89,11 +89,3 @@ class Comparison:
             rows.append(f"<tr style='{bold}'>{texts}</tr>")
         head = f"<tr><th></th><th>{html.escape(label_of(self.metric))}</th><th>difference</th></tr>"
         return f"<p>{html.escape(self.verdict)}</p><table>{head}{''.join(rows)}</table>"
-
-
-def label_of(name: str) -> str:
-    """A metric's name in a sentence."""
-    known = {"mcc": "MCC", "auroc": "AUROC", "gmean": "G-mean", "g_mean": "G-mean"}
-    if re.fullmatch(r"f\d+(\.\d+)?(_\w+)?", name):
-        name = name.upper() if "_" not in name else f"F{name[1:]}"
-    return known.get(name, name.replace("_", " "))

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from softset.comparison.candidates import Sizes, first_member, fit_candidates
 from softset.decisions.evaluation import evaluate
 from softset.metrics.registry import MetricLike, get_metric
+from softset.tables.encoder import TableEncoder
 
 try:  # joblib brings it: inside, or from 1.6 on beside itself
     from joblib.externals import cloudpickle  # type: ignore[attr-defined,unused-ignore]
@@ -69,8 +70,6 @@ def encode(x: Any, schema: Any, train: Array, test: Array) -> tuple[Any, Array, 
     """The encoder (none for an array) and the numbers of both parts."""
     if schema is None:
         return None, x[train], x[test]
-    from softset.tables.encoder import TableEncoder  # noqa: PLC0415
-
     encoder = TableEncoder(schema).fit(x.iloc[train])
     return encoder, encoder.transform(x.iloc[train]), encoder.transform(x.iloc[test])
 

@@ -13,7 +13,7 @@ from softset.counting.problem import arrange
 from softset.decisions.evaluation import all_cuts
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
-from softset.metrics.registry import MetricLike, get_metric
+from softset.metrics.registry import MetricLike, one_number
 
 _MAX_PASSES = 20
 # Confusions looked at together in a search over several classes: bounds memory.
@@ -68,11 +68,9 @@ def best_threshold(
 
 
 def _thresholded(metric: MetricLike) -> Metric:
-    m = get_metric(metric)
+    m = one_number(metric)
     if m.curve:
         raise ValueError(f"metric {m.name!r} is over all thresholds: there is none to choose.")
-    if m.average is None:
-        raise ValueError("average=None gives several numbers, there is no best. Use 'macro'.")
     return m
 
 

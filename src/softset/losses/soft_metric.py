@@ -16,10 +16,9 @@ from softset.counting.problem import THRESHOLD_HINT, arrange, as_numbers
 from softset.counting.steps import LinearStep, Step
 from softset.decisions.evaluation import one_against_rest
 from softset.losses.pointwise import _weights
-from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
 from softset.metrics.formulas import Fraction
-from softset.metrics.registry import MetricLike, get_metric
+from softset.metrics.registry import MetricLike, get_metric, one_number
 
 # Rows up to which the numbers of a metric cost more than the rows.
 SMALL = 2**15
@@ -72,9 +71,7 @@ def metric_loss(
     """
     check_choice("empty", empty, EMPTY)
     scores = as_numbers("scores", scores)
-    m = get_metric(metric)
-    if m.average is None:
-        raise ValueError("average=None gives several numbers; a loss needs one. Use 'macro'.")
+    m = one_number(metric)
     if m.curve:
         thresholds = DEFAULT_GRID if thresholds is None else thresholds
         if task == "multiclass":
@@ -117,7 +114,7 @@ def metric_loss(
         class_weight=class_weight,
         ignore_index=ignore_index,
         batch_dims=batch_dims,
-        matrix=_wants_matrix(m, task, scores, batch_dims),
+        matrix=m.wants_matrix(task, _columns(scores, batch_dims)),
     )
     value = m(c, empty=empty)
     if thresholds is not None and not m.curve:
@@ -153,11 +150,8 @@ def _shortcut(
     return linearised_loss(kernel, z, y, w, m.slopes, again)
 
 
-def _wants_matrix(m: Metric, task: str, scores: Tensor, batch_dims: int) -> bool:
-    if not isinstance(m, Custom) or torch.compiler.is_compiling():
-        return isinstance(m, Custom) and task == "multiclass"
-    classes = scores.shape[batch_dims + 1] if scores.dim() > batch_dims + 1 else 1
-    return m.reads_matrix(task, classes) and task == "multiclass"
+def _columns(scores: Tensor, batch_dims: int) -> int:
+    return scores.shape[batch_dims + 1] if scores.dim() > batch_dims + 1 else 1
 
 
 class MetricLoss(nn.Module):

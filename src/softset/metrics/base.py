@@ -28,13 +28,18 @@ class Metric:
     average: str | None = "macro"
     both_classes: bool = False
 
-    key: ClassVar[str]  # its name in ``METRICS``
+    base_name: ClassVar[str] = ""  # its name in ``METRICS``
     curve: ClassVar[bool] = False  # wants a grid of thresholds
     joint: ClassVar[bool] = False  # of several classes it is one number, not an average
     needs_negatives: ClassVar[bool] = False  # undefined when every example is positive
 
     def __post_init__(self) -> None:
         check_choice("average", self.average, AVERAGES)
+
+    @property
+    def key(self) -> str:
+        """Its name in ``METRICS``, without the average."""
+        return self.base_name
 
     def score(self, c: Confusion) -> Tensor:
         """The formula, for every class on its own."""
@@ -116,13 +121,16 @@ class Metric:
     @property
     def name(self) -> str:
         """The name in ``METRICS``, with the average where it is not the usual one."""
-        return _with_average(self.key, self)
+        return f"{self.key}_{self.average}" if self.says_average else self.key
 
+    @property
+    def says_average(self) -> bool:
+        """Whether the average is part of the name: it is not the usual one."""
+        return self.both_classes or self.average in ("micro", "weighted")
 
-def _with_average(base: str, metric: Metric) -> str:
-    if metric.both_classes or metric.average in ("micro", "weighted"):
-        return f"{base}_{metric.average}"
-    return base
+    def wants_matrix(self, task: str, classes: int) -> bool:
+        """Whether the formula reads the C x C matrix of several classes."""
+        return False
 
 
 def _two_classes(c: Confusion) -> Confusion:

@@ -33,7 +33,7 @@ class AUROC(Curve):
     The end points (0, 0) and (1, 1) are added: the step is undefined at thresholds 0 and 1.
     """
 
-    key = "auroc"
+    base_name = "auroc"
     needs_negatives = True
 
     def integrate(self, c: Confusion) -> Tensor:
@@ -49,7 +49,7 @@ class AUROC(Curve):
 class AveragePrecision(Curve):
     """``sum (recall_k - recall_k+1) precision_k`` over ascending thresholds."""
 
-    key = "average_precision"
+    base_name = "average_precision"
 
     def integrate(self, c: Confusion) -> Tensor:
         recall, precision = ratio(c.tp, c.support), ratio(c.tp, c.predicted)

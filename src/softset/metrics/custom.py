@@ -31,11 +31,13 @@ class Custom(Metric):
         return self._train(value, c, empty) if c.task == "binary" else value
 
     @property
-    def name(self) -> str:
+    def key(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
-    def reads_matrix(self, task: str, classes: int) -> bool:
-        """Try it on made-up counts: refuse it if that fails, else tell if it wants the matrix."""
+    def wants_matrix(self, task: str, classes: int) -> bool:
+        """Try it on made-up counts: refuse it if that fails, else tell if it reads the matrix."""
+        if torch.compiler.is_compiling():
+            return task == "multiclass"
         key = (task, classes)
         try:
             known = _probed.setdefault(self.function, {})
@@ -43,7 +45,7 @@ class Custom(Metric):
             known = {}
         if key not in known:
             known[key] = _probe(self.function, self.name, task, classes)
-        return known[key]
+        return known[key] and task == "multiclass"
 
 
 _probed: weakref.WeakKeyDictionary[Any, dict[tuple[str, int], bool]] = weakref.WeakKeyDictionary()

@@ -15,14 +15,14 @@ from torch import Tensor
 from softset.checks import check_number
 from softset.counting.cells import Confusion
 from softset.counting.numerics import NOTHING, ratio, root
-from softset.metrics.base import Metric, _two_classes, _with_average
+from softset.metrics.base import Metric, _two_classes
 
 
 @dataclass(frozen=True)
 class Accuracy(Metric):
     """``(tp + tn) / total``; of several classes the share of right decisions."""
 
-    key = "accuracy"
+    base_name = "accuracy"
     joint = True
 
     def score(self, c: Confusion) -> Tensor:
@@ -85,7 +85,7 @@ class _Numbers(NamedTuple):
 class Precision(Fraction):
     """``tp / (tp + fp)``."""
 
-    key = "precision"
+    base_name = "precision"
 
     def fraction(self, c: Any) -> tuple[Any, Any]:
         return c.tp, c.predicted
@@ -95,7 +95,7 @@ class Precision(Fraction):
 class Recall(Fraction):
     """``tp / (tp + fn)``."""
 
-    key = "recall"
+    base_name = "recall"
 
     def fraction(self, c: Any) -> tuple[Any, Any]:
         return c.tp, c.support
@@ -105,7 +105,7 @@ class Recall(Fraction):
 class Specificity(Metric):
     """``tn / (tn + fp)``, the recall of the negatives."""
 
-    key = "specificity"
+    base_name = "specificity"
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
@@ -116,7 +116,7 @@ class Specificity(Metric):
 class BalancedAccuracy(Metric):
     """The mean recall of the classes that are there."""
 
-    key = "balanced_accuracy"
+    base_name = "balanced_accuracy"
     joint = True
 
     def score(self, c: Confusion) -> Tensor:
@@ -166,10 +166,10 @@ class FBeta(Fraction):
         return (1 + square) * c.tp, wanted + c.predicted
 
     @property
-    def name(self) -> str:
+    def key(self) -> str:
         if isinstance(self.beta, tuple):
-            return _with_average(f"fbeta({', '.join(f'{b:g}' for b in self.beta)})", self)
-        return _with_average(f"f{self.beta:g}", self)
+            return f"fbeta({', '.join(f'{b:g}' for b in self.beta)})"
+        return f"f{self.beta:g}"
 
 
 def F1(average: str | None = "macro", both_classes: bool = False) -> FBeta:  # noqa: N802
@@ -185,7 +185,7 @@ def F1(average: str | None = "macro", both_classes: bool = False) -> FBeta:  # n
 class Jaccard(Fraction):
     """``tp / (tp + fp + fn)``."""
 
-    key = "jaccard"
+    base_name = "jaccard"
 
     def fraction(self, c: Any) -> tuple[Any, Any]:
         return c.tp, c.support + c.predicted - c.tp
@@ -195,7 +195,7 @@ class Jaccard(Fraction):
 class GMean(Metric):
     """The geometric mean of the recalls: ``sqrt(tpr tnr)``, or the C-th root of their product."""
 
-    key = "gmean"
+    base_name = "gmean"
     joint = True
     needs_negatives = True
 
@@ -224,7 +224,7 @@ class MCC(Metric):
     Computed from rates: products of four counts overflow integers at 60,000 a cell.
     """
 
-    key = "mcc"
+    base_name = "mcc"
     joint = True
     needs_negatives = True
 
@@ -240,7 +240,7 @@ class MCC(Metric):
 class CohenKappa(Metric):
     """``(observed - chance) / (1 - chance)`` agreement."""
 
-    key = "cohen_kappa"
+    base_name = "cohen_kappa"
     joint = True
     needs_negatives = True
 
@@ -255,7 +255,7 @@ class CohenKappa(Metric):
 class Informedness(Metric):
     """Youden's ``tpr + tnr - 1``."""
 
-    key = "informedness"
+    base_name = "informedness"
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
@@ -266,7 +266,7 @@ class Informedness(Metric):
 class Markedness(Metric):
     """``precision + negative predictive value - 1``."""
 
-    key = "markedness"
+    base_name = "markedness"
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
@@ -277,7 +277,7 @@ class Markedness(Metric):
 class FowlkesMallows(Metric):
     """``sqrt(precision recall)``."""
 
-    key = "fowlkes_mallows"
+    base_name = "fowlkes_mallows"
 
     def score(self, c: Confusion) -> Tensor:
         return root(ratio(c.tp, c.predicted)) * root(ratio(c.tp, c.support))

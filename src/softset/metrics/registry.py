@@ -38,41 +38,105 @@ from softset.storage.files import SavedFileError
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of a metric besides its formula."""
+    """What is known of a metric besides its formula: one row a metric, read by everyone."""
 
     make: Callable[..., Metric]
+    label: str  # in running text and in reports
+    formula: str  # of one class, for people
     oracle: str  # the function of sklearn.metrics it must equal, or "brute force"
     aliases: tuple[str, ...] = ()  # scikit-learn's scorer names among them
     averages: tuple[str | None, ...] = AVERAGES  # of several classes
+    range: tuple[float, float] = (0.0, 1.0)
     degenerate: float = 0.0  # the value without positives and without positive decisions
 
 
 _JOINT: tuple[str | None, ...] = ("macro",)
+_SIGNED = (-1.0, 1.0)
 METRICS: dict[str, Row] = {
-    "f1": Row(F1, "f1_score"),
-    "f2": Row(partial(FBeta, 2.0), "fbeta_score"),
-    "f0.5": Row(partial(FBeta, 0.5), "fbeta_score"),
-    "accuracy": Row(Accuracy, "accuracy_score", averages=_JOINT, degenerate=1.0),
-    "balanced_accuracy": Row(
-        BalancedAccuracy, "balanced_accuracy_score", averages=_JOINT, degenerate=1.0
+    "f1": Row(F1, "F1", "2 tp / (2 tp + fp + fn)", "f1_score"),
+    "f2": Row(partial(FBeta, 2.0), "F2", "5 tp / (5 tp + 4 fn + fp)", "fbeta_score"),
+    "f0.5": Row(partial(FBeta, 0.5), "F0.5", "1.25 tp / (1.25 tp + 0.25 fn + fp)", "fbeta_score"),
+    "accuracy": Row(
+        Accuracy,
+        "accuracy",
+        "(tp + tn) / (tp + fp + fn + tn)",
+        "accuracy_score",
+        averages=_JOINT,
+        degenerate=1.0,
     ),
-    "precision": Row(Precision, "precision_score"),
-    "recall": Row(Recall, "recall_score", ("sensitivity", "tpr")),
-    "specificity": Row(Specificity, "brute force", ("tnr",), degenerate=1.0),
-    "jaccard": Row(Jaccard, "jaccard_score", ("iou",)),
-    "gmean": Row(GMean, "brute force", ("g_mean", "geometric_mean"), averages=_JOINT),
-    "mcc": Row(MCC, "matthews_corrcoef", ("matthews_corrcoef",), averages=_JOINT),
-    "cohen_kappa": Row(CohenKappa, "cohen_kappa_score", ("kappa",), averages=_JOINT),
-    "informedness": Row(Informedness, "brute force", ("youden",)),
-    "markedness": Row(Markedness, "brute force"),
-    "fowlkes_mallows": Row(FowlkesMallows, "brute force"),
+    "balanced_accuracy": Row(
+        BalancedAccuracy,
+        "balanced accuracy",
+        "(tp / (tp + fn) + tn / (tn + fp)) / 2",
+        "balanced_accuracy_score",
+        averages=_JOINT,
+        degenerate=1.0,
+    ),
+    "precision": Row(Precision, "precision", "tp / (tp + fp)", "precision_score"),
+    "recall": Row(Recall, "recall", "tp / (tp + fn)", "recall_score", ("sensitivity", "tpr")),
+    "specificity": Row(
+        Specificity, "specificity", "tn / (tn + fp)", "brute force", ("tnr",), degenerate=1.0
+    ),
+    "jaccard": Row(Jaccard, "Jaccard index", "tp / (tp + fp + fn)", "jaccard_score", ("iou",)),
+    "gmean": Row(
+        GMean,
+        "G-mean",
+        "√(recall · specificity)",
+        "brute force",
+        ("g_mean", "geometric_mean"),
+        averages=_JOINT,
+    ),
+    "mcc": Row(
+        MCC,
+        "MCC",
+        "(tp tn − fp fn) / √((tp + fp)(tp + fn)(tn + fp)(tn + fn))",
+        "matthews_corrcoef",
+        ("matthews_corrcoef",),
+        averages=_JOINT,
+        range=_SIGNED,
+    ),
+    "cohen_kappa": Row(
+        CohenKappa,
+        "Cohen's kappa",
+        "(observed − chance) / (1 − chance) agreement",
+        "cohen_kappa_score",
+        ("kappa",),
+        averages=_JOINT,
+        range=_SIGNED,
+    ),
+    "informedness": Row(
+        Informedness,
+        "informedness",
+        "recall + specificity − 1",
+        "brute force",
+        ("youden",),
+        range=_SIGNED,
+    ),
+    "markedness": Row(
+        Markedness,
+        "markedness",
+        "precision + tn / (tn + fn) − 1",
+        "brute force",
+        range=_SIGNED,
+    ),
+    "fowlkes_mallows": Row(
+        FowlkesMallows, "Fowlkes–Mallows", "√(precision · recall)", "brute force"
+    ),
     "auroc": Row(
         AUROC,
+        "AUROC",
+        "area under recall against false positive rate",
         "roc_auc_score",
         ("roc_auc", "roc_auc_ovr"),
         degenerate=float("nan"),
     ),
-    "average_precision": Row(AveragePrecision, "average_precision_score", ("auprc", "ap")),
+    "average_precision": Row(
+        AveragePrecision,
+        "average precision",
+        "Σ (recallₖ − recallₖ₋₁) precisionₖ",
+        "average_precision_score",
+        ("auprc", "ap"),
+    ),
 }
 """Every metric by name. ``"f2"``, ``"f0.5"`` and so on stand for ``FBeta``; ``"_macro"``,
 ``"_micro"`` and ``"_weighted"`` may follow a name that is averaged, with scikit-learn's meaning."""
@@ -100,6 +164,46 @@ def get_metric(metric: MetricLike) -> Metric:
     raise ValueError(
         f"metric must be a name, a metric or a function of a Confusion, got {metric!r}."
     )
+
+
+def one_number(metric: MetricLike) -> Metric:
+    """The metric, if it is one number: ``average=None`` gives one for each class.
+
+    >>> one_number("mcc").name
+    'mcc'
+    """
+    found = get_metric(metric)
+    if found.average is None:
+        raise ValueError(
+            "metric with average=None gives several numbers where one is needed. Use 'macro'."
+        )
+    return found
+
+
+def label_of(metric: MetricLike) -> str:
+    """A metric in running text; the name of an unknown one stays as it is.
+
+    >>> label_of("f1_macro"), label_of("mcc"), label_of("f0.5"), label_of("f3"), label_of("profit")
+    ('macro F1', 'MCC', 'F0.5', 'F3', 'profit')
+    """
+    try:
+        found = get_metric(metric)
+    except ValueError:
+        return str(metric)
+    row = METRICS.get(found.key)
+    base = found.key.upper() if row is None and isinstance(found, FBeta) else found.name
+    base = row.label if row is not None else base
+    return f"{found.average} {base}" if found.says_average else base
+
+
+def range_of(metric: MetricLike) -> tuple[float, float]:
+    """The least and the largest value that a metric can have.
+
+    >>> range_of("mcc"), range_of("f3")
+    ((-1.0, 1.0), (0.0, 1.0))
+    """
+    row = METRICS.get(get_metric(metric).key)
+    return (0.0, 1.0) if row is None else row.range
 
 
 def _parse(name: str) -> Metric:

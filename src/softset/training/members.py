@@ -23,7 +23,7 @@ from softset.counting.problem import TASKS
 from softset.counting.steps import LinearStep
 from softset.losses.annealing import Annealing
 from softset.losses.soft_metric import MetricLoss
-from softset.metrics.registry import MetricLike
+from softset.metrics.registry import MetricLike, one_number
 from softset.training.batches import epoch_orders, slices
 from softset.training.checkpoints import Checkpoint, fingerprint
 from softset.training.data import Data, compare_data, make_data, outputs_of
@@ -35,7 +35,6 @@ from softset.training.recipes import (
     make_phases,
     member_losses,
     member_metrics,
-    one_number,
 )
 from softset.training.stopping import Patience
 from softset.training.updates import Updater

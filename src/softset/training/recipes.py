@@ -19,7 +19,7 @@ from softset.losses.pointwise import CrossEntropyLoss, MeanLoss
 from softset.losses.soft_metric import MetricLoss, metric_loss
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
-from softset.metrics.registry import MetricLike, get_metric
+from softset.metrics.registry import MetricLike
 
 RECIPES = ("cross-entropy", "metric", "metric-grid", "anneal", "warm")
 GRID = tuple(i / 10 for i in range(1, 10))
@@ -166,11 +166,3 @@ def member_metrics(
         matrix=isinstance(metric, Custom) and task == "multiclass",
     )
     return metric(c)
-
-
-def one_number(metric: MetricLike) -> Metric:
-    """A metric that can be compared: ``average=None`` gives several numbers."""
-    found = get_metric(metric)
-    if found.average is None:
-        raise ValueError("metric with average=None gives several numbers. Use 'macro'.")
-    return found

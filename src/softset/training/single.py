@@ -21,11 +21,11 @@ from torch.utils.data import TensorDataset
 
 from softset.checks import check_choice, check_number
 from softset.losses.annealing import Annealing
-from softset.metrics.registry import MetricLike
+from softset.metrics.registry import MetricLike, one_number
 from softset.training.checkpoints import Checkpoint, fingerprint
 from softset.training.members import HISTORY, MONITORS
 from softset.training.progress import Progress
-from softset.training.recipes import RecipeLike, make_phases, member_metrics, one_number
+from softset.training.recipes import RecipeLike, make_phases, member_metrics
 from softset.training.stopping import Patience
 
 History = dict[str, list[Any]]

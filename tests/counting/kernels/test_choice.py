@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 
 import softset as ss
-from softset import fused_binary, fused_multiclass
+from softset.counting.kernels import binary_grid, blocks, multiclass, multiclass_linear
 from tests.reference import SOFT_STEPS, TASKS
 
 STEPS = [step for name, step in SOFT_STEPS.items() if name != "lookup"]  # which may round to zero
@@ -75,10 +75,10 @@ def gradient(metric, z, y, settled):
 def in_small_pieces() -> ExitStack:
     stack = ExitStack()
     for module, name, size in (
-        (fused_binary, "CHUNK", 20),
-        (fused_binary, "KEEP", 0),
-        (fused_multiclass, "CHUNK", 40),
-        (fused_multiclass, "ROWS", 16),
+        (blocks, "CHUNK", 20),
+        (binary_grid, "KEEP", 0),
+        (multiclass, "CHUNK", 40),
+        (multiclass_linear, "ROWS", 16),
     ):
         stack.enter_context(patch.object(module, name, size))
     return stack

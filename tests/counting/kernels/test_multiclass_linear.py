@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import softset as ss
-from softset import fused_multiclass
+from softset.counting.kernels import multiclass, multiclass_linear
 from softset.counting.kernels.multiclass_linear import (
     MulticlassLinearKernel,
     _are_pairs,
@@ -43,8 +43,8 @@ def scores(kind: str, rows: int, classes: int, dtype: torch.dtype) -> torch.Tens
 @pytest.mark.parametrize(("chunk", "block"), [(2**18, 2**16), (100, 2**16), (100, 9)])
 def test_counts_and_gradient_are_those_of_the_composition(kind, classes, chunk, block, monkeypatch):
     """At a tie any of the equal ones may be the second: the gradient has the same sum."""
-    monkeypatch.setattr(fused_multiclass, "CHUNK", chunk)
-    monkeypatch.setattr(fused_multiclass, "ROWS", block)
+    monkeypatch.setattr(multiclass, "CHUNK", chunk)
+    monkeypatch.setattr(multiclass_linear, "ROWS", block)
     z = scores(kind, 23, classes, torch.float64)
     y = torch.arange(23) % classes
     w = torch.rand(23, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -74,8 +74,8 @@ def test_many_problems_at_once_are_each_one(
     classes, chunk, block, lead, own_step, tied, monkeypatch
 ):
     """In one chunk and in several, with a step for all and with one for each."""
-    monkeypatch.setattr(fused_multiclass, "CHUNK", chunk)
-    monkeypatch.setattr(fused_multiclass, "ROWS", block)
+    monkeypatch.setattr(multiclass, "CHUNK", chunk)
+    monkeypatch.setattr(multiclass_linear, "ROWS", block)
     count = math.prod(lead)
     z = torch.stack([scores("plain", 40, classes, torch.float64) / (k + 1) for k in range(count)])
     z = z.round(decimals=1) if tied else z
