@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from dataclasses import asdict
 from functools import partial
@@ -18,6 +17,7 @@ from softset.comparison.data import Table
 from softset.comparison.sweep import sweep
 from softset.comparison.worker import Source, Task, fingerprint, run_one
 from softset.metrics.registry import MetricLike, get_metric
+from softset.storage.files import scratch_directory
 from softset.tables.splits import repeated_folds
 
 # Seconds kept back from a budget for what comes after the refit.
@@ -67,10 +67,10 @@ class Plan:
 
     def run(self) -> list[list[dict[str, Any]]]:
         """The records of every complete split."""
-        with tempfile.TemporaryDirectory(prefix="softset-") as folder:
+        with scratch_directory() as folder:
             if self.deadline == math.inf:
-                return self._complete(self._sweep(self._task(), range(self.wanted), Path(folder)))
-            return self._within_budget(Path(folder))
+                return self._complete(self._sweep(self._task(), range(self.wanted), folder))
+            return self._within_budget(folder)
 
     def _task(self, pilot: bool = False) -> Task:
         table, folds = self.table, None

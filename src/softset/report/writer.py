@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from pathlib import Path
 from typing import Any
 
 from softset.report.layout import environment, page, source
 from softset.report.operating import Operating, views_of
 from softset.report.sections import context
+from softset.storage.files import write_safely
 
 LARGEST = 2_000_000  # bytes
 _PARTS = (1000, 500, 250, 120, 60)  # stops of the slider: fewer where there are many labels
@@ -50,15 +49,5 @@ def render(comparison: Any) -> str:
 
 def write_report(comparison: Any, path: str | os.PathLike[str]) -> None:
     """Write the page of ``render`` to ``path``: the whole of it, or the old file stays."""
-    path = Path(path)
-    text = render(comparison).encode()
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(text)
-        os.replace(temporary, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise OSError(
-            error.errno, f"could not write {path.name} ({error.strerror}); an older one is intact"
-        ) from error
+    text = render(comparison)
+    write_safely(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))

@@ -84,6 +84,8 @@ def write_file(path: str | os.PathLike[str], kind: str, content: Any) -> None:
 def read_file(path: str | os.PathLike[str], kind: str) -> Any:
     """The content of a file of ``write_file``; ``SavedFileError`` if it is not exactly that."""
     path = Path(path)
+    if path.exists() and not path.is_file():  # a device may never end
+        raise SavedFileError(f"{path} is a directory, device or pipe; a file is expected.")
     data = path.read_bytes()
     try:
         info = _header(data)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from softset.storage.container import read_file, update_digest, write_file
-from softset.storage.files import SavedFileError, locked
+from softset.storage.files import SavedFileError, locked, remove_leftovers
 
 
 class Checkpoint:
@@ -37,8 +37,7 @@ class Checkpoint:
     def open(self) -> Iterator[Any]:
         """Lock the file, sweep what a killed run left behind, and give the state saved last."""
         with locked(self.path), self._signals():
-            for leftover in self.path.parent.glob(f"{self.path.name}.*.tmp"):
-                leftover.unlink()
+            remove_leftovers(self.path, alone=True)
             yield self._load()
 
     def _load(self) -> Any:

@@ -1,0 +1,86 @@
+"""One file for plain data and tensors: what went in comes out, what is damaged is refused."""
+
+import math
+import os
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softset.storage.container import pack, read_file, unpack, whole, write_file
+from softset.storage.files import SavedFileError
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.text() | st.integers() | st.booleans(), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(PLAIN)
+def test_plain_data_comes_back_with_its_types(value):
+    tensors = {}
+    found = unpack(pack(value, tensors), tensors)
+    assert found == value
+    assert repr(found) == repr(value)
+    assert not tensors
+
+
+def test_tensors_infinities_and_shared_memory_come_back(tmp_path):
+    path = tmp_path / "a"
+    x = torch.arange(6.0).reshape(2, 3)
+    write_file(path, "test", {"x": x, "row": x[0], "t": x.T, 3: (math.inf, -math.inf), "n": None})
+    found = read_file(path, "test")
+    assert torch.equal(found["x"], x)
+    assert torch.equal(found["row"], x[0])
+    assert torch.equal(found["t"], x.T)
+    assert (found[3], found["n"]) == ((math.inf, -math.inf), None)
+
+
+def test_what_is_neither_plain_nor_a_tensor_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="cannot save object"):
+        write_file(tmp_path / "a", "test", {"x": object()})
+    assert os.listdir(tmp_path) == []
+
+
+def test_every_changed_byte_is_noticed(tmp_path):
+    path = tmp_path / "a"
+    content = {"x": torch.arange(3.0), "name": "é", "n": [1, 2.5, None]}
+    write_file(path, "test", content)
+    data = path.read_bytes()
+    for i in range(0, len(data), 3):
+        path.write_bytes(data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :])
+        try:
+            found = read_file(path, "test")
+        except SavedFileError:
+            continue
+        # A blank of the padding, say: then everything that is used is as it was.
+        assert (found["name"], found["n"]) == ("é", [1, 2.5, None])
+        assert torch.equal(found["x"], content["x"])
+    for cut in (0, 7, 8, 40, len(data) - 1):
+        path.write_bytes(data[:cut])
+        with pytest.raises(SavedFileError, match="a is damaged"):
+            read_file(path, "test")
+
+
+def test_another_kind_or_no_file_is_refused_by_name(tmp_path):
+    path = tmp_path / "a"
+    write_file(path, "test", 1)
+    with pytest.raises(SavedFileError, match="a is 'test' in format '1'; expected 'other'"):
+        read_file(path, "other")
+    with pytest.raises(FileNotFoundError):
+        read_file(tmp_path / "b", "test")
+    for endless in (tmp_path, "/dev/zero"):
+        with pytest.raises(SavedFileError, match="a directory, device or pipe"):
+            read_file(endless, "test")
+
+
+def test_whatever_is_wrong_with_the_content_is_one_error_with_the_name():
+    for error in (KeyError("x"), RecursionError(), MemoryError(), SavedFileError("it is bad")):
+        with pytest.raises(SavedFileError, match=r"^model\.softset"), whole("model.softset", "m"):
+            raise error
