@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softset.storage.files import SavedFileError
+
 Array = NDArray[Any]
+
+# The dtypes that are read back, and what their values are in JSON.
+_DTYPE = re.compile(r"O|[<>|=]?[biufU]\d{1,8}")
+_TYPES: dict[str, tuple[type, ...]] = {
+    "b": (bool,),
+    "i": (int,),
+    "u": (int,),
+    "f": (int, float),
+    "U": (str,),
+    "O": (type(None), bool, int, float, str),
+}
+# Every text of an array takes the room of the longest: more than this is no list of names.
+_MOST_BYTES = 2**26
 
 
 def plain(value: Any) -> Any:
@@ -30,8 +47,30 @@ def pack_array(values: Array) -> dict[str, Any]:
 
 
 def unpack_array(packed: dict[str, Any]) -> Array:
-    """The inverse of ``pack_array``."""
-    dtype = np.dtype(packed["dtype"])
-    if dtype.kind not in "biufUO":
-        raise ValueError(f"dtype {dtype} is not allowed")
-    return np.array(packed["values"], dtype=dtype)
+    """The inverse of ``pack_array``: one dimension of booleans, numbers, text or plain objects.
+
+    Every value must be finite and what the dtype says, and no text longer than it says: numpy
+    would convert, cut off, or reserve whatever memory a hostile file asks for.
+
+    >>> unpack_array({"dtype": "<U3", "values": ["no", "yes"]})
+    array(['no', 'yes'], dtype='<U3')
+    """
+    name, values = packed["dtype"], packed["values"]
+    if not isinstance(name, str) or not _DTYPE.fullmatch(name) or not isinstance(values, list):
+        raise SavedFileError(f"an array of dtype {name!r} is not allowed.")
+    dtype = np.dtype(name)
+    if len(values) * dtype.itemsize > _MOST_BYTES:
+        raise SavedFileError(f"{len(values)} values of dtype {name!r} are too large.")
+    if not all(type(value) in _TYPES[dtype.kind] for value in values):
+        raise SavedFileError(f"an array of dtype {name!r} holds something else.")
+    array = np.empty(len(values), dtype)
+    try:
+        with np.errstate(over="ignore"):
+            array[:] = values
+        kept = all(math.isfinite(v) for v in values if type(v) is float)
+        kept = kept and array.tolist() == values
+    except OverflowError:
+        kept = False
+    if not kept:
+        raise SavedFileError(f"an array of dtype {name!r} holds values that do not fit.")
+    return array

@@ -1,0 +1,207 @@
+"""LightGBM: both phases of training, and a reader of its model text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from softset.boosting.base import SLOWER, Array, Library, imported, refusals
+from softset.boosting.objective import MetricObjective
+from softset.boosting.trees import (
+    AS_ZERO,
+    NAN_LEFT,
+    NAN_RIGHT,
+    ZERO_LEFT,
+    ZERO_RIGHT,
+    BoostedTrees,
+    Tree,
+)
+from softset.storage.container import whole
+from softset.storage.files import SavedFileError
+from softset.tables.rows import Rows
+
+# What LightGBM takes for zero: its kZeroThreshold, a float32.
+_ZERO = float(np.float32(1e-35))
+# Bits of ``decision_type``: a category; missing values go left; then two that say what is missing.
+_CATEGORY, _DEFAULT_LEFT = 1, 2
+_ABSENT = np.array(
+    [[AS_ZERO, AS_ZERO], [ZERO_RIGHT, ZERO_LEFT], [NAN_RIGHT, NAN_LEFT]], dtype=np.int8
+)
+
+
+class LightGBM(Library):
+    """LightGBM: data sets, both phases, scores, and its own text format."""
+
+    name = "lightgbm"
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        threads: int,
+        n: int,
+        classes: int,
+        categorical: list[int],
+        parameters: dict[str, Any],
+    ) -> None:
+        self.library = imported("lightgbm")
+        self.settings = {
+            "num_leaves": 15,
+            "lambda_l2": 1.0,
+            "bagging_fraction": 0.7,
+            "bagging_freq": 1,
+            "feature_fraction": 0.7,
+            "min_data_in_leaf": max(1, min(20, n // 20)),
+            "min_data_in_bin": 3 if n > 100 else 1,
+            "verbosity": -1,
+            "deterministic": True,
+            "force_col_wise": True,
+            "feature_pre_filter": False,
+            "num_threads": threads,
+            **settings,
+            **parameters,
+        }
+        if self.settings.get("linear_tree") or self.settings.get("linear_trees"):
+            raise ValueError(
+                "parameters must leave out linear_tree: leaves that are linear functions are not "
+                "supported."
+            )
+        if classes > 2:
+            self.settings["num_class"] = classes
+        self.objective = "binary" if classes == 2 else "multiclass"
+        self.categorical = categorical
+
+    def load(self, rows: Rows, checks: Rows) -> None:
+        settings: dict[str, Any] = {
+            "params": self.settings,
+            "categorical_feature": self.categorical,
+        }
+        self.rows = self.library.Dataset(rows.x, rows.y, weight=rows.w, **settings)
+        self.checks = self.rows.create_valid(
+            checks.x, checks.y, weight=checks.w, params=self.settings
+        )
+
+    def log_loss(self, rounds: int, patience: int) -> tuple[BoostedTrees, int]:
+        with refusals("LightGBM", self.library.basic.LightGBMError):
+            booster = self.library.train(
+                {**self.settings, "objective": self.objective},
+                self.rows,
+                rounds,
+                valid_sets=[self.checks],
+                callbacks=[self.library.early_stopping(patience, verbose=False)],
+            )
+        kept = booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
+        return self.parse(booster.model_to_string(num_iteration=kept)), kept
+
+    def steps(self, start: Array, checks: Array, objective: MetricObjective) -> Iterator[Array]:
+        self.rows.set_init_score(start)
+        self.checks.set_init_score(checks)
+        # Exactly 0 makes LightGBM fail on splits with an empty side.
+        settings = {"min_sum_hessian_in_leaf": 1e-3, **self.settings, "objective": "none"}
+        settings["learning_rate"] *= SLOWER
+        seen: list[Array] = []
+
+        def look(scores: Array, _: Any) -> tuple[str, float, bool]:
+            seen.append(np.array(scores, dtype=np.float64))
+            return "", 0.0, True
+
+        with refusals("LightGBM", self.library.basic.LightGBMError):
+            self.booster = self.library.Booster(settings, self.rows)
+            self.booster.add_valid(self.checks, "checks")
+            while not self.booster.update(fobj=objective):
+                self.booster.eval_valid(look)
+                yield seen.pop()
+
+    def kept(self, rounds: int) -> BoostedTrees:
+        return self.parse(self.booster.model_to_string(num_iteration=rounds))
+
+    @staticmethod
+    def margins(booster: BoostedTrees, x: Array) -> Array:
+        return booster(np.where(np.abs(x) <= _ZERO, 0.0, x))
+
+    @staticmethod
+    def parse(text: str) -> BoostedTrees:
+        with whole("its text", "LightGBM model"):
+            return _read(text)
+
+
+def _read(text: str) -> BoostedTrees:
+    """The trees of a model text: a header, then one block of ``name=values`` lines a tree."""
+    body, end, _ = text.partition("\nend of trees\n")
+    head, *blocks = body.split("\nTree=")
+    header = _fields(head)
+    outputs, features = int(header["num_tree_per_iteration"]), int(header["max_feature_idx"]) + 1
+    whole_text = end and len(blocks) == len(header["tree_sizes"].split())
+    # Every class has a tree in every round.
+    if not whole_text or not 1 <= outputs <= len(blocks) or len(blocks) % outputs:
+        raise SavedFileError(f"{len(blocks)} trees do not fit its header.")
+    trees = [_tree(k, block) for k, block in enumerate(blocks)]
+    return BoostedTrees.of(
+        trees,
+        np.arange(len(blocks)) % outputs,
+        np.zeros(outputs),
+        features=features,
+        text=text,
+    )
+
+
+def _tree(number: int, block: str) -> Tree:
+    """Inner nodes first, then the leaves: leaf i, ``-1 - i`` in the text, is a node behind them."""
+    title, _, lines = block.partition("\n")
+    fields = _fields(lines)
+    if title != str(number) or fields.get("is_linear", "0") != "0":
+        raise SavedFileError(f"tree {number} is named {title!r}, or has linear leaves.")
+    leaves = int(fields["num_leaves"])
+    inner = leaves - 1
+
+    def column(name: str, kind: type, count: int) -> Array:
+        words = fields[name].split() if count else []
+        if len(words) != count:
+            raise SavedFileError(f"tree {number} has {len(words)} of {count} numbers in {name}.")
+        return np.array([kind(word) for word in words], dtype=kind)
+
+    def with_leaves(inner: Array, filling: int) -> Array:
+        return np.concatenate([inner, np.full(leaves, filling, dtype=inner.dtype)])
+
+    def child(name: str) -> Array:
+        found = column(name, int, inner)
+        if ((found < -leaves) | (found >= inner)).any():
+            raise SavedFileError(f"tree {number} has a {name} that is neither node nor leaf.")
+        return with_leaves(np.where(found < 0, leaves - 2 - found, found), -1)
+
+    values = column("leaf_value", float, leaves)
+    cut = column("threshold", float, inner)
+    decision = column("decision_type", int, inner)
+    if ((decision < 0) | (decision >= 4 * len(_ABSENT))).any():
+        raise SavedFileError(f"tree {number} has an unknown decision_type.")
+    absent = _ABSENT[decision >> 2, (decision & _DEFAULT_LEFT) // _DEFAULT_LEFT]
+    by_category = np.flatnonzero(decision & _CATEGORY)
+    absent[by_category] = NAN_RIGHT
+    known = _sets(column, int(fields["num_cat"])) if len(by_category) else []
+    if any(not 0 <= place < len(known) for place in cut[by_category]):
+        raise SavedFileError(f"tree {number} asks for a set of categories that is not there.")
+    return Tree(
+        with_leaves(column("split_feature", int, inner), 0),
+        with_leaves(cut, 0),
+        child("left_child"),
+        child("right_child"),
+        with_leaves(absent, AS_ZERO),
+        np.concatenate([np.zeros(inner), values]),
+        {int(node): known[int(cut[node])] for node in by_category},
+    )
+
+
+def _sets(column: Any, count: int) -> list[Array]:
+    """The sets of categories of a tree: set i is the bits of words ``bounds[i]`` to the next."""
+    bounds = column("cat_boundaries", int, count + 1)
+    words = column("cat_threshold", int, int(bounds[-1]))
+    fine = bounds[0] == 0 and (bounds[1:] > bounds[:-1]).all()
+    if not fine or ((words < 0) | (words >= 2**32)).any():
+        raise SavedFileError("the sets of categories do not fit together.")
+    parts = np.split(words.astype("<u4"), bounds[1:-1])
+    return [np.flatnonzero(np.unpackbits(p.view(np.uint8), bitorder="little")) for p in parts]
+
+
+def _fields(lines: str) -> dict[str, str]:
+    return {name: value for name, _, value in (line.partition("=") for line in lines.split("\n"))}

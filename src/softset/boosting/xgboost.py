@@ -1,0 +1,219 @@
+"""XGBoost (``xgboost`` or ``xgboost-cpu``, the same module): both phases of training, and a reader
+of its JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from softset.boosting.base import SLOWER, Array, Library, imported, refusals
+from softset.boosting.objective import MetricObjective
+from softset.boosting.trees import NAN_LEFT, NAN_RIGHT, BoostedTrees, Tree
+from softset.checks import check_choice
+from softset.storage.container import whole
+from softset.storage.files import SavedFileError
+from softset.tables.rows import Rows
+
+# Inputs are float32, of which infinity is refused.
+_LARGEST = float(np.finfo(np.float32).max)
+# The category numbers that a float32 can count.
+_MOST_CATEGORIES = 2**24
+# Whether an objective's ``base_score`` is a probability, the logit of which is added to the trees.
+_IS_PROBABILITY = {
+    "binary:logistic": True,
+    "binary:logitraw": True,
+    "reg:logistic": True,
+    "multi:softprob": False,
+    "multi:softmax": False,
+}
+
+
+class XGBoost(Library):
+    """XGBoost, and its own JSON format."""
+
+    name = "xgboost"
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        threads: int,
+        n: int,
+        classes: int,
+        categorical: list[int],
+        parameters: dict[str, Any],
+    ) -> None:
+        self.library = imported("xgboost")
+        self.settings = {
+            "max_depth": 4,
+            "subsample": 0.7,
+            "colsample_bytree": 0.7,
+            "tree_method": "hist",
+            "verbosity": 0,
+            "nthread": threads,
+            "objective": "binary:logistic" if classes == 2 else "multi:softprob",
+            **settings,
+            **parameters,
+        }
+        check_choice("parameters['objective']", self.settings["objective"], _IS_PROBABILITY)
+        if classes > 2:
+            self.settings["num_class"] = classes
+        self.threads, self.categorical = threads, set(categorical)
+
+    def load(self, rows: Rows, checks: Rows) -> None:
+        types = ["c" if i in self.categorical else "q" for i in range(rows.x.shape[1])]
+        settings: dict[str, Any] = {"nthread": self.threads}
+        if self.categorical:
+            settings.update(feature_types=types, enable_categorical=True)
+        self.rows, self.checks = (
+            self.library.DMatrix(_as_float32(part.x), part.y, weight=part.w, **settings)
+            for part in (rows, checks)
+        )
+
+    def log_loss(self, rounds: int, patience: int) -> tuple[BoostedTrees, int]:
+        with refusals("XGBoost", self.library.core.XGBoostError):
+            booster = self.library.train(
+                self.settings,
+                self.rows,
+                rounds,
+                evals=[(self.checks, "checks")],
+                early_stopping_rounds=patience,
+                verbose_eval=False,
+            )
+            kept = booster.best_iteration + 1
+            return self._trees(booster[:kept]), kept
+
+    def steps(self, start: Array, checks: Array, objective: MetricObjective) -> Iterator[Array]:
+        self.rows.set_base_margin(start)
+        self.checks.set_base_margin(checks)
+        # A probability of 1/2 is a score of 0: scores are those of the base margin and the trees.
+        settings = {"min_child_weight": 1e-3, **self.settings, "base_score": 0.5}
+        settings["learning_rate"] *= SLOWER
+        with refusals("XGBoost", self.library.core.XGBoostError):
+            self.booster = self.library.Booster(settings, [self.rows, self.checks])
+            i = 0
+            while True:
+                self.booster.update(self.rows, i, fobj=objective)
+                z = self.booster.predict(self.checks, output_margin=True)
+                yield np.asarray(z, dtype=np.float64)
+                i += 1
+
+    def kept(self, rounds: int) -> BoostedTrees:
+        return self._trees(self.booster[:rounds])
+
+    def _trees(self, booster: Any) -> BoostedTrees:
+        return self.parse(booster.save_raw("json").decode())
+
+    @staticmethod
+    def margins(booster: BoostedTrees, x: Array) -> Array:
+        return booster(_as_float32(x))
+
+    @staticmethod
+    def parse(text: str) -> BoostedTrees:
+        with whole("its text", "XGBoost model"):
+            return _read(text)
+
+
+def _as_float32(x: Array) -> Array:
+    return np.clip(x, -_LARGEST, _LARGEST).astype(np.float32)
+
+
+def _read(text: str) -> BoostedTrees:
+    """The trees of a JSON model."""
+    learner = json.loads(text)["learner"]
+    booster = learner["gradient_booster"]
+    kind = booster["name"]
+    if kind not in ("gbtree", "dart"):
+        raise SavedFileError(f"a booster of trees is expected, got {kind!r}.")
+    model = booster["model"] if kind == "gbtree" else booster["gbtree"]["model"]
+    count = len(model["trees"])
+    shares = _floats(booster["weight_drop"], count) if kind == "dart" else np.ones(count, "f4")
+    parameters = learner["learner_model_param"]
+    outputs, features = max(1, int(parameters["num_class"])), int(parameters["num_feature"])
+    if outputs > count or int(parameters.get("num_target", "1")) > 1:
+        raise SavedFileError(f"{count} trees do not fit its {outputs} outputs.")
+    return BoostedTrees.of(
+        (_tree(tree, share) for tree, share in zip(model["trees"], shares, strict=True)),
+        _integers(model["tree_info"], count),
+        _start(str(parameters["base_score"]), learner["objective"]["name"], outputs),
+        features=features,
+        text=text,
+        strict=True,
+    )
+
+
+def _start(written: str, objective: str, outputs: int) -> Array:
+    """What is added to the trees: one number, or (from version 3.1 on) one for each class."""
+    values = [float(word) for word in written.strip("[]").split(",")]
+    if len(values) not in (1, outputs) or objective not in _IS_PROBABILITY:
+        raise SavedFileError(f"the base_score of {objective!r} does not fit {outputs} outputs.")
+    start = np.array(values, dtype=np.float32)
+    if _IS_PROBABILITY[objective]:
+        if not ((start > 0) & (start < 1)).all():
+            raise SavedFileError("the base_score must be a probability.")
+        # In float32 as the library, but the logarithm, whose last bit is not the same everywhere.
+        odds = 1 / start - 1
+        start = np.array([-math.log(v) for v in odds.tolist()], dtype=np.float32)
+    return np.repeat(start, outputs) if len(start) == 1 else start
+
+
+def _tree(tree: dict[str, Any], share: np.float32) -> Tree:
+    """Leaves keep their value among the cuts. Categories in a set go right there, left here."""
+    count = int(tree["tree_param"]["num_nodes"])
+    if int(tree["tree_param"]["size_leaf_vector"]) > 1:
+        raise SavedFileError("leaves with several values are not supported.")
+    left = _integers(tree["left_children"], count)
+    right = _integers(tree["right_children"], count)
+    cut = _floats(tree["split_conditions"], count)
+    default_left = _integers(tree["default_left"], count) != 0
+    sets = _sets(tree, left >= 0)
+    swapped = np.zeros(count, dtype=bool)
+    swapped[list(sets)] = True
+    return Tree(
+        _integers(tree["split_indices"], count),
+        np.where(swapped, np.float32(0), cut),  # version 2 writes NaN where nothing is compared
+        np.where(swapped, right, left),
+        np.where(swapped, left, right),
+        np.where(default_left ^ swapped, NAN_LEFT, NAN_RIGHT),
+        np.where(left < 0, cut * share, np.float32(0)),
+        sets,
+    )
+
+
+def _sets(tree: dict[str, Any], inner: Array) -> dict[int, Array]:
+    """The categories of each node that splits by them; they stand in a row, node after node."""
+    kinds = _integers(tree["split_type"], len(inner))
+    wanted = np.flatnonzero((kinds != 0) & inner)
+    nodes, sizes, starts = (
+        _integers(tree[f"categories_{name}"], None) for name in ("nodes", "sizes", "segments")
+    )
+    values = _integers(tree["categories"], None)
+    fine = len(nodes) == len(sizes) == len(starts)
+    fine = fine and bool((sizes >= 0).all()) and sizes.sum() == len(values)
+    fine = fine and np.array_equal(starts, np.cumsum(sizes) - sizes)
+    fine = fine and bool(((values >= 0) & (values < _MOST_CATEGORIES)).all())
+    known = dict(zip(nodes.tolist(), np.split(values, starts[1:]) if fine else [], strict=False))
+    if not fine or len(known) != len(nodes) or not set(wanted.tolist()) <= set(known):
+        raise SavedFileError("the sets of categories do not fit together.")
+    return {int(node): np.unique(known[int(node)]) for node in wanted}
+
+
+def _integers(values: Any, count: int | None) -> Array:
+    return _numbers(values, count, (int, bool), np.int64)
+
+
+def _floats(values: Any, count: int | None) -> Array:
+    with np.errstate(over="ignore"):  # infinite leaves are refused later
+        return _numbers(values, count, (int, float), np.float64).astype(np.float32)
+
+
+def _numbers(values: Any, count: int | None, kinds: tuple[type, ...], dtype: Any) -> Array:
+    """A list of plain numbers; numpy would make room for text that stands among them."""
+    if not isinstance(values, list) or (count is not None and len(values) != count):
+        raise SavedFileError(f"a list of {count} numbers is expected.")
+    if not all(type(value) in kinds for value in values):
+        raise SavedFileError("a list of numbers holds something else.")
+    return np.array(values, dtype=dtype)
