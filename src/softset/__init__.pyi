@@ -44,7 +44,7 @@ from .losses.surrogate import balanced_class_weight as balanced_class_weight
 from .losses.annealing import Annealing as Annealing
 from .losses.batch_size import batch_size_for as batch_size_for
 from .losses.batch_size import confusion_error_bound as confusion_error_bound
-from .training.recipes import Phase as Phase
+from .training.phases import Phase as Phase
 from .training.members import Member as Member
 from .training.members import Trained as Trained
 from .training.members import train_members as train_members

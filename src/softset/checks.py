@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +29,15 @@ def listed(names: Iterable[object], most: int = 10) -> str:
     words = [repr(name) for name in names]
     rest = len(words) - most
     return ", ".join(words) if rest <= 0 else f"{', '.join(words[:most])} and {rest} more"
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Names that stand there more than once.
+
+    >>> repeated(["b", "a", "b", "c", "a"])
+    ['a', 'b']
+    """
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
@@ -56,13 +67,25 @@ def check_number(
         else:
             numbers = value.tolist() if hasattr(value, "tolist") else value
         flat = _flatten(numbers)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number in {interval}, got {value!r}. {hint}") from None
     for x in flat:
         above = x > low or (closed in ("low", "both") and x == low)
         below = x < high or (closed in ("high", "both") and x == high)
         if not (above and below) or math.isnan(x):
             raise ValueError(f"{name} must be in {interval}, got {x!r}. {hint}".rstrip())
+
+
+def check_whole(name: str, value: Any, low: int, high: int = 2**63 - 1) -> None:
+    """Refuse what is no whole number from ``low`` to ``high``, both included.
+
+    >>> check_whole("epochs", float("inf"), 1, 1000)
+    Traceback (most recent call last):
+    ValueError: epochs must be a whole number from 1 to 1000, got inf.
+    """
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not real or not low <= value <= high or value != int(value):
+        raise ValueError(f"{name} must be a whole number from {low} to {high}, got {value!r}.")
 
 
 def _flatten(value: Any) -> list[float]:

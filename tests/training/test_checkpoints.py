@@ -6,20 +6,25 @@ import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from softset.storage import container
 from softset.storage.container import read_file, write_file
 from softset.storage.files import SavedFileError
 from softset.training.members import Member, train_members
-from softset.training.recipes import Phase
+from softset.training.phases import Phase
+from softset.training.single import fit
 from tests.training.helpers import make_binary, split
 
 SCRIPT = Path(__file__).with_name("run_to_kill.py")
@@ -353,3 +358,73 @@ def test_nothing_in_a_checkpoint_is_pickled(tmp_path):
     header = json.loads(data[8 : 8 + size])
     assert set(header["__metadata__"]) == {"format", "kind", "content", "checksum"}
     json.loads(header["__metadata__"]["content"])
+
+
+# --- files of version 0.1 ------------------------------------------------------------------------
+
+OLD = Path(__file__).parents[1] / "data" / "v0.1"
+
+
+def old_rows():
+    numbers = np.loadtxt(OLD / "X.csv", delimiter=",")
+    y = torch.from_numpy((numbers[:, 0] + 0.5 * numbers[:, 1] > 0.7).astype(int))
+    x = torch.from_numpy(numbers).float()
+    return (x[:160], y[:160]), (x[160:], y[160:])
+
+
+def expected(name):
+    return json.loads((OLD / "expected.json").read_text())[name]
+
+
+def test_members_of_version_01_go_on_to_the_weights_of_then(tmp_path):
+    epochs = []
+    trained = train_members(
+        (4,),
+        *old_rows(),
+        members=[Member(0), Member(1, 0.01)],
+        recipe="warm",
+        max_epochs=8,
+        batch_size=32,
+        checkpoint=shutil.copy(OLD / "members.ckpt", tmp_path),
+        on_epoch=lambda: epochs.append(1),
+    )
+    assert trained.weights.tolist() == expected("members.ckpt")["weights"]
+    assert len(epochs) == 12, "four of sixteen were trained by the old version"
+
+
+def test_a_fit_of_version_01_goes_on_to_the_weights_of_then(tmp_path):
+    train, validation = ((x, y.float()) for x, y in old_rows())
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    generator = torch.Generator()  # its state is in the file
+    history = fit(
+        model,
+        "warm",
+        DataLoader(TensorDataset(*train), 32, shuffle=True, generator=generator),
+        DataLoader(TensorDataset(*validation), 40),
+        max_epochs=6,
+        checkpoint=shutil.copy(OLD / "fit.ckpt", tmp_path),
+    )
+    state = {name: t.tolist() for name, t in model.state_dict().items()}
+    assert state == expected("fit.ckpt")["state"]
+    assert {len(values) for values in history.values()} == {12}
+    assert history["validation_soft"][:3] == [None] * 3, "the old version did not write it"
+    assert all(v is not None for v in history["validation_soft"][3:])
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), "soon"])
+def test_seconds_between_checkpoints_are_a_number(tmp_path, seconds):
+    with pytest.raises(ValueError, match="checkpoint_seconds must be"):
+        small(tmp_path / "a", checkpoint_seconds=seconds)
+
+
+@pytest.mark.parametrize("name", ["run [1]", "run*", "a?b"])
+def test_names_with_wildcards_are_names(tmp_path, name):
+    """What a killed run left is swept, and nothing of another run."""
+    (tmp_path / f"{name}.123.tmp").write_bytes(b"half")
+    others = [tmp_path / "run 1.123.tmp", tmp_path / "run2.ckpt.123.tmp", tmp_path / "axb.123.tmp"]
+    for other in others:
+        other.write_bytes(b"of another run")
+    small(tmp_path / name)
+    assert not (tmp_path / f"{name}.123.tmp").exists()
+    assert all(other.exists() for other in others)
+    small(tmp_path / name, on_epoch=lambda: pytest.fail("trained again"))

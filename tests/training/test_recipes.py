@@ -1,12 +1,16 @@
-"""Recipes on real data, where it is there: the benchmark's own code."""
+"""The table of recipes: one row is all that a new one needs. And recipes on real data."""
 
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from softset.training.recipes import RECIPES
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -36,3 +40,67 @@ def test_the_benchmark_says_so_where_the_data_is_absent(tmp_path, capsys, monkey
     monkeypatch.setattr("sys.argv", ["recipes.py", "--data-dir", str(tmp_path)])
     benchmark().main()
     assert "has no mammography.parquet" in capsys.readouterr().out
+
+
+# What someone does who adds a row to the table, before anything else is imported.
+NEW_ROW = """
+import sys
+from softset.training.recipes import RECIPES, Recipe
+RECIPES["backwards"] = Recipe(
+    "the soft metric, then cross-entropy", lambda make: [make.soft_metric(), make.cross_entropy()]
+)
+"""
+EVERY_DOOR = """
+import numpy as np, torch, pandas
+from torch.utils.data import DataLoader, TensorDataset
+import softset as ss
+
+x = torch.randn(120, 2, generator=torch.Generator().manual_seed(0))
+y = (x[:, 0] > 0.3).long()
+settings = {"recipe": "backwards", "max_epochs": 2}
+print(ss.train_members((4,), (x, y), **settings).history[0]["phase"])
+loader = DataLoader(TensorDataset(x, y), 40)
+print(ss.fit(torch.nn.Linear(2, 1), "backwards", loader, max_epochs=2)["phase"])
+model = ss.MetricClassifier("f1", n_members=1, **settings).fit(x.numpy(), y.numpy())
+print(model.history_[0]["phase"])
+model = ss.train_model(pandas.DataFrame(x.numpy(), columns=["a", "b"]), y.numpy(), n_members=1,
+                       **settings)
+print(model.classifier.history_[0]["phase"])
+try:
+    ss.MetricClassifier("f1", recipe="backward").fit(x.numpy(), y.numpy())
+except ValueError as error:
+    print(error)
+"""
+
+
+def run_python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_one_new_row_trains_through_every_door():
+    *phases, error = run_python(NEW_ROW + EVERY_DOOR).splitlines()
+    assert phases == ["[0, 0, 1, 1]"] * 4
+    assert "Did you mean 'backwards'" in error
+
+
+def test_one_new_row_is_in_the_help_and_help_is_quick():
+    code = NEW_ROW + (
+        "from softset.cli import main\n"
+        "try:\n    main(['train', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print([m for m in ('torch', 'numpy') if m in sys.modules])"
+    )
+    shown = run_python(code)
+    words = " ".join(shown.split())
+    assert "backwards (the soft metric, then cross-entropy)" in words
+    for name, row in RECIPES.items():
+        assert f"{name} ({row.about})" in words
+    assert shown.splitlines()[-1] == "[]"
+
+
+def test_descriptions_are_one_short_line():
+    for name, row in RECIPES.items():
+        assert 0 < len(row.about) <= 90, name
+        assert "\n" not in row.about
+        assert not row.about.endswith(".")

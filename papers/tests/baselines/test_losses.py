@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from softset.losses.dice import DiceLoss, ExampleDiceLoss
 from softset.losses.wmw import WMWLoss
 from softset.training.members import Member, train_members
-from softset.training.recipes import member_losses
+from softset.training.judging import member_losses
 from softset_papers.baselines.adversarial import AdversarialF1Loss, is_installed
 
 needs_package = pytest.mark.skipif(not is_installed(), reason="ap_perf is not installed")

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
-
-from softset.checks import check_choice
-
-SAMPLING = ("shuffled", "stratified", "oversampled")
 
 
 def epoch_orders(classes: Tensor, sampling: str, generators: Sequence[torch.Generator]) -> Tensor:
@@ -27,9 +22,7 @@ def epoch_orders(classes: Tensor, sampling: str, generators: Sequence[torch.Gene
     >>> [int(y[part].sum()) for part in order[0].split(4)]
     [1, 1]
     """
-    check_choice("sampling", sampling, SAMPLING)
-    make = {"shuffled": _shuffled, "stratified": _stratified, "oversampled": _oversampled}
-    return torch.stack([make[sampling](classes, generator) for generator in generators])
+    return torch.stack([SAMPLING[sampling](classes, generator) for generator in generators])
 
 
 def _shuffled(classes: Tensor, generator: torch.Generator) -> Tensor:
@@ -62,13 +55,16 @@ def _oversampled(classes: Tensor, generator: torch.Generator) -> Tensor:
     return rows[torch.randperm(len(rows), generator=generator)]
 
 
+SAMPLING = {"shuffled": _shuffled, "stratified": _stratified, "oversampled": _oversampled}
+
+
 def slices(rows: int, batch_size: int) -> Iterator[slice]:
     """Batches of at most ``batch_size``, as even as can be: no last batch of three rows.
 
     >>> [part.stop - part.start for part in slices(10, 4)]
     [3, 3, 4]
     """
-    batches = math.ceil(rows / batch_size)
+    batches = -(-rows // batch_size)  # rounded up
     edges = [i * rows // batches for i in range(batches + 1)]
     for start, stop in itertools.pairwise(edges):
         yield slice(start, stop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import signal
 import threading
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softset.checks import check_number
 from softset.storage.container import read_file, update_digest, write_file
 from softset.storage.files import SavedFileError, locked, remove_leftovers
 
@@ -29,6 +31,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: str, every: float = 30.0) -> None:
+        check_number("checkpoint_seconds", every, 0, math.inf, closed="both")
         self.path, self.fingerprint, self.every = Path(path), fingerprint, every
         self._last = time.monotonic()
         self._signal: int | None = None

@@ -1,4 +1,7 @@
-"""Tensors in memory, checked once."""
+"""Tensors in memory, checked once.
+
+``Data`` is what training takes: tensors. ``softset.tables.rows.Rows`` is what tables give: arrays.
+``data_of`` makes one from the other."""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from softset.tables.rows import Rows
 
 
 class Data(NamedTuple):
@@ -16,6 +22,18 @@ class Data(NamedTuple):
     x: Tensor
     y: Tensor
     w: Tensor | None = None
+
+
+def data_of(rows: Rows) -> Data:
+    """Rows as tensors, inputs in float32; weights that are all equal are left out.
+
+    >>> rows = Rows(np.zeros((2, 3)), np.array([0, 1]), np.ones(2))
+    >>> x, y, w = data_of(rows)
+    >>> x.dtype, x.shape, y.tolist(), w
+    (torch.float32, torch.Size([2, 3]), [0, 1], None)
+    """
+    x, y = torch.from_numpy(rows.x).float(), torch.from_numpy(np.ascontiguousarray(rows.y))
+    return Data(x, y, None if np.ptp(rows.w) == 0 else torch.from_numpy(rows.w))
 
 
 def make_data(name: str, given: Sequence[Any], task: str) -> Data:

@@ -1,16 +1,13 @@
 """Train K small networks at once on tensors in memory.
 
-The reading order: ``train_members`` -> ``_Run.phase`` -> ``_Run.epoch`` -> ``_Run.validate`` ->
-``_Run.judge``. A member that has stopped leaves the stack; so does one whose loss is not finite.
+``train_members`` -> ``_Members``, the back end of ``Loop`` that holds all networks in one stack.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -18,31 +15,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from softset.checks import check_choice, check_number
+from softset.checks import check_choice, check_number, check_whole
 from softset.counting.problem import TASKS
 from softset.counting.steps import LinearStep
-from softset.losses.annealing import Annealing
 from softset.losses.soft_metric import MetricLoss
+from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, one_number
-from softset.training.batches import epoch_orders, slices
+from softset.training.batches import SAMPLING, epoch_orders, slices
 from softset.training.checkpoints import Checkpoint, fingerprint
 from softset.training.data import Data, compare_data, make_data, outputs_of
-from softset.training.networks import Buffers, Dropout, Mlp, Network, make_network
+from softset.training.judging import member_losses, member_metrics, soft_metric
+from softset.training.loop import NOT_FINITE, History, Judged, Loop, Outcome
+from softset.training.networks import Buffers, Dropout, Mlp, Network, arranged, make_network, score
+from softset.training.phases import Phase, RecipeLike, make_phases
 from softset.training.progress import Progress
-from softset.training.recipes import (
-    Phase,
-    RecipeLike,
-    make_phases,
-    member_losses,
-    member_metrics,
-)
-from softset.training.stopping import Patience
-from softset.training.updates import Updater
-
-MONITORS = ("loss", "metric")
-HISTORY = ("phase", "loss", "validation_loss", "validation_metric", "temperature")
-# Numbers in one chunk of inputs when scoring: bounds memory.
-_CHUNK = 2**22
+from softset.training.updates import OPTIMIZERS, Updater
 
 
 @dataclass(frozen=True)
@@ -60,31 +47,29 @@ class Member:
     temperature: float | None = None
 
     def __post_init__(self) -> None:
-        check_number("seed", self.seed, 0, 2**63, closed="low")
+        check_whole("seed", self.seed, 0)
         check_number("learning_rate", self.learning_rate, 0, math.inf)
         check_number("weight_decay", self.weight_decay, 0, math.inf, closed="low")
         check_number("dropout", self.dropout, 0, 1, closed="low")
         if self.temperature is not None:
-            check_number("temperature", self.temperature, 0, 0.4)
+            LinearStep.at_temperature(self.temperature)  # refuses what makes no step
 
 
 @dataclass(frozen=True)
 class Trained:
     """Members after training, each at its best epoch.
 
-    ``weights`` is ``[K, P]``; ``history[k]`` has a list for each of ``phase``, ``loss``,
-    ``validation_loss``, ``validation_metric`` (of hard decisions), ``validation_soft`` (the soft
-    metric) and ``temperature``, with one entry an epoch; ``phase_ends`` has the weights at the end
-    of every phase but the last; ``outcome[k]`` is ``"stopped"`` (early), ``"max_epochs"``,
-    ``"not finite"``, ``"interrupted"``.
+    ``weights`` is ``[K, P]``; ``history[k]`` has the epochs of member k; ``phase_ends`` has the
+    weights at the end of every phase but the last; ``outcome[k]`` is ``"stopped"`` (early),
+    ``"max_epochs"``, ``"not finite"`` or ``"interrupted"``.
     """
 
     network: Network
     weights: Tensor
     buffers: Buffers
     task: str
-    history: list[dict[str, list[Any]]]
-    outcome: list[str]
+    history: list[History]
+    outcome: list[Outcome]
     phase_ends: list[Tensor] = field(default_factory=list)
 
     def scores(self, x: Tensor) -> Tensor:
@@ -126,8 +111,8 @@ def train_members(
             for inputs ``(N, ...)`` and scores ``(N,)``, ``(N, classes)`` or ``(N, labels)``.
         train: ``(x, y)`` or ``(x, y, sample_weight)``, tensors; ``y`` as for ``confusion``.
         validation: the same, for early stopping. Without it, all ``max_epochs`` are run.
-        recipe: ``"cross-entropy"``, ``"metric"``, ``"metric-grid"``, ``"anneal"``, ``"warm"``, a
-            loss ``loss(scores, target[, sample_weight])``, or a list of ``Phase``.
+        recipe: a name in ``softset.training.recipes.RECIPES``, such as ``"warm"``; a loss
+            ``loss(scores, target[, sample_weight])``; or a list of ``Phase``.
         batch_size: the most rows in a batch; batches are as even as can be.
         max_epochs: the most epochs in each phase of the recipe.
         patience: epochs without a better validation before a phase ends (with ``"anneal"``,
@@ -151,10 +136,11 @@ def train_members(
     torch.Size([3, 300])
     """
     check_choice("task", task, TASKS)
-    check_choice("monitor", monitor, MONITORS)
-    check_number("batch_size", batch_size, 1, math.inf, closed="low")
-    check_number("max_epochs", max_epochs, 1, math.inf, closed="low")
-    check_number("patience", patience, 1, math.inf, closed="low")
+    check_choice("optimizer", optimizer, OPTIMIZERS)
+    check_choice("sampling", sampling, SAMPLING)
+    check_whole("batch_size", batch_size, 1)
+    if shared_order is not None:
+        check_whole("shared_order", shared_order, 0)
     members = list(members)
     if not members or not all(isinstance(m, Member) for m in members):
         raise ValueError(f"members must be a list of Member, got {members!r}.")
@@ -164,144 +150,110 @@ def train_members(
     judged = None if validation is None else make_data("validation", validation, task)
     if judged is not None:
         compare_data(data, judged, task)
-    outputs = outputs_of(data, task)
-    settings: dict[str, Any] = {
-        "members": [asdict(m) for m in members],
-        "metric": one_number(metric),
-        "phases": make_phases(recipe, metric, task, class_weight),
-        "task": task,
-        "optimizer": optimizer,
-        "batch_size": batch_size,
-        "max_epochs": max_epochs,
-        "patience": patience,
-        "monitor": monitor,
-        "sampling": sampling,
-        "shared_order": shared_order,
-        "network": make_network(network, data.x, outputs),
-    }
-    run = _Run(members, data, judged, settings)
-    progress = Progress(verbose, max_epochs, len(members), run.metric.name)
-    if checkpoint is None:
-        return run.all_phases(progress, on_epoch, None)
-    named = {"train": data, "validation": judged or ()}
-    tensors = {f"{name}.{i}": t for name, d in named.items() for i, t in enumerate(d)}
-    described = {**settings, "phases": [vars(phase) for phase in settings["phases"]]}
-    file = Checkpoint(checkpoint, fingerprint(described, tensors), checkpoint_seconds)
-    with file.open() as state:
-        if state is not None:
-            run.load_state_dict(state)
-        return run.all_phases(progress, on_epoch, file)
+    settings = _Settings(
+        members=members,
+        metric=one_number(metric),
+        phases=make_phases(recipe, metric, task, class_weight),
+        task=task,
+        optimizer=optimizer,
+        batch_size=batch_size,
+        max_epochs=max_epochs,
+        patience=patience,
+        monitor=monitor,
+        sampling=sampling,
+        shared_order=shared_order,
+        network=make_network(network, data.x, outputs_of(data, task)),
+    )
+    run = _Members(settings, data, judged)
+    file = None
+    if checkpoint is not None:
+        file = Checkpoint(checkpoint, settings.fingerprint(data, judged), checkpoint_seconds)
+    run.run(Progress(verbose, max_epochs, len(members), settings.metric.name), file, on_epoch)
+    return Trained(
+        settings.network,
+        run.best,
+        run.best_buffers,
+        task,
+        run.history,
+        run.outcome,
+        run.phase_ends,
+    )
 
 
-class _Run:
-    """The members in training (row i of every stack is member ``ids[i]``) and the best of all."""
+@dataclass(frozen=True)
+class _Settings:
+    """What determines a run, besides the data."""
 
-    def __init__(
-        self,
-        members: list[Member],
-        data: Data,
-        validation: Data | None,
-        settings: dict[str, Any],
-    ) -> None:
-        self.members, self.data, self.validation = members, data, validation
-        self.network: Network = settings["network"]
-        self.phases: list[Phase] = settings["phases"]
-        self.metric, self.task = settings["metric"], settings["task"]
-        self.optimizer, self.monitor = settings["optimizer"], settings["monitor"]
-        self.batch_size, self.max_epochs = settings["batch_size"], settings["max_epochs"]
-        self.patience, self.sampling = settings["patience"], settings["sampling"]
+    members: list[Member]
+    metric: Metric
+    phases: list[Phase]
+    task: str
+    optimizer: str
+    batch_size: int
+    max_epochs: int
+    patience: int
+    monitor: str
+    sampling: str
+    shared_order: int | None
+    network: Network
+
+    def fingerprint(self, data: Data, validation: Data | None) -> str:
+        """A hash of settings and data."""
+        described = {
+            **vars(self),
+            "members": [asdict(member) for member in self.members],
+            "phases": [vars(phase) for phase in self.phases],
+        }
+        parts = {"train": data, "validation": validation or ()}
+        tensors = {f"{name}.{i}": t for name, part in parts.items() for i, t in enumerate(part)}
+        return fingerprint(described, tensors)
+
+
+class _Members(Loop):
+    """Row i of every stack is member ``ids[i]``; ``best`` has a row for each, gone or not."""
+
+    validation_argument = "validation"
+
+    def __init__(self, settings: _Settings, data: Data, validation: Data | None) -> None:
+        self.settings, self.data, self.validation = settings, data, validation
+        self.members, self.network, self.task = settings.members, settings.network, settings.task
+        super().__init__(
+            settings.phases,
+            [member.temperature for member in self.members],
+            max_epochs=settings.max_epochs,
+            patience=settings.patience,
+            monitor=settings.monitor,
+            validated=validation is not None,
+        )
         # Class of each row, for sampling; labels have none.
-        self.classes = data.y.cpu().long() if self.task != "multilabel" else data.y[:, 0].cpu()
-        if self.task == "multilabel" and self.sampling != "shuffled":
-            raise ValueError(f"sampling={self.sampling!r} does not fit task='multilabel'.")
-        for phase in self.phases:
-            if phase.cooling is not None and validation is None:
-                raise ValueError("recipe cools at early stops; give validation data.")
+        several = self.task == "multilabel"
+        self.classes = data.y[:, 0].cpu() if several else data.y.cpu().long()
+        if several and settings.sampling != "shuffled":
+            raise ValueError(f"sampling={settings.sampling!r} does not fit task='multilabel'.")
         dtype = data.x.dtype if data.x.is_floating_point() else torch.get_default_dtype()
-        seeds = [m.seed for m in members]
-        self.best, self.best_buffers = self.network.start(seeds, dtype)
-        self.best = self.best.to(data.x.device)
-        self.best_buffers = {k: b.to(data.x.device) for k, b in self.best_buffers.items()}
+        seeds = [member.seed for member in self.members]
+        best, buffers = self.network.start(seeds, dtype)
+        self.best = best.to(data.x.device)
+        self.best_buffers = {name: b.to(data.x.device) for name, b in buffers.items()}
         self.generators = [_generator(seed) for seed in seeds]
-        shared = settings["shared_order"]
+        shared = settings.shared_order
         self.shared = None if shared is None else _generator(shared)
-        self.history: list[dict[str, list[Any]]] = [
-            {name: [] for name in (*HISTORY, "validation_soft")} for _ in members
-        ]
-        self.outcome = ["" for _ in members]
+        self.soft = soft_metric(settings.metric, self.task)
         self.phase_ends: list[Tensor] = []
-        self.soft = _soft_metric(self.metric, self.task)
-        self.finished = False
-        self.start_phase(0)
-
-    # --- phases ----------------------------------------------------------------------------------
 
     def start_phase(self, number: int) -> None:
-        """All healthy members, from their best weights, with a fresh optimiser."""
-        self.phase_number, self.epoch_number = number, 0
-        phase = self.phases[number]
-        self.ids = [k for k, out in enumerate(self.outcome) if out != "not finite"]
+        if number > 0:
+            self.phase_ends.append(self.best.clone())
+        super().start_phase(number)
+
+    def begin(self) -> None:
         rows = torch.tensor(self.ids, dtype=torch.long, device=self.best.device)
         self.flat = self.best.index_select(0, rows)
-        self.buffers = {k: b.index_select(0, rows) for k, b in self.best_buffers.items()}
-        self.stoppers: list[Any] = [self.make_stopper(phase, self.members[k]) for k in self.ids]
-        self.updater = self.make_updater()
-        if self.validation is not None and self.ids:
-            self.judge(None)
-
-    def make_stopper(self, phase: Phase, member: Member) -> Patience | Annealing:
-        if phase.cooling is None:
-            return Patience(self.patience)
-        start = {} if member.temperature is None else {"start": member.temperature}
-        return Annealing(**{"patience": self.patience, **start, **phase.cooling})
-
-    def make_updater(self) -> Updater:
+        self.buffers = {name: b.index_select(0, rows) for name, b in self.best_buffers.items()}
         own = [self.members[k] for k in self.ids]
         rates = torch.tensor([m.learning_rate for m in own], dtype=torch.float64)
         decays = torch.tensor([m.weight_decay for m in own], dtype=torch.float64)
-        rates = rates * self.phases[self.phase_number].rate
-        return Updater(self.optimizer, self.flat, rates, decays)
-
-    def all_phases(
-        self, progress: Progress, on_epoch: Callable[[], bool] | None, file: Checkpoint | None
-    ) -> Trained:
-        with contextlib.closing(progress):
-            while not self.finished:
-                progress.start()
-                while self.ids and self.epoch_number < self.max_epochs:
-                    self.judge(self.epoch())
-                    self.epoch_number += 1
-                    self.report(progress)
-                    if file is not None:
-                        file.save(self.state_dict)
-                    if on_epoch is not None and on_epoch():
-                        self.finished = True
-                        break
-                self.leave_all("interrupted" if self.finished else "max_epochs")
-                if self.phase_number + 1 == len(self.phases):
-                    self.finished = True
-                if not self.finished:
-                    self.phase_ends.append(self.best.clone())
-                    self.start_phase(self.phase_number + 1)
-            if file is not None:
-                file.save(self.state_dict, last=True)
-        return Trained(
-            self.network,
-            self.best,
-            self.best_buffers,
-            self.task,
-            self.history,
-            self.outcome,
-            self.phase_ends,
-        )
-
-    def report(self, progress: Progress) -> None:
-        last = [self.history[k] for k in self.ids]
-        if last:
-            losses = [h["loss"][-1] for h in last]
-            judged = [h["validation_metric"][-1] for h in last]
-            mean = None if self.validation is None else sum(judged) / len(judged)
-            progress.show(self.epoch_number, sum(losses) / len(losses), mean, len(last))
+        self.updater = Updater(self.settings.optimizer, self.flat, rates * self.phase.rate, decays)
 
     # --- one epoch -------------------------------------------------------------------------------
 
@@ -309,7 +261,7 @@ class _Run:
         """An update for every batch; the mean training loss of each member."""
         rows, orders, shared = self.orders()
         total, step = torch.zeros(len(self.ids), dtype=torch.float64), self.step()
-        for part in slices(rows, self.batch_size):
+        for part in slices(rows, self.settings.batch_size):
             if orders is None:
                 batch = self.data
             else:
@@ -317,7 +269,7 @@ class _Run:
                 batch = Data(*(None if t is None else _take(t, index) for t in self.data))  # type: ignore[arg-type]
             losses, grad, fine = self.gradients(batch, shared, step)
             if not fine.all():
-                self.leave(fine.tolist(), "not finite")
+                self.fail(fine.tolist())
                 if not self.ids:
                     return []
                 total, step = total[fine.cpu()], self.step()
@@ -329,12 +281,13 @@ class _Run:
     def orders(self) -> tuple[int, Tensor | None, bool]:
         """How many rows there are in this epoch, their order(s), and whether members share it."""
         n = len(self.data.x)
-        if self.sampling == "shuffled" and self.batch_size >= n:
+        sampling = self.settings.sampling
+        if sampling == "shuffled" and self.settings.batch_size >= n:
             return n, None, True  # one batch: its order does not matter
         generators = (
             [self.generators[k] for k in self.ids] if self.shared is None else [self.shared]
         )
-        orders = epoch_orders(self.classes, self.sampling, generators).to(self.data.x.device)
+        orders = epoch_orders(self.classes, sampling, generators).to(self.data.x.device)
         return orders.shape[1], orders, self.shared is not None
 
     def gradients(
@@ -345,40 +298,35 @@ class _Run:
         scores = self.network.forward(
             flat, self.buffers, batch.x, shared, self.dropout(), self.draw_seed()
         )
-        scores = _arrange(scores, self.task)
+        scores = arranged(scores, self.task)
         fine = _finite(scores.detach())
         y, w = batch.y, batch.w
         if not fine.all():
             rows = fine.nonzero().flatten()
-            scores, step = scores.index_select(0, rows), _select(step, rows)
+            scores, step = scores.index_select(0, rows), self.step(rows.tolist())
             if not shared:
                 y, w = y[rows], None if w is None else w[rows]
         if len(scores) == 0:
             return torch.empty(0), self.flat[:0], fine
-        losses = member_losses(self.phases[self.phase_number].loss, scores, y, w, step)
+        losses = member_losses(self.phase.loss, scores, y, w, step)
         good = _finite(losses.detach())
         if not good.all():
             losses, fine[fine.clone()] = losses[good], good
         (grad,) = torch.autograd.grad(losses.sum(), flat)
         return losses.detach(), grad if fine.all() else grad[fine], fine
 
-    def step(self) -> LinearStep | None:
-        """The linear steps of the members now, if they have temperatures of their own."""
-        phase = self.phases[self.phase_number]
-        if not (isinstance(phase.loss, MetricLoss) and isinstance(phase.loss.step, LinearStep)):
+    def step(self, rows: Sequence[int] | None = None) -> LinearStep | None:
+        """The linear steps of these rows (all) now, if they have temperatures of their own."""
+        loss = self.phase.loss
+        if not (isinstance(loss, MetricLoss) and isinstance(loss.step, LinearStep)):
             return None
-        temperatures = [t for t in map(self.temperature, range(len(self.ids))) if t is not None]
+        rows = range(len(self.ids)) if rows is None else rows
+        temperatures = [t for t in map(self.temperature, rows) if t is not None]
         if not temperatures:
             return None
         if len(set(temperatures)) == 1:  # numbers are faster than tensors
             return LinearStep.at_temperature(temperatures[0])
         return LinearStep.at_temperature(torch.tensor(temperatures, dtype=torch.float64))
-
-    def temperature(self, row: int) -> float | None:
-        stopper = self.stoppers[row]
-        if isinstance(stopper, Annealing):
-            return stopper.temperature
-        return self.members[self.ids[row]].temperature
 
     def dropout(self) -> Dropout | None:
         rates = [self.members[k].dropout for k in self.ids]
@@ -394,60 +342,27 @@ class _Run:
 
     # --- after an epoch --------------------------------------------------------------------------
 
-    def judge(self, losses: list[float] | None) -> None:
-        """Validate, keep the best weights, and let go of members that are done.
-
-        ``losses`` are those of an epoch; none at the start of a phase.
-        """
-        if not self.ids:
-            return
-        if self.validation is None:
-            self.write_history(losses, None, None, None)
-            self.keep_best(range(len(self.ids)))
-            return
-        scores = score(self.network, self.flat, self.buffers, self.validation.x, self.task)
-        fine = _finite(scores)
-        if not fine.all():
-            scores = scores[fine]
-            losses = (
-                None if losses is None else [v for v, ok in zip(losses, fine, strict=True) if ok]
-            )
-            self.leave(fine.tolist(), "not finite")
-            if not self.ids:
-                return
-        _, y, w = self.validation
-        with torch.no_grad():
-            loss = self.phases[self.phase_number].loss
-            judged = member_losses(loss, scores, y, w, self.step()).double().tolist()
-            metric = member_metrics(self.metric, scores, y, w, self.task).tolist()
-            soft: list[float] | None = None
-            if isinstance(loss, MetricLoss):
-                soft = [1 - v for v in judged]
-            elif self.soft is not None:
-                soft = (1 - member_losses(self.soft, scores, y, w)).double().tolist()
-        self.write_history(losses, judged, metric, soft)
-        watched = judged if self.monitor == "loss" else [-m for m in metric]
-        said = [stop.update(v) for stop, v in zip(self.stoppers, watched, strict=True)]
-        self.keep_best([i for i, word in enumerate(said) if word == "improved"])
-        self.leave([word != "stopped" for word in said], "stopped")
-
-    def write_history(
-        self,
-        losses: list[float] | None,
-        judged: list[float] | None,
-        metric: list[float] | None,
-        soft: list[float] | None,
-    ) -> None:
-        if losses is None:
-            return
-        for i, k in enumerate(self.ids):
-            h = self.history[k]
-            h["phase"].append(self.phase_number)
-            h["loss"].append(losses[i])
-            h["validation_loss"].append(None if judged is None else judged[i])
-            h["validation_metric"].append(None if metric is None else metric[i])
-            h["validation_soft"].append(None if soft is None else soft[i])
-            h["temperature"].append(self.temperature(i))
+    @torch.no_grad()
+    def validate(self) -> list[Judged]:
+        assert self.validation is not None
+        x, y, w = self.validation
+        scores = score(self.network, self.flat, self.buffers, x, self.task)
+        rows = _finite(scores).nonzero().flatten().tolist()
+        judged = [NOT_FINITE for _ in self.ids]
+        if not rows:
+            return judged
+        scores = scores if len(rows) == len(scores) else scores[rows]
+        loss = self.phase.loss
+        losses = member_losses(loss, scores, y, w, self.step(rows)).double()
+        metrics = member_metrics(self.settings.metric, scores, y, w, self.task)
+        soft: list[float] | list[None] = [None for _ in rows]
+        if isinstance(loss, MetricLoss):
+            soft = [1 - value for value in losses.tolist()]
+        elif self.soft is not None:
+            soft = (1 - member_losses(self.soft, scores, y, w)).double().tolist()
+        for row, *numbers in zip(rows, losses.tolist(), metrics.tolist(), soft, strict=True):
+            judged[row] = Judged(*numbers)
+        return judged
 
     def keep_best(self, rows: Sequence[int]) -> None:
         for i in rows:
@@ -455,69 +370,34 @@ class _Run:
             for name, b in self.buffers.items():
                 self.best_buffers[name][self.ids[i]] = b[i]
 
-    def leave(self, stay: list[bool], outcome: str) -> None:
-        """Members that do not stay leave every stack."""
-        gone = [k for k, ok in zip(self.ids, stay, strict=True) if not ok]
-        if not gone:
-            return
-        for k in gone:
-            self.outcome[k] = outcome
-        if outcome == "not finite":
-            warnings.warn(
-                f"the loss of member {', '.join(map(str, gone))} is not finite in epoch "
-                f"{self.epoch_number + 1}: stopped, the last good weights are kept. Try a lower "
-                "learning_rate.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        kept = [i for i, ok in enumerate(stay) if ok]
-        rows = torch.tensor(kept, dtype=torch.long, device=self.flat.device)
-        self.ids = [self.ids[i] for i in kept]
-        self.flat = self.flat.index_select(0, rows)
-        self.buffers = {name: b.index_select(0, rows) for name, b in self.buffers.items()}
-        self.updater.keep(rows)
-        self.stoppers = [self.stoppers[i] for i in kept]
-
-    def leave_all(self, outcome: str) -> None:
-        self.leave([False] * len(self.ids), outcome)
+    def keep(self, rows: Sequence[int]) -> None:
+        index = torch.tensor(rows, dtype=torch.long, device=self.flat.device)
+        self.flat = self.flat.index_select(0, index)
+        self.buffers = {name: b.index_select(0, index) for name, b in self.buffers.items()}
+        self.updater.keep(index)
 
     # --- checkpoints -----------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that determines the future, at the end of an epoch."""
+    def own_state(self) -> dict[str, Any]:
         return {
-            "phase_number": self.phase_number,
-            "epoch_number": self.epoch_number,
-            "finished": self.finished,
-            "ids": self.ids,
-            "outcome": self.outcome,
-            "history": self.history,
             "phase_ends": self.phase_ends,
             "flat": self.flat,
             "buffers": self.buffers,
             "best": self.best,
             "best_buffers": self.best_buffers,
             "updater": self.updater.state_dict(),
-            "stoppers": [stopper.state_dict() for stopper in self.stoppers],
             "generators": [g.get_state() for g in self.generators],
             "shared": None if self.shared is None else self.shared.get_state(),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        plain = ("phase_number", "epoch_number", "finished", "ids", "outcome", "history")
-        for name in (*plain, "phase_ends"):
-            setattr(self, name, state[name])
+    def load_own_state(self, state: dict[str, Any]) -> None:
+        self.phase_ends = state["phase_ends"]
         device = self.best.device
         for name in ("flat", "best"):
             setattr(self, name, state[name].to(device))
         for name in ("buffers", "best_buffers"):
             setattr(self, name, {k: b.to(device) for k, b in state[name].items()})
-        phase = self.phases[self.phase_number]
-        self.updater = self.make_updater()
         self.updater.load_state_dict(state["updater"])
-        self.stoppers = [self.make_stopper(phase, self.members[k]) for k in self.ids]
-        for stopper, saved in zip(self.stoppers, state["stoppers"], strict=True):
-            stopper.load_state_dict(saved)
         for generator, saved in zip(self.generators, state["generators"], strict=True):
             generator.set_state(saved)
         if self.shared is not None:
@@ -527,33 +407,6 @@ class _Run:
 # --- helpers -------------------------------------------------------------------------------------
 
 
-@torch.no_grad()
-def score(network: Network, flat: Tensor, buffers: Buffers, x: Tensor, task: str) -> Tensor:
-    """Logits of every member for every row, by chunks of rows."""
-    size = max(1, _CHUNK // max(1, len(flat) * max(x[0].numel(), 64)))
-    parts = [network.forward(flat, buffers, part, True) for part in torch.split(x, size)]
-    return _arrange(torch.cat(parts, 1), task)
-
-
-def _arrange(scores: Tensor, task: str) -> Tensor:
-    """``[K, N]`` for binary, else ``[K, N, outputs]``."""
-    if task != "binary":
-        return scores
-    if scores.shape[-1] != 1:
-        raise ValueError(
-            f"network must give one score a row for task='binary', got {scores.shape[-1]}."
-        )
-    return scores.squeeze(-1)
-
-
-def _soft_metric(metric: MetricLike, task: str) -> MetricLoss | None:
-    """To watch the soft metric while training for another loss; some metrics have none."""
-    try:
-        return MetricLoss(metric, task=task)
-    except ValueError:
-        return None
-
-
 def _finite(values: Tensor) -> Tensor:
     return torch.isfinite(values.flatten(1).sum(1) if values.dim() > 1 else values)
 
@@ -561,12 +414,6 @@ def _finite(values: Tensor) -> Tensor:
 def _take(values: Tensor, index: Tensor) -> Tensor:
     """``values[index]`` along the first dimension; ``index_select`` is 5 times as fast."""
     return values.index_select(0, index.reshape(-1)).reshape(*index.shape, *values.shape[1:])
-
-
-def _select(step: LinearStep | None, rows: Tensor) -> LinearStep | None:
-    if step is None or not isinstance(step.delta, Tensor):
-        return step
-    return LinearStep(step.delta[rows], step.width[rows])
 
 
 def _mixed(text: str) -> int:

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
-from softset.checks import check_number
+from softset.checks import check_whole
 
 Buffers = dict[str, Tensor]
+# Numbers in one chunk of inputs when scoring: bounds memory.
+_CHUNK = 2**22
 
 
 class Network:
@@ -88,7 +90,7 @@ class Mlp(Network):
 
     def __init__(self, inputs: int, hidden: Sequence[int], outputs: int) -> None:
         for width in hidden:
-            check_number("hidden", width, 1, math.inf, closed="low")
+            check_whole("hidden", width, 1)
         self.widths = (inputs, *(int(width) for width in hidden), outputs)
         shapes = {}
         for i, (a, b) in enumerate(zip(self.widths, self.widths[1:], strict=False)):
@@ -281,3 +283,23 @@ def make_network(network: Any, x: Tensor, outputs: int) -> Network:
         f"network must be hidden sizes such as (32, 16) or a function that returns a new "
         f"torch.nn.Module, got {network!r}."
     )
+
+
+@torch.no_grad()
+def score(network: Network, flat: Tensor, buffers: Buffers, x: Tensor, task: str) -> Tensor:
+    """Logits ``[K, N]`` (binary) or ``[K, N, classes or labels]`` of inputs ``[N, ...]``, by chunks
+    of rows."""
+    size = max(1, _CHUNK // max(1, len(flat) * max(x[0].numel(), 64)))
+    parts = [network.forward(flat, buffers, part, True) for part in torch.split(x, size)]
+    return arranged(torch.cat(parts, 1), task)
+
+
+def arranged(scores: Tensor, task: str) -> Tensor:
+    """Scores ``[K, N, outputs]`` as losses want them: ``[K, N]`` for binary."""
+    if task != "binary":
+        return scores
+    if scores.shape[-1] != 1:
+        raise ValueError(
+            f"network must give one score a row for task='binary', got {scores.shape[-1]}."
+        )
+    return scores.squeeze(-1)

@@ -1,15 +1,13 @@
-"""``fit``: a plain loop for one model of your own and a DataLoader, with the same recipes, early
-stopping, annealing and checkpoints. Read it top to bottom; copy it if you need something else."""
+"""``fit``: the loop for one model of your own and a DataLoader, with the same recipes, early
+stopping, annealing and checkpoints as ``train_members``."""
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import math
 import os
 import random
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,16 +17,17 @@ from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import TensorDataset
 
-from softset.checks import check_choice, check_number
+from softset.checks import check_choice
+from softset.counting.problem import TASKS
 from softset.losses.annealing import Annealing
+from softset.losses.soft_metric import MetricLoss
+from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, one_number
 from softset.training.checkpoints import Checkpoint, fingerprint
-from softset.training.members import HISTORY, MONITORS
+from softset.training.judging import member_metrics, soft_metric
+from softset.training.loop import NOT_FINITE, History, Judged, Loop
+from softset.training.phases import RecipeLike, make_phases
 from softset.training.progress import Progress
-from softset.training.recipes import RecipeLike, make_phases, member_metrics
-from softset.training.stopping import Patience
-
-History = dict[str, list[Any]]
 
 
 def fit(
@@ -52,9 +51,8 @@ def fit(
 
     Args:
         model: gives scores ``(N,)`` or ``(N, 1)``, ``(N, classes)`` or ``(N, labels)``.
-        loss: a loss ``loss(scores, target[, sample_weight])``, the name of a recipe
-            (``"cross-entropy"``, ``"metric"``, ``"metric-grid"``, ``"anneal"``, ``"warm"``), or a
-            list of ``Phase``.
+        loss: a loss ``loss(scores, target[, sample_weight])``; a name in
+            ``softset.training.recipes.RECIPES``, such as ``"warm"``; or a list of ``Phase``.
         train_loader: gives batches ``(x, y)`` or ``(x, y, sample_weight)``.
         val_loader: the same; the loss and the metric are those of *all* its rows together, for the
             mean of F1 over batches is not F1. Without it all ``max_epochs`` are run.
@@ -73,150 +71,97 @@ def fit(
     >>> len(history["loss"])
     3
     """
-    check_choice("monitor", monitor, MONITORS)
-    check_number("max_epochs", max_epochs, 1, math.inf, closed="low")
-    run = _Plain(model, train_loader, val_loader)
-    run.metric, run.task, run.monitor = one_number(metric), task, monitor
-    run.phases = make_phases(loss, metric, task)
-    run.patience, run.max_epochs = patience, max_epochs
-    run.make_optimizer = AdamW if optimizer is None else optimizer
-    run.make_scheduler = scheduler
-    run.make_phase(0)
-    progress = Progress(verbose, max_epochs, 1, run.metric.name)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.closing(progress))
-        file, state = None, None
-        if checkpoint is not None:
-            file = Checkpoint(checkpoint, run.fingerprint(), checkpoint_seconds)
-            state = stack.enter_context(file.open())
-        if state is None:
-            run.start_phase(0)
-        else:
-            run.load_state_dict(state)
-        run.all_phases(progress, file)
+    check_choice("task", task, TASKS)
+    run = _Single(
+        model,
+        train_loader,
+        val_loader,
+        _Makers(AdamW if optimizer is None else optimizer, scheduler),
+        one_number(metric),
+        task,
+        make_phases(loss, metric, task),
+        max_epochs=max_epochs,
+        patience=patience,
+        monitor=monitor,
+        validated=val_loader is not None,
+    )
+    file = None
+    if checkpoint is not None:
+        file = Checkpoint(checkpoint, run.fingerprint(), checkpoint_seconds)
+    run.run(Progress(verbose, max_epochs, 1, run.metric.name), file)
     model.load_state_dict(run.best)
-    return run.history
+    return run.history[0]
 
 
-class _Plain:
-    """One network in training. The reading order: ``all_phases`` -> ``epoch`` -> ``judge``."""
+@dataclass(frozen=True)
+class _Makers:
+    optimizer: Callable[[Any], Optimizer]
+    scheduler: Callable[[Optimizer], LRScheduler] | None
 
-    metric: Any
-    task: str
-    monitor: str
-    phases: list[Any]
-    patience: int
-    max_epochs: int
-    make_optimizer: Callable[[Any], Optimizer]
-    make_scheduler: Callable[[Optimizer], LRScheduler] | None
 
-    def __init__(self, model: nn.Module, train: Any, validation: Any) -> None:
+class _Single(Loop):
+    """One model: the only row there is, or none once it has stopped."""
+
+    validation_argument = "val_loader"
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train: Any,
+        validation: Any,
+        make: _Makers,
+        metric: Metric,
+        task: str,
+        phases: list[Any],
+        **settings: Any,
+    ) -> None:
+        super().__init__(phases, [None], **settings)
         self.model, self.train, self.validation = model, train, validation
+        self.make, self.metric, self.task = make, metric, task
+        self.soft = soft_metric(metric, task)
         self.best = copy.deepcopy(model.state_dict())
-        self.finished = False
-        self.history: History = {name: [] for name in HISTORY}
 
-    def make_phase(self, number: int) -> None:
-        """A phase's loss, early stopping and fresh optimiser."""
-        self.phase_number, self.epoch_number, self.stopped = number, 0, False
-        phase = self.phases[number]
-        if phase.cooling is not None and self.validation is None:
-            raise ValueError("loss cools at early stops; give val_loader.")
-        self.loss = copy.copy(phase.loss)  # its step may change
-        self.stopper: Patience | Annealing = Patience(self.patience)
-        if phase.cooling is not None:
-            self.stopper = Annealing(**{"patience": self.patience, **phase.cooling})
-        self.optimizer = self.make_optimizer(self.model.parameters())
-        for group in self.optimizer.param_groups:
-            group["lr"] *= phase.rate
-        make = self.make_scheduler
-        self.scheduler = None if make is None else make(self.optimizer)
-
-    def start_phase(self, number: int) -> None:
-        """From the best weights so far, which count as a first epoch."""
-        self.make_phase(number)
+    def begin(self) -> None:
+        self.loss = copy.copy(self.phase.loss)  # its step may change
+        self.optimizer, self.scheduler = self.make_optimizer()
         self.model.load_state_dict(self.best)
-        if self.validation is not None:
-            loss, metric = self.validate()
-            self.stopper.update(loss if self.monitor == "loss" else -metric)
 
-    def all_phases(self, progress: Progress, file: Checkpoint | None) -> None:
-        while not self.finished:
-            progress.start()
-            while not self.stopped and self.epoch_number < self.max_epochs:
-                self.set_step()
-                self.judge(self.epoch())
-                self.epoch_number += 1
-                if self.scheduler is not None:
-                    self.scheduler.step()
-                progress.show(
-                    self.epoch_number,
-                    self.history["loss"][-1],
-                    self.history["validation_metric"][-1],
-                    1,
-                )
-                if file is not None:
-                    file.save(self.state_dict)
-            if self.phase_number + 1 < len(self.phases):
-                self.start_phase(self.phase_number + 1)
-            else:
-                self.finished = True
-        if file is not None:
-            file.save(self.state_dict, last=True)
+    def make_optimizer(self) -> tuple[Optimizer, LRScheduler | None]:
+        optimizer = self.make.optimizer(self.model.parameters())
+        for group in optimizer.param_groups:
+            group["lr"] *= self.phase.rate
+        make = self.make.scheduler
+        return optimizer, None if make is None else make(optimizer)
 
-    def set_step(self) -> None:
-        if isinstance(self.stopper, Annealing):
-            self.loss.step = self.stopper.step
-
-    def epoch(self) -> float:
-        """An update for every batch; the mean loss, or NaN as soon as one is not finite."""
+    def epoch(self) -> list[float]:
+        self.set_step()
         self.model.train()
         total, rows = 0.0, 0
         for batch in self.train:
             x, *rest = self.moved(batch)
             self.optimizer.zero_grad(set_to_none=True)
             scores = self.scores(x)
-            if not torch.isfinite(scores).all():
-                return math.nan
-            value = self.loss(scores, *rest)
-            if not torch.isfinite(value):
-                return math.nan
-            value.backward()
+            value = self.loss(scores, *rest) if torch.isfinite(scores).all() else None
+            if value is None or not torch.isfinite(value):
+                self.fail([False])
+                return []
+            value.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
             total, rows = total + float(value.detach()) * len(x), rows + len(x)
         if rows == 0:
             raise ValueError("train_loader gave no batch.")
-        return total / rows
+        if self.scheduler is not None:
+            self.scheduler.step()
+        return [total / rows]
 
-    def judge(self, loss: float) -> None:
-        """Validate, keep the best weights, and see whether to go on."""
-        judged: tuple[Any, Any] = (None, None)
-        if math.isfinite(loss) and self.validation is not None:
-            judged = self.validate()
-        temperature = self.stopper.temperature if isinstance(self.stopper, Annealing) else None
-        entry = (self.phase_number, loss, *judged, temperature)
-        for values, value in zip(self.history.values(), entry, strict=True):
-            values.append(value)
-        if not math.isfinite(loss) or (judged[0] is not None and not math.isfinite(judged[0])):
-            warnings.warn(
-                f"the loss is not finite in epoch {self.epoch_number + 1}: stopped, the last good "
-                "weights are kept. Try a lower learning rate.",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-            self.stopped = self.finished = True
-            self.phase_number = len(self.phases) - 1
-            return
-        said = "improved"
-        if self.validation is not None:
-            said = self.stopper.update(judged[0] if self.monitor == "loss" else -judged[1])
-        if said == "improved":
-            self.best = copy.deepcopy(self.model.state_dict())
-        self.stopped = said == "stopped"
+    def set_step(self) -> None:
+        """The step at the temperature of now."""
+        if isinstance(self.stoppers[0], Annealing):
+            self.loss.step = self.stoppers[0].step  # type: ignore[attr-defined]
 
     @torch.no_grad()
-    def validate(self) -> tuple[float, float]:
-        """Loss and metric of all validation rows together."""
+    def validate(self) -> list[Judged]:
+        """Of all validation rows together."""
         self.model.eval()
         parts = []
         for batch in self.validation:
@@ -226,11 +171,24 @@ class _Plain:
             raise ValueError("val_loader gave no batch.")
         scores, target, *weight = (torch.cat(columns) for columns in zip(*parts, strict=True))
         if not torch.isfinite(scores).all():
-            return math.nan, math.nan
+            return [NOT_FINITE]
         self.set_step()
         value = float(self.loss(scores, target, *weight))
         w = weight[0] if weight else None
-        return value, float(member_metrics(self.metric, scores[None], target, w, self.task)[0])
+        metric = float(member_metrics(self.metric, scores[None], target, w, self.task)[0])
+        soft = None
+        if isinstance(self.loss, MetricLoss):
+            soft = 1 - value
+        elif self.soft is not None:
+            soft = 1 - float(self.soft(scores, target, *weight))
+        return [Judged(value, metric, soft)]
+
+    def keep_best(self, rows: Sequence[int]) -> None:
+        if rows:
+            self.best = copy.deepcopy(self.model.state_dict())
+
+    def keep(self, rows: Sequence[int]) -> None:
+        pass  # there is no stack to leave
 
     def scores(self, x: Tensor) -> Tensor:
         scores = self.model(x)
@@ -252,7 +210,7 @@ class _Plain:
         settings = {
             "model": str(self.model),
             "phases": [vars(phase) for phase in self.phases],
-            "optimizer": str(self.optimizer),
+            "optimizer": str(self.make_optimizer()[0]),
             "loaders": sizes,
             "others": [self.metric, self.task, self.monitor, self.patience, self.max_epochs],
         }
@@ -263,21 +221,14 @@ class _Plain:
                 tensors.update({f"{name}.{i}": t for i, t in enumerate(rows.tensors)})
         return fingerprint(settings, tensors)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that determines the future, at the end of an epoch."""
+    def own_state(self) -> dict[str, Any]:
         generator = getattr(self.train, "generator", None)
         name, keys, *rest = np.random.get_state(legacy=True)
         return {
-            "phase_number": self.phase_number,
-            "epoch_number": self.epoch_number,
-            "stopped": self.stopped,
-            "finished": self.finished,
-            "history": self.history,
             "best": dict(self.best),
             "model": dict(self.model.state_dict()),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
-            "stopper": self.stopper.state_dict(),
             "torch": torch.get_rng_state(),
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "loader": None if generator is None else generator.get_state(),
@@ -286,14 +237,23 @@ class _Plain:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.make_phase(state["phase_number"])
-        self.epoch_number, self.stopped = state["epoch_number"], state["stopped"]
-        self.finished, self.history, self.best = state["finished"], state["history"], state["best"]
+        if "stopper" in state:  # a file of version 0.1
+            ids = [] if state["stopped"] else [0]
+            unknown = [None for _ in state["history"]["phase"]]
+            state |= {
+                "ids": ids,
+                "outcome": [""],
+                "history": [{**state["history"], "validation_soft": unknown}],
+                "stoppers": [state["stopper"] for _ in ids],
+            }
+        super().load_state_dict(state)
+
+    def load_own_state(self, state: dict[str, Any]) -> None:
+        self.best = state["best"]
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
-        self.stopper.load_state_dict(state["stopper"])
         torch.set_rng_state(state["torch"])
         if state["cuda"]:
             torch.cuda.set_rng_state_all(state["cuda"])

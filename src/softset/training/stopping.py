@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from softset.checks import check_number
+from softset.checks import check_whole
 
 
 class Patience:
@@ -17,7 +17,7 @@ class Patience:
     """
 
     def __init__(self, patience: int) -> None:
-        check_number("patience", patience, 1, math.inf, closed="low")
+        check_whole("patience", patience, 1)
         self.patience = patience
         self.best = math.inf
         self.waited = 0

@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.checks import check_choice
-
 OPTIMIZERS = ("adamw", "adam", "sgd")
 _BETAS, _EPS, _MOMENTUM = (0.9, 0.999), 1e-8, 0.9
 
@@ -24,7 +22,6 @@ class Updater:
     def __init__(
         self, optimizer: str, flat: Tensor, learning_rate: Tensor, weight_decay: Tensor
     ) -> None:
-        check_choice("optimizer", optimizer, OPTIMIZERS)
         self.optimizer = optimizer
         self.learning_rate = learning_rate.to(flat).unsqueeze(1)
         self.weight_decay = weight_decay.to(flat).unsqueeze(1)

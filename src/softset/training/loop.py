@@ -1,0 +1,291 @@
+"""The loop that one network (``single``) and many at once (``members``) share.
+
+The reading order: ``Loop.run`` -> ``next_phase`` -> ``epoch`` -> ``judge`` -> ``leave``. The two
+back ends say how an epoch is trained, how the validation rows are scored, and how weights are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, cast
+
+from softset.checks import check_choice, check_whole
+from softset.losses.annealing import Annealing
+from softset.training.checkpoints import Checkpoint
+from softset.training.phases import Phase
+from softset.training.progress import Progress
+from softset.training.stopping import Patience
+
+MONITORS = ("loss", "metric")
+# How a network's training ended; empty while it goes on.
+Outcome = Literal["", "stopped", "max_epochs", "not finite", "interrupted"]
+
+
+class History(TypedDict):
+    """One network's epochs, an entry in each list. What validation says is ``None`` without
+    validation data; a number that is not finite is the reason why training stopped there."""
+
+    phase: list[int]  # of the recipe, from 0
+    loss: list[float]  # mean over the training batches
+    validation_loss: list[float | None]
+    validation_metric: list[float | None]  # of hard decisions
+    validation_soft: list[float | None]  # the soft metric, where the metric has one
+    temperature: list[float | None]  # of the linear step
+
+
+def new_history() -> History:
+    """No epochs yet."""
+    return cast(History, {name: [] for name in History.__annotations__})
+
+
+def until_phase(history: History, phase: int) -> History:
+    """The epochs before a phase of the recipe."""
+    epochs = sum(number < phase for number in history["phase"])
+    lists = cast(dict[str, list[Any]], history)
+    return cast(History, {name: values[:epochs] for name, values in lists.items()})
+
+
+class Judged(NamedTuple):
+    """What the validation rows say of one network."""
+
+    loss: float
+    metric: float  # of hard decisions
+    soft: float | None  # some metrics have no soft form
+
+
+NOT_FINITE = Judged(math.nan, math.nan, math.nan)
+
+
+class Loop(ABC):
+    """Networks in training: row i of what a back end holds is network ``ids[i]``.
+
+    A network that has stopped leaves; so does one whose loss is not finite. The next phase begins
+    with all that are healthy, from their best weights, which count as a first epoch.
+    """
+
+    validation_argument: ClassVar[str]  # what the user calls the validation data
+
+    def __init__(
+        self,
+        phases: list[Phase],
+        temperatures: Sequence[float | None],
+        *,
+        max_epochs: int,
+        patience: int,
+        monitor: str,
+        validated: bool,
+    ) -> None:
+        check_choice("monitor", monitor, MONITORS)
+        check_whole("max_epochs", max_epochs, 1)
+        check_whole("patience", patience, 1)
+        if not validated and any(phase.cooling is not None for phase in phases):
+            raise ValueError(
+                f"the recipe cools at early stops, which need rows to validate on: give "
+                f"{self.validation_argument}."
+            )
+        self.phases, self.temperatures = phases, temperatures
+        self.max_epochs, self.patience = max_epochs, patience
+        self.monitor, self.validated = monitor, validated
+        self.phase_number = self.epoch_number = 0
+        self.finished = False
+        self.ids: list[int] = []
+        self.stoppers: list[Patience | Annealing] = []
+        self.outcome: list[Outcome] = ["" for _ in temperatures]
+        self.history = [new_history() for _ in temperatures]
+
+    # --- what a back end does --------------------------------------------------------------------
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Take the best weights of the networks ``ids``, with a fresh optimiser."""
+
+    @abstractmethod
+    def epoch(self) -> list[float]:
+        """An update for every batch; the mean loss of each network that is still there.
+
+        One whose loss is not finite leaves at once, by ``fail``."""
+
+    @abstractmethod
+    def validate(self) -> list[Judged]:
+        """What the validation rows say of each; ``NOT_FINITE`` if its scores are not."""
+
+    @abstractmethod
+    def keep_best(self, rows: Sequence[int]) -> None:
+        """The weights of these rows are the best so far."""
+
+    @abstractmethod
+    def keep(self, rows: Sequence[int]) -> None:
+        """Only these rows go on."""
+
+    @abstractmethod
+    def own_state(self) -> dict[str, Any]:
+        """What the back end adds to a checkpoint."""
+
+    @abstractmethod
+    def load_own_state(self, state: dict[str, Any]) -> None:
+        """Go on where ``own_state`` was taken."""
+
+    # --- phases and epochs -----------------------------------------------------------------------
+
+    @property
+    def phase(self) -> Phase:
+        """The phase of the recipe that is being trained."""
+        return self.phases[self.phase_number]
+
+    def run(
+        self,
+        progress: Progress,
+        file: Checkpoint | None = None,
+        on_epoch: Callable[[], bool] | None = None,
+    ) -> None:
+        """All phases, from the start or from what ``file`` holds. ``on_epoch`` may stop it."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.closing(progress))
+            state = None if file is None else stack.enter_context(file.open())
+            if state is None:
+                self.start_phase(0)
+            else:
+                self.load_state_dict(state)
+            while not self.finished:
+                progress.start()
+                while self.ids and self.epoch_number < self.max_epochs:
+                    self.judge(self.epoch())
+                    self.epoch_number += 1
+                    self.report(progress)
+                    if file is not None:
+                        file.save(self.state_dict)
+                    if on_epoch is not None and on_epoch():
+                        self.finished = True
+                        break
+                everyone = [False] * len(self.ids)
+                self.leave(everyone, "interrupted" if self.finished else "max_epochs")
+                if self.phase_number + 1 == len(self.phases):
+                    self.finished = True
+                if not self.finished:
+                    self.start_phase(self.phase_number + 1)
+            if file is not None:
+                file.save(self.state_dict, last=True)
+
+    def start_phase(self, number: int) -> None:
+        """All healthy networks, judged once before the first update."""
+        self.phase_number, self.epoch_number = number, 0
+        self.ids = [k for k, outcome in enumerate(self.outcome) if outcome != "not finite"]
+        self.stoppers = [self.make_stopper(k) for k in self.ids]
+        self.begin()
+        if self.validated:
+            self.judge(None)
+
+    def make_stopper(self, k: int) -> Patience | Annealing:
+        """Early stopping of network ``k`` in this phase."""
+        if self.phase.cooling is None:
+            return Patience(self.patience)
+        start = self.temperatures[k]
+        given = {} if start is None else {"start": start}
+        return Annealing(**{"patience": self.patience, **given, **self.phase.cooling})
+
+    def temperature(self, row: int) -> float | None:
+        """The temperature of the linear step now, if the network has one of its own."""
+        stopper = self.stoppers[row]
+        if isinstance(stopper, Annealing):
+            return stopper.temperature
+        return self.temperatures[self.ids[row]]
+
+    def report(self, progress: Progress) -> None:
+        """Means over the networks that are still there."""
+        last = [self.history[k] for k in self.ids]
+        if last:
+            loss = sum(h["loss"][-1] for h in last) / len(last)
+            judged = [m for h in last if (m := h["validation_metric"][-1]) is not None]
+            metric = sum(judged) / len(judged) if judged else None
+            progress.show(self.epoch_number, loss, metric, len(last))
+
+    # --- after an epoch --------------------------------------------------------------------------
+
+    def judge(self, losses: list[float] | None) -> None:
+        """Validate, write the history, keep the best weights, let go of those that are done.
+
+        ``losses`` are those of an epoch; none at the start of a phase.
+        """
+        if not self.ids:
+            return
+        if not self.validated:
+            for row, loss in enumerate(losses or []):
+                self.write(row, loss, None)
+            self.keep_best(range(len(self.ids)))
+            return
+        judged = self.validate()
+        for row, loss in enumerate(losses or []):
+            self.write(row, loss, judged[row])
+        fine = [math.isfinite(one.loss) for one in judged]
+        self.leave(fine, "not finite")
+        judged = [one for one, ok in zip(judged, fine, strict=True) if ok]
+        watched = [one.loss if self.monitor == "loss" else -one.metric for one in judged]
+        said = [stop.update(v) for stop, v in zip(self.stoppers, watched, strict=True)]
+        self.keep_best([row for row, word in enumerate(said) if word == "improved"])
+        self.leave([word != "stopped" for word in said], "stopped")
+
+    def write(self, row: int, loss: float, judged: Judged | None) -> None:
+        """An entry in the history of one network."""
+        history = self.history[self.ids[row]]
+        history["phase"].append(self.phase_number)
+        history["loss"].append(loss)
+        history["validation_loss"].append(None if judged is None else judged.loss)
+        history["validation_metric"].append(None if judged is None else judged.metric)
+        history["validation_soft"].append(None if judged is None else judged.soft)
+        history["temperature"].append(self.temperature(row))
+
+    def fail(self, fine: list[bool]) -> None:
+        """In the middle of an epoch: networks whose loss is not finite leave."""
+        for row, ok in enumerate(fine):
+            if not ok:
+                self.write(row, math.nan, NOT_FINITE if self.validated else None)
+        self.leave(fine, "not finite")
+
+    def leave(self, stay: list[bool], outcome: Outcome) -> None:
+        """Networks that do not stay leave every list."""
+        gone = [k for k, ok in zip(self.ids, stay, strict=True) if not ok]
+        if not gone:
+            return
+        for k in gone:
+            self.outcome[k] = outcome
+        if outcome == "not finite":
+            whose = f" of member {', '.join(map(str, gone))}" if len(self.outcome) > 1 else ""
+            warnings.warn(
+                f"the loss{whose} is not finite in epoch {self.epoch_number + 1}: stopped, the "
+                "last good weights are kept. Try a lower learning rate.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        kept = [row for row, ok in enumerate(stay) if ok]
+        self.ids = [self.ids[row] for row in kept]
+        self.stoppers = [self.stoppers[row] for row in kept]
+        self.keep(kept)
+
+    # --- checkpoints -----------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that determines the future, at the end of an epoch."""
+        return {
+            "phase_number": self.phase_number,
+            "epoch_number": self.epoch_number,
+            "finished": self.finished,
+            "ids": self.ids,
+            "outcome": self.outcome,
+            "history": self.history,
+            "stoppers": [stopper.state_dict() for stopper in self.stoppers],
+            **self.own_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where ``state_dict`` was taken."""
+        for name in ("phase_number", "epoch_number", "finished", "ids", "outcome", "history"):
+            setattr(self, name, state[name])
+        self.stoppers = [self.make_stopper(k) for k in self.ids]
+        for stopper, saved in zip(self.stoppers, state["stoppers"], strict=True):
+            stopper.load_state_dict(saved)
+        self.begin()
+        self.load_own_state(state)

@@ -1,0 +1,63 @@
+"""Losses and metrics of a stack equal those of each member alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import softset as ss
+from softset.training.judging import member_losses, member_metrics
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        ss.CrossEntropyLoss(class_weight=[1.0, 5.0]),
+        ss.FocalLoss(2.0),
+        ss.MeanAbsoluteErrorLoss(),
+        ss.SurrogateFBetaLoss(0.2),
+    ],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batched_means_equal_each_loss_alone(loss, weighted):
+    g = torch.Generator().manual_seed(0)
+    z = torch.randn(3, 20, generator=g, dtype=torch.float64)
+    y = torch.randint(0, 2, (3, 20), generator=g)
+    w = torch.rand(3, 20, generator=g, dtype=torch.float64) if weighted else None
+    got = member_losses(loss, z, y, w)
+    for k in range(3):
+        alone = loss(z[k], y[k], None if w is None else w[k])
+        torch.testing.assert_close(got[k], alone)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
+def test_metrics_and_losses_of_a_stack_equal_each_alone(task, shared):
+    g = torch.Generator().manual_seed(0)
+    shape = {"binary": (), "multiclass": (4,), "multilabel": (3,)}[task]
+    z = torch.randn(5, 30, *shape, generator=g, dtype=torch.float64)
+    labels = (5, 30, 3) if task == "multilabel" else (5, 30)
+    y = torch.randint(0, 4 if task == "multiclass" else 2, labels, generator=g)
+    y = y if task == "multiclass" else y.double()
+    w = torch.rand(5, 30, generator=g, dtype=torch.float64)
+    y, w = (y[0], w[0]) if shared else (y, w)
+    own = (lambda t, k: t) if shared else (lambda t, k: t[k])
+    for loss in (ss.MetricLoss("f1", task=task), ss.CrossEntropyLoss(task=task)):
+        got = member_losses(loss, z, y, w)
+        for k in range(5):
+            torch.testing.assert_close(got[k], loss(z[k], own(y, k), own(w, k)))
+    if shared:
+        for name in ("f1", "auroc", "accuracy"):
+            got = member_metrics(ss.get_metric(name), z, y, w, task)
+            for k in range(5):
+                alone = ss.evaluate(z[k], y, name, task=task, sample_weight=w)
+                assert got[k].item() == pytest.approx(alone)
+
+
+def test_a_step_takes_the_place_of_the_losss_own():
+    z, y = torch.tensor([[0.3, -0.2, 1.0]] * 2), torch.tensor([1.0, 0.0, 0.0])
+    steps = ss.LinearStep.at_temperature(torch.tensor([0.05, 0.3], dtype=torch.float64))
+    got = member_losses(ss.MetricLoss("f1"), z, y, None, steps)
+    for k, temperature in enumerate((0.05, 0.3)):
+        alone = ss.MetricLoss("f1", step=ss.LinearStep.at_temperature(temperature))
+        assert got[k].item() == pytest.approx(alone(z[k], y).item(), rel=1e-6)
