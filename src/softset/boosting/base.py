@@ -88,9 +88,8 @@ class _Libraries(Mapping[str, type[Library]]):
     """The classes by name; a module is imported when its class is asked for."""
 
     def __getitem__(self, name: str) -> type[Library]:
-        found: type[Library] = getattr(
-            importlib.import_module(f"softset.boosting.{name}"), _CLASSES[name]
-        )
+        kind = _CLASSES[name]
+        found: type[Library] = getattr(importlib.import_module(f"softset.boosting.{name}"), kind)
         return found
 
     def __iter__(self) -> Iterator[str]:

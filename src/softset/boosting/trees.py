@@ -89,6 +89,14 @@ class BoostedTrees:
             raise SavedFileError("a tree compares with NaN.")
         return cls(features, start, output, first, nodes, strict, text)
 
+    def check(self, features: int, outputs: int) -> None:
+        """Refuse trees that do not belong to a model with so many features and outputs."""
+        if (self.features, len(self.start)) != (features, outputs):
+            raise SavedFileError(
+                f"the trees are for {self.features} features and {len(self.start)} outputs, the "
+                f"model for {features} and {outputs}."
+            )
+
     def __call__(self, x: Array) -> Array:
         """Scores of ``x [rows, features]``: ``[rows]``, or ``[rows, outputs]`` if several."""
         if x.ndim != 2 or x.shape[1] != self.features:
@@ -149,6 +157,12 @@ def _is_member(v: Array, values: Array) -> Array:
     table = np.zeros(size + 1, dtype=bool)
     table[values] = True
     return table.take(codes)
+
+
+def as_float32(x: Array) -> Array:
+    """Inputs of trees that compare float32; what is too large becomes the largest number."""
+    largest = float(np.finfo(np.float32).max)
+    return np.clip(x, -largest, largest).astype(np.float32)
 
 
 def check_links(first: Array, feature: Array, left: Array, right: Array, features: int) -> None:

@@ -12,14 +12,12 @@ import numpy as np
 
 from softset.boosting.base import SLOWER, Array, Library, imported, refusals
 from softset.boosting.objective import MetricObjective
-from softset.boosting.trees import NAN_LEFT, NAN_RIGHT, BoostedTrees, Tree
+from softset.boosting.trees import NAN_LEFT, NAN_RIGHT, BoostedTrees, Tree, as_float32
 from softset.checks import check_choice
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError
 from softset.tables.rows import Rows
 
-# Inputs are float32, of which infinity is refused.
-_LARGEST = float(np.finfo(np.float32).max)
 # The category numbers that a float32 can count.
 _MOST_CATEGORIES = 2**24
 # Whether an objective's ``base_score`` is a probability, the logit of which is added to the trees.
@@ -69,7 +67,7 @@ class XGBoost(Library):
         if self.categorical:
             settings.update(feature_types=types, enable_categorical=True)
         self.rows, self.checks = (
-            self.library.DMatrix(_as_float32(part.x), part.y, weight=part.w, **settings)
+            self.library.DMatrix(as_float32(part.x), part.y, weight=part.w, **settings)
             for part in (rows, checks)
         )
 
@@ -89,8 +87,9 @@ class XGBoost(Library):
     def steps(self, start: Array, checks: Array, objective: MetricObjective) -> Iterator[Array]:
         self.rows.set_base_margin(start)
         self.checks.set_base_margin(checks)
-        # A probability of 1/2 is a score of 0: scores are those of the base margin and the trees.
-        settings = {"min_child_weight": 1e-3, **self.settings, "base_score": 0.5}
+        # Written as a score of 0: scores are those of the base margin and the trees.
+        nothing = 0.5 if _IS_PROBABILITY[self.settings["objective"]] else 0.0
+        settings = {"min_child_weight": 1e-3, **self.settings, "base_score": nothing}
         settings["learning_rate"] *= SLOWER
         with refusals("XGBoost", self.library.core.XGBoostError):
             self.booster = self.library.Booster(settings, [self.rows, self.checks])
@@ -109,16 +108,12 @@ class XGBoost(Library):
 
     @staticmethod
     def margins(booster: BoostedTrees, x: Array) -> Array:
-        return booster(_as_float32(x))
+        return booster(as_float32(x))
 
     @staticmethod
     def parse(text: str) -> BoostedTrees:
         with whole("its text", "XGBoost model"):
             return _read(text)
-
-
-def _as_float32(x: Array) -> Array:
-    return np.clip(x, -_LARGEST, _LARGEST).astype(np.float32)
 
 
 def _read(text: str) -> BoostedTrees:
