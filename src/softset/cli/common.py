@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from softset.training.progress import Line
+
 # --- options --------------------------------------------------------------------------------------
 
 DataFile = Annotated[
@@ -177,45 +179,21 @@ def console() -> Any:
     return Console(width=120 if plain else None, highlight=False, soft_wrap=False, markup=False)
 
 
-class Progress:
-    """A live line on standard error with the time left, on a terminal only.
+class Progress(Line):
+    """A live line with the time left, on a terminal only.
 
     ``intro`` is said when the first step is done: before, bad input may still be the only line.
     """
 
     def __init__(self, what: str, intro: str = "") -> None:
-        self.what, self.intro = what, intro
-        self._bar: Any = None
-
-    def __enter__(self) -> Progress:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-            from rich.progress import Progress as Bar
-
-            self._bar = Bar(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[left]}"),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task(self.what, total=None, left="")
-        return self
+        super().__init__(what, plain=False)
+        self.intro = intro
 
     def __call__(self, done: int, total: int, seconds_left: float) -> None:
         if self.intro:
             say(self.intro)
             self.intro = ""
-        if self._bar is not None:
-            left = "" if math.isnan(seconds_left) else f"{duration(seconds_left)} left"
-            self._bar.update(self._task, completed=done, total=total, left=left)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self.show(done, total, "" if math.isnan(seconds_left) else f"{duration(seconds_left)} left")
 
 
 def duration(seconds: float) -> str:
