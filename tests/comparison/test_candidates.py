@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
+from softset.comparison import candidates
 from softset.comparison.candidates import (
-    FITS,
+    BY_ID,
+    CANDIDATES,
+    Order,
     Sizes,
     choose,
     first_member,
     fit_candidates,
-    make_classifier,
 )
 from softset.metrics.registry import get_metric
 
@@ -25,7 +27,7 @@ def problem(classes=2):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("fit", dict.fromkeys(c.fit for c in CANDIDATES))
 def test_shared_fits_equal_fits_alone(fit, classes):
     X, y = problem(classes)
     task = "binary" if classes == 2 else "multiclass"
@@ -33,8 +35,9 @@ def test_shared_fits_equal_fits_alone(fit, classes):
     if not ids:
         assert (fit, classes) == ("surrogate", 3)
         return
-    for found in fit_candidates(ids, "f1", X, y, SMALL, seed=3):
-        alone = make_classifier(found.candidate, "f1", y, SMALL, 3).fit(X, y)
+    order = Order("f1", y, SMALL, seed=3)
+    for found in fit_candidates(ids, X, order):
+        alone = BY_ID[found.candidate].make(order).fit(X, y)
         np.testing.assert_allclose(
             found.classifier.predict_proba(X), alone.predict_proba(X), atol=1e-12
         )
@@ -44,21 +47,28 @@ def test_shared_fits_equal_fits_alone(fit, classes):
 
 def test_history_has_soft_and_hard_metric_of_every_epoch():
     X, y = problem()
-    for found in fit_candidates(["cross-entropy", "warm"], "f1", X, y, SMALL, 0):
+    phases = {"cross-entropy": ["cross-entropy"], "warm": ["cross-entropy", "soft metric"]}
+    for found in fit_candidates(["cross-entropy", "warm"], X, Order("f1", y, SMALL, 0)):
         h = first_member(found.classifier)
-        epochs = len(h["epoch"])
-        assert epochs > 0
-        for name in ("train_loss", "validation_loss", "soft", "hard"):
-            assert len(h[name]) == epochs
-            assert all(0 <= v <= 1 for v in h["soft"] + h["hard"])
-        names = [name for name, _ in h["phases"]]
-        assert (
-            names
-            == {"cross-entropy": ["cross-entropy"], "warm": ["cross-entropy", "soft metric"]}[
-                found.candidate
-            ]
-        )
-    assert first_member(make_classifier("forest-tuned", "f1", y, SMALL, 0)) is None
+        assert len(h.epoch) > 0
+        for curve in (h.train_loss, h.validation_loss, h.soft, h.hard):
+            assert len(curve) == len(h.epoch)
+        assert all(0 <= v <= 1 for v in h.soft + h.hard)
+        assert [name for name, _ in h.phases] == phases[found.candidate]
+
+
+@pytest.mark.parametrize("candidate", ["forest-tuned", "boosting-metric"])
+def test_what_is_no_network_has_no_epochs(candidate):
+    X, y = problem()
+    (found,) = fit_candidates([candidate], X, Order("f1", y, SMALL, 0))
+    assert first_member(found.classifier) is None
+
+
+def test_a_metric_on_weighted_rows_is_not_shown_beside_others():
+    X, y = problem()
+    (found,) = fit_candidates(["cross-entropy-weighted"], X, Order("f1", y, SMALL, 0))
+    assert found.classifier.history_
+    assert first_member(found.classifier) is None
 
 
 def test_which_candidates_fit():
@@ -72,7 +82,38 @@ def test_which_candidates_fit():
     assert not {"cross-entropy-tuned", "boosting-tuned"} & ids("auroc", "binary")
     kept, said = choose(get_metric("f1"), "F1", "multilabel")
     assert not any("boosting" in c.id for c in kept)
-    assert "boosting" in said[0]
+    assert said == [
+        "left out: boosting, boosting-tuned, boosting-metric (boosting has one target)."
+    ]
+
+
+@pytest.mark.parametrize("metric", ["f1", "auroc"])
+def test_names_are_filled_in(metric):
+    for c in choose(get_metric(metric), "my metric", "binary")[0]:
+        assert "{" not in c.name + c.description
+        assert metric == "f1" or "threshold" not in c.name + c.description
+
+
+def test_a_candidate_is_one_row(monkeypatch):
+    row = candidates.Candidate(
+        "stump", "A stump", "plain", "stump", "one split", candidates.BY_ID["forest-tuned"].make
+    )
+    monkeypatch.setattr(candidates, "CANDIDATES", (*CANDIDATES, row))
+    monkeypatch.setitem(candidates.BY_ID, "stump", row)
+    kept, _ = choose(get_metric("f1"), "F1", "binary", ["stump", "warm"])
+    assert [c.id for c in kept] == ["warm", "stump"]
+    X, y = problem()
+    (found,) = fit_candidates(["stump"], X, Order("f1", y, SMALL, 0))
+    assert found.classifier.predict(X).shape == y.shape
+
+
+def test_without_lightgbm_the_reason_is_said(monkeypatch):
+    monkeypatch.setattr(candidates, "find_spec", lambda name: None)
+    install = "pip install 'softset\\[boosting\\]'"
+    with pytest.raises(ValueError, match=f"got none. left out: boosting-tuned, .*{install}"):
+        choose(get_metric("f1"), "F1", "binary", ["boosting-tuned", "boosting-metric"])
+    _, said = choose(get_metric("f1"), "F1", "binary")
+    assert "pip install 'softset[boosting]'" in said[0]
 
 
 BAD = [

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ from sklearn.datasets import make_classification, make_multilabel_classification
 import softset
 from softset import Comparison, compare
 from softset.comparison.candidates import Sizes
-from softset.comparison.worker import Task, _run
+from softset.comparison.result import ClassCount
+from softset.comparison.schema import encoded
+from softset.comparison.worker import Task, outcomes
 from softset.tables.splits import repeated_folds
 
 PAIR = ["cross-entropy-tuned", "metric"]
@@ -33,10 +36,10 @@ def rare(n=240, seed=0):
 def table(found):
     """What must not depend on how the runs were made."""
     return {
-        "scores": {c["id"]: c["scores"] for c in found.candidates},
-        "thresholds": {c["id"]: c["thresholds"] for c in found.candidates},
-        "predictions": found.predictions,
-        "history": found.history,
+        "scores": {c.id: c.scores for c in found.candidates},
+        "thresholds": {c.id: c.thresholds for c in found.candidates},
+        "predictions": encoded(found.predictions),
+        "history": encoded(found.history),
         "outcome": (found.outcome, found.winner, found.reference, found.verdict),
     }
 
@@ -52,25 +55,25 @@ def test_all_fields_are_there_and_json_can_hold_them(found):
     assert again == found
     assert again.model is None
     assert found.to_dict()["format"] == 1
-    assert {c["id"] for c in found.candidates} == set(PAIR)
-    means = [c["mean"] for c in found.candidates]
+    assert {c.id for c in found.candidates} == set(PAIR)
+    means = [c.mean for c in found.candidates]
     assert means == sorted(means, reverse=True)
     for c in found.candidates:
-        assert len(c["scores"]) == len(c["thresholds"]) == 5
-        assert c["low"] <= c["mean"] <= c["high"]
-        assert (c["difference"] is None) == (c["id"] == found.reference)
-    assert found.splits["test_share"] == pytest.approx(0.2)
-    assert found.data["rows"] == 240
-    assert sum(c["rows"] for c in found.data["classes"]) == 240
+        assert len(c.scores) == len(c.thresholds) == 5
+        assert c.low <= c.mean <= c.high
+        assert (c.difference is None) == (c.id == found.reference)
+    assert found.splits.test_share == pytest.approx(0.2)
+    assert found.data.rows == 240
+    assert sum(c.rows for c in found.data.classes) == 240
     assert set(found.history) == set(PAIR)
 
 
 def test_predictions_are_out_of_fold_each_row_once(found):
     _, y = rare()
     for p in found.predictions.values():
-        assert len(p["target"]) == len(p["scores"]) == 240
-        assert sum(p["target"]) == y.sum()
-        assert 0 < p["threshold"] < 1
+        assert len(p.target) == len(p.scores) == 240
+        assert sum(p.target) == y.sum()
+        assert 0 < p.threshold < 1
 
 
 def test_the_winner_is_refitted_and_predicts(found):
@@ -89,9 +92,8 @@ def test_it_shows_itself(found):
 
 
 def test_html_is_escaped(found):
-    named = [{**c, "name": "<script>"} for c in found.candidates]
-    shown = Comparison.from_dict({**found.to_dict(), "candidates": named})._repr_html_()
-    assert "<script>" not in shown
+    named = [replace(c, name="<script>") for c in found.candidates]
+    assert "<script>" not in replace(found, candidates=named)._repr_html_()
 
 
 def test_a_planted_gain_is_found():
@@ -134,12 +136,12 @@ def test_duplicates_across_the_split_do_not_help():
     X, y = np.repeat(r.randn(80, 4), 4, axis=0), np.repeat(np.arange(80) % 2, 4)
     given = {"candidates": ["forest-tuned", "metric"], "quick": True, "jobs": 1}
     together = compare(X, y, "auroc", **given)
-    assert together.splits["duplicates"] == 320
-    assert "320 rows with an equal one" in together.splits["note"]
-    means = {c["id"]: c["mean"] for c in together.candidates}
+    assert together.splits.duplicates == 320
+    assert "320 rows with an equal one" in together.splits.note
+    means = {c.id: c.mean for c in together.candidates}
     assert means["forest-tuned"] < 0.65
     apart = compare(X, y, "auroc", duplicates="ignore", **given)
-    assert {c["id"]: c["mean"] for c in apart.candidates}["forest-tuned"] > 0.9
+    assert {c.id: c.mean for c in apart.candidates}["forest-tuned"] > 0.9
 
 
 def test_an_encoder_that_remembers_its_rows_gives_no_gain(monkeypatch):
@@ -164,7 +166,7 @@ def test_an_encoder_that_remembers_its_rows_gives_no_gain(monkeypatch):
     y = r.randint(0, 2, 120)
     frame = pd.DataFrame({"id": r.permutation(120), "secret": y, "noise": r.randn(120)})
     found = compare(frame, y, "auroc", quick=True, jobs=1, candidates=["forest-tuned", "metric"])
-    assert all(c["mean"] < 0.7 for c in found.candidates)
+    assert all(c.mean < 0.7 for c in found.candidates)
 
 
 @pytest.mark.parametrize("framed", [False, True])
@@ -186,13 +188,13 @@ def test_test_rows_have_no_say_in_training(framed):
     results = []
     for x, target in [(X, y), (changed, flipped)]:
         task = Task(x, target, folds, "binary", "f1", sizes, 0, fits, schema)
-        results.append({fit: _run(task, 0, fit) for fit in fits})
+        results.append({fit: outcomes(task, 0, fit) for fit in fits})
     for fit, ids in fits.items():
         for c in ids:
             one, other = results[0][fit][c], results[1][fit][c]
-            assert one["threshold"] == other["threshold"]
-            assert one["history"] == other["history"]
-            assert one["predictions"]["scores"] != other["predictions"]["scores"]
+            assert one.threshold == other.threshold
+            assert one.history == other.history
+            assert one.predictions.scores != other.predictions.scores
 
 
 def test_groups_are_kept_together():
@@ -203,11 +205,11 @@ def test_groups_are_kept_together():
     y = r.randint(0, 2, 30)[group]
     given = {"candidates": ["forest-tuned", "metric"], "quick": True, "jobs": 1}
     kept = compare(X, y, "auroc", groups=group, **given)
-    means = {c["id"]: c["mean"] for c in kept.candidates}
+    means = {c.id: c.mean for c in kept.candidates}
     assert means["forest-tuned"] < 0.7
-    assert kept.splits["groups"] == "given"
+    assert kept.splits.groups == "given"
     loose = compare(X, y, "auroc", **given)
-    assert {c["id"]: c["mean"] for c in loose.candidates}["forest-tuned"] > 0.9
+    assert {c.id: c.mean for c in loose.candidates}["forest-tuned"] > 0.9
 
 
 # --- tasks and metrics ---------------------------------------------------------------------------
@@ -225,8 +227,8 @@ def test_multiclass_with_names():
     assert found.classes == ["<script>", "cat", "dog"]
     assert set(found.model.predict(X)) <= set(names)
     p = found.predictions[found.winner]
-    assert np.shape(p["scores"]) == (300, 3)
-    assert len(p["threshold"]) == 3
+    assert np.shape(p.scores) == (300, 3)
+    assert len(p.threshold) == 3
 
 
 def test_multilabel_leaves_boosting_out_and_says_so():
@@ -238,7 +240,7 @@ def test_multilabel_leaves_boosting_out_and_says_so():
     assert found.task == "multilabel"
     assert found.classes == ["a", "b", "c"]
     assert any("boosting" in w for w in found.warnings)
-    assert np.shape(found.predictions[found.reference]["scores"]) == (200, 3)
+    assert np.shape(found.predictions[found.reference].scores) == (200, 3)
     assert found.model.predict(X).shape == (200, 3)
 
 
@@ -246,8 +248,8 @@ def test_multilabel_leaves_boosting_out_and_says_so():
 def test_areas_have_no_threshold(metric):
     X, y = rare()
     found = compare(X, y, metric, quick=True, jobs=1, candidates=["cross-entropy", "metric"])
-    assert all(c["thresholds"] is None for c in found.candidates)
-    assert found.predictions[found.winner]["threshold"] is None
+    assert all(c.thresholds is None for c in found.candidates)
+    assert found.predictions[found.winner].threshold is None
     assert json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -262,9 +264,9 @@ def test_a_frame_of_mixed_columns_and_the_positive_class():
         found = compare(frame, text, "f1", pos_label="bad", quick=True, jobs=1, candidates=PAIR)
     assert found.positive == "bad"
     assert found.classes == ["good", "bad"]
-    assert found.data["classes"][1] == {"label": "bad", "rows": int((text == "bad").sum())}
-    assert found.data["features"] == 6
-    assert any("same" in n for n in found.data["notes"])
+    assert found.data.classes[1] == ClassCount("bad", int((text == "bad").sum()))
+    assert found.data.features == 6
+    assert any("same" in n for n in found.data.notes)
     assert any("same" in w for w in found.warnings)
     assert set(found.model.predict(frame)) <= {"good", "bad"}
 
@@ -290,8 +292,8 @@ def test_a_candidate_that_fails_is_left_out_and_named(monkeypatch):
     X, y = rare()
     found = compare(X, y, quick=True, jobs=1, candidates=[*PAIR, "forest-tuned"])
     bad = found.candidates[-1]
-    assert bad["id"] == "forest-tuned"
-    assert bad["error"] == "split 1: RuntimeError: no trees today"
+    assert bad.id == "forest-tuned"
+    assert bad.error == "split 1: RuntimeError: no trees today"
     assert "failed: split 1" in str(found)
 
 
@@ -361,7 +363,7 @@ def test_labels_of_any_kind_come_back(labels):
 def test_half_the_labels_flipped_still_ends():
     y = np.where(np.random.RandomState(0).rand(60) < 0.5, 1 - Y0, Y0)
     found = compare(X0, y, candidates=PAIR, jobs=1, folds=3, repeats=1, quick=True)
-    assert all(np.isfinite(c["scores"]).all() for c in found.candidates)
+    assert all(np.isfinite(c.scores).all() for c in found.candidates)
 
 
 # --- time, interruption, clusters ----------------------------------------------------------------
@@ -370,8 +372,8 @@ def test_half_the_labels_flipped_still_ends():
 def test_quick_makes_one_repeat_and_repeats_can_be_set():
     given = {"candidates": PAIR, "jobs": 1, "quick": True, "folds": 3}
     one, two = compare(X0, Y0, **given), compare(X0, Y0, repeats=2, **given)
-    assert [f.splits["count"] for f in (one, two)] == [3, 6]
-    scores = [{c["id"]: c["scores"][:3] for c in f.candidates} for f in (one, two)]
+    assert [f.splits.count for f in (one, two)] == [3, 6]
+    scores = [{c.id: c.scores[:3] for c in f.candidates} for f in (one, two)]
     assert scores[0] == scores[1]
 
 
@@ -380,18 +382,20 @@ def test_a_budget_is_kept_and_splits_are_whole():
     started = time.monotonic()
     found = compare(X, y, candidates=PAIR, jobs=1, quick=True, repeats=100, budget=0.25)
     assert time.monotonic() - started < 15
-    assert 1 <= found.splits["count"] < 500
-    assert "of 500 splits were made in the time given" in found.splits["note"]
-    assert len({len(c["scores"]) for c in found.candidates}) == 1
+    assert 1 <= found.splits.count < 500
+    assert "of 500 splits were made in the time given" in found.splits.note
+    assert len({len(c.scores) for c in found.candidates}) == 1
 
 
 def test_a_short_budget_takes_fewer_rows_and_says_so():
     X, y = rare(60_000)
     given = {"candidates": ["forest-tuned", "boosting-metric"], "jobs": 1, "quick": True}
     found = compare(X, y, budget=0.3, **given)
-    assert "of 60000 rows were used" in found.splits["note"]
+    assert "of 60000 rows were used" in found.splits.note
     assert found.duration < 18 * 1.5
-    assert found.data["rows"] == 60_000
+    assert found.data.rows == 60_000
+    assert f"{found.data.used} of 60000 rows" in found.splits.note
+    assert found.data.used <= found.data.refitted <= 60_000
     assert found.model is not None
 
 

@@ -74,7 +74,7 @@ def other_settings(path):
 
 
 def damaged(path):
-    path.write_bytes(b'{"format": "softset runs 1"}\nnonsense\n')
+    path.write_bytes(b'{"format": 3}\nnonsense\n')
 
 
 def another_kind(path):
@@ -97,6 +97,41 @@ def test_files_that_do_not_fit_are_refused(tmp_path, prepare, resume, match):
     with pytest.raises(SavedFileError, match=match):
         sweep(sweep_work.square, RUNS, path=path, resume=resume, jobs=1)
     assert path.read_bytes() == before
+
+
+LINES = [
+    ('{"run": {"x": 3}, "seconds": 0.0, "result": 10}', None, ""),  # of version 0.1
+    ("result", 10, "was changed after it was written"),
+    ("run", {"x": 4}, "was changed after it was written"),
+    ("checksum", "0" * 64, "was changed after it was written"),
+    ("note", 1, "must have run, seconds, and result or error"),
+    ("error", "both", "must have run, seconds, and result or error"),
+    ('{"run": {"x": 3}, "seconds": "long", "result": 9}', None, "must have a number of seconds"),
+    ('{"run": {"x": 3}, "seconds": NaN, "result": 9}', None, "must have a number of seconds"),
+    ('{"run": 3, "seconds": 1.0, "result": 9}', None, "must have an object as run"),
+    ('{"run": {"x": 3}, "seconds": 1.0, "error": 9}', None, "text as error"),
+    ('{"run": {"x": 3}, "seconds": 1.0}', None, "must have run, seconds, and result or error"),
+    ("[]", None, "is no JSON object"),
+    ("{{", None, "is no JSON object"),
+]
+
+
+@pytest.mark.parametrize(("what", "value", "message"), LINES)
+def test_every_record_is_checked(tmp_path, what, value, message):
+    path = tmp_path / "runs.jsonl"
+    sweep(sweep_work.square, RUNS, path=path, jobs=1)
+    lines = path.read_text().splitlines()
+    lines[4] = what if value is None else json.dumps({**json.loads(lines[4]), what: value})
+    path.write_text("\n".join(lines) + "\n")
+    before = path.read_bytes()
+    if not message:
+        assert results(sweep(sweep_work.die, RUNS, path=path, jobs=1, resume=True))[3] == 10
+        return
+    with pytest.raises(SavedFileError, match=f"runs.jsonl is damaged: line 5 .*{message}"):
+        sweep(sweep_work.square, RUNS, path=path, jobs=1, resume=True)
+    assert path.read_bytes() == before
+    path.write_text("\n".join(lines[:4] + lines[5:]) + "\n")  # as the message says
+    assert results(sweep(sweep_work.square, RUNS, path=path, jobs=1, resume=True)) == SQUARES
 
 
 def test_bad_arguments():

@@ -1,13 +1,14 @@
 """What is compared: training for the metric, and the plain ways it has to beat.
 
-A fit may serve several candidates: a threshold is tuned after training, and training for the metric
-from a cross-entropy solution passes through that solution.
+``CANDIDATES`` has one row for each. A fit may serve several of them: a threshold is tuned after
+training, and training for the metric from a cross-entropy solution passes through that solution.
 """
 
 from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -20,157 +21,17 @@ from softset.checks import nearest
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.network import MetricClassifier
+from softset.comparison.result import Family, History
 from softset.losses.surrogate import SurrogateFBetaLoss
 from softset.metrics.base import Metric
 from softset.metrics.formulas import FBeta
-from softset.metrics.registry import get_metric
+from softset.metrics.registry import MetricLike, get_metric
 from softset.tables.rows import Rows
+from softset.training.loop import until_phase
 from softset.training.members import Trained
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """``family`` is ``"metric"`` (trained for it) or ``"plain"``; ``fit`` is what trains it."""
-
-    id: str
-    name: str
-    family: str
-    fit: str
-    description: str
-
-
-def _table(metric: str) -> list[Candidate]:
-    """All candidates, with the name of the metric in theirs."""
-    rows = [
-        ("cross-entropy", "Cross-entropy", "plain", "networks", "threshold 0.5"),
-        (
-            "cross-entropy-tuned",
-            "Cross-entropy, tuned threshold",
-            "plain",
-            "networks",
-            f"the same networks, threshold tuned for {metric}",
-        ),
-        (
-            "cross-entropy-weighted",
-            "Class-weighted cross-entropy",
-            "plain",
-            "weighted",
-            "classes weigh the same, threshold 0.5",
-        ),
-        ("metric", f"Soft {metric}", "metric", "metric", "from scratch, linear step (paper 000)"),
-        (
-            "anneal",
-            f"Soft {metric}, annealed",
-            "metric",
-            "anneal",
-            "from scratch, the step sharpens while training (paper 002)",
-        ),
-        (
-            "warm",
-            f"Cross-entropy, then soft {metric}",
-            "metric",
-            "networks",
-            "starts from the cross-entropy networks, at a tenth of the learning rate",
-        ),
-        (
-            "surrogate-fbeta",
-            "Surrogate F-beta",
-            "metric",
-            "surrogate",
-            "a loss with the critical points of F-beta (paper 004 eq. 20)",
-        ),
-        ("boosting", "Gradient boosting", "plain", "boosting", "log-loss, threshold 0.5"),
-        (
-            "boosting-tuned",
-            "Gradient boosting, tuned threshold",
-            "plain",
-            "boosting",
-            f"the same trees, threshold tuned for {metric}",
-        ),
-        (
-            "boosting-metric",
-            f"Gradient boosting on {metric}",
-            "metric",
-            "boosting",
-            f"log-loss rounds, then rounds with {metric} as objective",
-        ),
-        (
-            "forest-tuned",
-            "Random forest, tuned threshold",
-            "plain",
-            "forest",
-            "threshold tuned on rows out of bag",
-        ),
-    ]
-    return [Candidate(*row) for row in rows]
-
-
-# Slow ones first: workers that finish late are the short ones.
-FITS = ("anneal", "networks", "metric", "surrogate", "weighted", "forest", "boosting")
-
-
-def choose(
-    metric: Metric, label: str, task: str, wanted: Any = None
-) -> tuple[list[Candidate], list[str]]:
-    """The candidates that fit the metric and the task, and a sentence on each left out."""
-    known = _table(label)
-    reasons: dict[str, str] = {}
-    if metric.curve:
-        known = [_without_threshold(c) for c in known]
-        for c in ("cross-entropy-tuned", "boosting-tuned"):
-            reasons[c] = f"{label} has no threshold to tune"
-    if not _has_surrogate(metric, task):
-        reasons["surrogate-fbeta"] = "it is for F-beta of two classes"
-    if task == "multilabel":
-        reasons["cross-entropy-weighted"] = "several labels have no class weights"
-        for c in ("boosting", "boosting-tuned", "boosting-metric"):
-            reasons.setdefault(c, "boosting has one target")
-    if find_spec("lightgbm") is None:
-        for c in ("boosting", "boosting-tuned", "boosting-metric"):
-            reasons.setdefault(c, "boosting needs LightGBM: pip install softset[boosting]")
-    if wanted is None:
-        # Said only where someone might miss them.
-        said = {c: r for c, r in reasons.items() if "boosting" in r}
-        kept = [c for c in known if c.id not in reasons]
-    else:
-        wanted = [wanted] if isinstance(wanted, str) else list(wanted)
-        ids = [c.id for c in known]
-        for c in wanted:
-            if c not in ids:
-                raise ValueError(
-                    f"candidates must be from {', '.join(ids)}; got {c!r}.{nearest(str(c), ids)}"
-                )
-        said = {c: r for c, r in reasons.items() if c in wanted}
-        kept = [c for c in known if c.id in wanted and c.id not in reasons]
-    for family, word in (("metric", "trained for the metric"), ("plain", "not trained for it")):
-        if not any(c.family == family for c in kept):
-            possible = [c.id for c in known if c.family == family and c.id not in reasons]
-            raise ValueError(
-                f"candidates must hold at least one that is {word} ({', '.join(possible)}), got "
-                f"{', '.join(c.id for c in kept) or 'none'}."
-            )
-    by_reason: dict[str, list[str]] = {}
-    for c, reason in said.items():
-        by_reason.setdefault(reason, []).append(c)
-    return kept, [f"left out: {', '.join(ids)} ({reason})." for reason, ids in by_reason.items()]
-
-
-def _without_threshold(c: Candidate) -> Candidate:
-    if c.id == "forest-tuned":
-        return replace(c, name="Random forest", description="200 trees or so")
-    return replace(
-        c,
-        description=c.description.replace(", threshold 0.5", "").replace(
-            "threshold 0.5", "log-loss"
-        ),
-    )
-
-
-def _has_surrogate(metric: Metric, task: str) -> bool:
-    plain = isinstance(metric, FBeta) and not metric.both_classes
-    return task == "binary" and plain and isinstance(metric.beta, int | float)  # type: ignore[attr-defined]
+Classifier = MetricClassifier | MetricBoostingClassifier | MetricForestClassifier
 
 
 @dataclass(frozen=True)
@@ -196,40 +57,127 @@ class Sizes:
         )
 
 
-def make_classifier(
-    candidate: str, metric: Any, target: Array, sizes: Sizes, seed: int
-) -> MetricClassifier | MetricBoostingClassifier | MetricForestClassifier:
-    """An unfitted classifier for class numbers ``target``."""
-    if candidate.startswith("boosting"):
-        rounds = 200 if candidate == "boosting-metric" else 0
-        threshold: Any = "tuned"
-        if candidate == "boosting":
-            threshold = 0.5 if target.max() == 1 else None
+@dataclass(frozen=True)
+class Order:
+    """What a classifier is made for: the metric, class numbers ``[rows]``, sizes and a seed."""
+
+    metric: MetricLike
+    target: Array
+    sizes: Sizes
+    seed: int
+
+
+# --- how they are made ----------------------------------------------------------------------------
+
+Make = Callable[[Order], Classifier]
+
+
+def _network(recipe: Any, **settings: Any) -> Make:
+    """Networks; ``recipe`` may be a function of the order."""
+
+    def make(order: Order) -> MetricClassifier:
+        return MetricClassifier(
+            order.metric,
+            recipe=recipe(order) if callable(recipe) else recipe,
+            n_members=order.sizes.members,
+            patience=order.sizes.patience,
+            max_epochs=order.sizes.max_epochs,
+            random_state=order.seed,
+            **settings,
+        )
+
+    return make
+
+
+def _surrogate(order: Order) -> SurrogateFBetaLoss:
+    beta = get_metric(order.metric).beta  # type: ignore[attr-defined]
+    return SurrogateFBetaLoss(float(order.target.mean()), beta=beta)
+
+
+def _boosting(rounds: int, tuned: bool) -> Make:
+    def make(order: Order) -> MetricBoostingClassifier:
+        half = 0.5 if order.target.max() == 1 else None
         return MetricBoostingClassifier(
-            metric, rounds=rounds, threshold=threshold, n_jobs=1, random_state=seed
+            order.metric,
+            rounds=rounds,
+            threshold="tuned" if tuned else half,
+            n_jobs=1,
+            random_state=order.seed,
         )
-    if candidate == "forest-tuned":
-        return MetricForestClassifier(
-            metric, n_trees=sizes.trees, min_samples_leaf=sizes.leaf, random_state=seed
-        )
-    recipe: Any = candidate
-    settings: dict[str, Any] = {}
-    if candidate.startswith("cross-entropy"):
-        recipe = "cross-entropy"
-        settings["threshold"] = "tuned" if candidate == "cross-entropy-tuned" else None
-    if candidate == "cross-entropy-weighted":
-        settings["class_weight"] = "balanced"
-    if candidate == "surrogate-fbeta":
-        recipe = SurrogateFBetaLoss(float(target.mean()), beta=get_metric(metric).beta)  # type: ignore[attr-defined]
-    return MetricClassifier(
-        metric,
-        recipe=recipe,
-        n_members=sizes.members,
-        patience=sizes.patience,
-        max_epochs=sizes.max_epochs,
-        random_state=seed,
-        **settings,
+
+    return make
+
+
+def _forest(order: Order) -> MetricForestClassifier:
+    return MetricForestClassifier(
+        order.metric,
+        n_trees=order.sizes.trees,
+        min_samples_leaf=order.sizes.leaf,
+        random_state=order.seed,
     )
+
+
+# --- when they do not fit -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why a candidate is left out where ``stands(metric, task)``.
+
+    A quiet one is said only to those who asked for the candidate: nobody else misses it.
+    """
+
+    reason: str
+    stands: Callable[[Metric, str], bool]
+    quiet: bool = True
+
+
+def _fbeta_of_two(metric: Metric, task: str) -> bool:
+    single = isinstance(metric, FBeta) and not metric.both_classes
+    return task == "binary" and single and isinstance(metric.beta, int | float)  # type: ignore[attr-defined]
+
+
+_NO_THRESHOLD = Obstacle("the metric has no threshold to tune", lambda metric, task: metric.curve)
+_NO_WEIGHTS = Obstacle(
+    "several labels have no class weights", lambda metric, task: task == "multilabel"
+)
+_NOT_FBETA = Obstacle(
+    "it is for F-beta of two classes", lambda metric, task: not _fbeta_of_two(metric, task)
+)
+_ONE_TARGET = Obstacle(
+    "boosting has one target", lambda metric, task: task == "multilabel", quiet=False
+)
+_NO_LIGHTGBM = Obstacle(
+    "boosting needs LightGBM: pip install 'softset[boosting]'",
+    lambda metric, task: find_spec("lightgbm") is None,
+    quiet=False,
+)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to train. In ``name`` and ``description``, ``{metric}`` stands for the metric's name
+    and ``{tuned}``, ``{half}`` for words on the threshold, which areas under curves do not have.
+
+    ``fit`` names what trains it. Candidates of one fit are trained together: the one that
+    ``goes_on`` where the others stop is cut back to them, by the function in ``SHARED``.
+    """
+
+    id: str
+    name: str
+    family: Family
+    fit: str
+    description: str
+    make: Make
+    obstacles: tuple[Obstacle, ...] = ()
+    goes_on: bool = False
+
+    def obstacle(self, metric: Metric, task: str) -> Obstacle | None:
+        """What stands in the way of it, if anything."""
+        return next((o for o in self.obstacles if o.stands(metric, task)), None)
 
 
 @dataclass(frozen=True)
@@ -237,42 +185,38 @@ class Fitted:
     """A candidate on one split: its classifier and the seconds that it took (of a shared fit)."""
 
     candidate: str
-    classifier: Any
+    classifier: Classifier
     seconds: float
 
 
-def fit_candidates(
-    wanted: list[str], metric: Any, x: Array, y: Array, sizes: Sizes, seed: int
-) -> list[Fitted]:
-    """Fit candidates that share one fit; each is what ``make_classifier`` gives on its own."""
+def fit_candidates(wanted: Sequence[str], x: Array, order: Order) -> list[Fitted]:
+    """Fit candidates that share one fit; each is what its ``make`` gives on its own."""
+    rows = [BY_ID[c] for c in wanted]
+    first = next((c for c in rows if c.goes_on), rows[0])
+    if len(rows) > 1:
+        return SHARED[first.fit](first, rows, order, x)
     started = time.perf_counter()
-    if any(c.startswith("boosting") for c in wanted):
-        return _fit_boosting(wanted, metric, x, y, sizes, seed)
-    if "warm" not in wanted and len(wanted) == 1:
-        model = make_classifier(wanted[0], metric, y, sizes, seed).fit(x, y)
-        return [Fitted(wanted[0], model, time.perf_counter() - started)]
-    return _fit_networks(wanted, metric, x, y, sizes, seed)
+    model = first.make(order).fit(x, order.target)
+    return [Fitted(first.id, model, time.perf_counter() - started)]
 
 
-def _fit_boosting(
-    wanted: list[str], metric: Any, x: Array, y: Array, sizes: Sizes, seed: int
+def _boosting_parts(
+    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
 ) -> list[Fitted]:
+    """Log-loss trees, and the rounds for the metric that go on from them."""
     started = time.perf_counter()
-    source = "boosting-metric" if "boosting-metric" in wanted else wanted[0]
-    model = make_classifier(source, metric, y, sizes, seed)
-    if source != "boosting-metric":  # log-loss only, but both thresholds
+    model: Any = first.make(order)
+    if not first.goes_on:  # log-loss only, but both thresholds
         model.set_params(rounds=1)
-    model.fit(x, y)
+    model.fit(x, order.target)
     seconds = time.perf_counter() - started
     share = model.warm_rounds_ / max(1, model.warm_rounds_ + len(model.history_))
-    fitted = []
-    for c in wanted:
-        if c == "boosting-metric":
-            fitted.append(Fitted(c, model, seconds))
-            continue
-        threshold = make_classifier(c, metric, y, sizes, seed).threshold
-        fitted.append(Fitted(c, model.log_loss_part(threshold), share * seconds))
-    return fitted
+    return [
+        Fitted(c.id, model, seconds)
+        if c.goes_on
+        else Fitted(c.id, model.log_loss_part(c.make(order).threshold), share * seconds)
+        for c in rows
+    ]
 
 
 class _Watched(MetricClassifier):
@@ -282,63 +226,213 @@ class _Watched(MetricClassifier):
         self._trained = super()._train(rows, held, seeds, on_epoch)
         return self._trained
 
-    def _tune_on(self, metric: Metric, held: Rows | None) -> None:
+    def _tune_on(self, held: Rows | None) -> None:
         self._held = held
-        super()._tune_on(metric, held)
+        super()._tune_on(held)
 
     def part(self, weights: torch.Tensor, phases: int, **params: Any) -> MetricClassifier:
         """As fitted with other parameters, at these weights."""
         found = copy.copy(self).set_params(**params)
         found._weights = weights.double()
-        found.history_ = [
-            {k: v[: sum(p < phases for p in h["phase"])] for k, v in h.items()}
-            for h in self.history_
-        ]
-        found._tune_on(get_metric(found.metric), self._held)
+        found.history_ = [until_phase(h, phases) for h in self.history_]
+        found._tune_on(self._held)
         return found
 
 
-def _fit_networks(
-    wanted: list[str], metric: Any, x: Array, y: Array, sizes: Sizes, seed: int
+def _network_parts(
+    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
 ) -> list[Fitted]:
-    """Cross-entropy, and what starts from it."""
+    """Cross-entropy networks, and what starts from them."""
     started = time.perf_counter()
-    source = "warm" if "warm" in wanted else "cross-entropy-tuned"
-    params = make_classifier(source, metric, y, sizes, seed).get_params(deep=False)
-    model = _Watched(**params).fit(x, y)
-    ends = [*model._trained.phase_ends, model._trained.weights]
+    model = _Watched(**first.make(order).get_params(deep=False)).fit(x, order.target)
+    after_first_phase = [*model._trained.phase_ends, model._trained.weights][0]
     seconds = time.perf_counter() - started
     epochs = [p for h in model.history_ for p in h["phase"]]
     share = epochs.count(0) / max(1, len(epochs))
     fitted = []
-    for c in wanted:
-        if c == "warm":
-            fitted.append(Fitted(c, model, seconds))
+    for c in rows:
+        if c.goes_on:
+            fitted.append(Fitted(c.id, model, seconds))
             continue
-        own = make_classifier(c, metric, y, sizes, seed).get_params(deep=False)
-        fitted.append(Fitted(c, model.part(ends[0], 1, **own), share * seconds))
+        own = c.make(order).get_params(deep=False)
+        fitted.append(Fitted(c.id, model.part(after_first_phase, 1, **own), share * seconds))
     return fitted
 
 
-def first_member(classifier: Any) -> dict[str, Any] | None:
-    """The epochs of one network: losses, the soft and the hard metric on validation rows."""
+# How one fit serves several candidates: fits the first, and cuts it back to the others.
+SHARED: dict[str, Callable[[Candidate, Sequence[Candidate], Order, Array], list[Fitted]]] = {
+    "networks": _network_parts,
+    "boosting": _boosting_parts,
+}
+
+CANDIDATES: tuple[Candidate, ...] = (
+    Candidate(
+        "cross-entropy",
+        "Cross-entropy",
+        "plain",
+        "networks",
+        "networks trained on cross-entropy{half}",
+        _network("cross-entropy", threshold=None),
+    ),
+    Candidate(
+        "cross-entropy-tuned",
+        "Cross-entropy{tuned}",
+        "plain",
+        "networks",
+        "the same networks, threshold tuned for {metric}",
+        _network("cross-entropy", threshold="tuned"),
+        (_NO_THRESHOLD,),
+    ),
+    Candidate(
+        "cross-entropy-weighted",
+        "Class-weighted cross-entropy",
+        "plain",
+        "weighted",
+        "classes weigh the same{half}",
+        _network("cross-entropy", threshold=None, class_weight="balanced"),
+        (_NO_WEIGHTS,),
+    ),
+    Candidate(
+        "metric",
+        "Soft {metric}",
+        "metric",
+        "metric",
+        "from scratch, linear step (paper 000)",
+        _network("metric"),
+    ),
+    Candidate(
+        "anneal",
+        "Soft {metric}, annealed",
+        "metric",
+        "anneal",
+        "from scratch, the step sharpens while training (paper 002)",
+        _network("anneal"),
+    ),
+    Candidate(
+        "warm",
+        "Cross-entropy, then soft {metric}",
+        "metric",
+        "networks",
+        "starts from the cross-entropy networks, at a tenth of the learning rate",
+        _network("warm"),
+        goes_on=True,
+    ),
+    Candidate(
+        "surrogate-fbeta",
+        "Surrogate F-beta",
+        "metric",
+        "surrogate",
+        "a loss with the critical points of F-beta (paper 004 eq. 20)",
+        _network(_surrogate),
+        (_NOT_FBETA,),
+    ),
+    Candidate(
+        "boosting",
+        "Gradient boosting",
+        "plain",
+        "boosting",
+        "trees trained on log-loss{half}",
+        _boosting(rounds=0, tuned=False),
+        (_ONE_TARGET, _NO_LIGHTGBM),
+    ),
+    Candidate(
+        "boosting-tuned",
+        "Gradient boosting{tuned}",
+        "plain",
+        "boosting",
+        "the same trees, threshold tuned for {metric}",
+        _boosting(rounds=0, tuned=True),
+        (_NO_THRESHOLD, _ONE_TARGET, _NO_LIGHTGBM),
+    ),
+    Candidate(
+        "boosting-metric",
+        "Gradient boosting on {metric}",
+        "metric",
+        "boosting",
+        "log-loss rounds, then rounds with {metric} as objective",
+        _boosting(rounds=200, tuned=True),
+        (_ONE_TARGET, _NO_LIGHTGBM),
+        goes_on=True,
+    ),
+    Candidate(
+        "forest-tuned",
+        "Random forest{tuned}",
+        "plain",
+        "forest",
+        "judged on rows out of bag{tuned}",
+        _forest,
+    ),
+)
+BY_ID = {c.id: c for c in CANDIDATES}
+
+
+def choose(
+    metric: Metric, label: str, task: str, wanted: Any = None
+) -> tuple[list[Candidate], list[str]]:
+    """The candidates that fit the metric and the task, and a sentence on each left out.
+
+    ``wanted`` are ids, or one; all if left out. ``label`` is the metric in running text.
+    """
+    ids = list(BY_ID) if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
+    for c in ids:
+        if c not in BY_ID:
+            raise ValueError(
+                f"candidates must be from {', '.join(BY_ID)}; got {c!r}.{nearest(str(c), BY_ID)}"
+            )
+    known = [(c, c.obstacle(metric, task)) for c in CANDIDATES]
+    kept = [c for c, o in known if o is None and c.id in ids]
+    left_out: dict[str, list[str]] = {}
+    for c, o in known:
+        if o is not None and c.id in ids and (wanted is not None or not o.quiet):
+            left_out.setdefault(o.reason, []).append(c.id)
+    said = [f"left out: {', '.join(names)} ({reason})." for reason, names in left_out.items()]
+    for family, word in (("metric", "trained for the metric"), ("plain", "not trained for it")):
+        if not any(c.family == family for c in kept):
+            possible = [c.id for c, o in known if o is None and c.family == family]
+            got = ", ".join(c.id for c in kept) or "none"
+            raise ValueError(
+                " ".join(
+                    [
+                        f"candidates must hold at least one that is {word} "
+                        f"({', '.join(possible)}), got {got}.",
+                        *said,
+                    ]
+                )
+            )
+    words = {
+        "metric": label,
+        "tuned": "" if metric.curve else ", tuned threshold",
+        "half": "" if metric.curve else ", threshold 0.5",
+    }
+    named = [
+        replace(c, name=c.name.format(**words), description=c.description.format(**words))
+        for c in kept
+    ]
+    return named, said
+
+
+def first_member(classifier: Classifier) -> History | None:
+    """The epochs of one network: losses, the soft and the hard metric on validation rows.
+
+    None where the validation rows are weighted by their class, too: such a metric stands beside no
+    other.
+    """
     if not isinstance(classifier, MetricClassifier) or not classifier.history_:
         return None
+    if classifier.class_weight is not None:
+        return None
     h = classifier.history_[0]
-    epochs = len(h["loss"])
-    names = {"warm": ["cross-entropy", "soft metric"]}
     recipe = classifier.recipe if isinstance(classifier.recipe, str) else "surrogate"
-    phases = names.get(recipe, [recipe])
-    starts = [[phases[k], h["phase"].index(k) + 1] for k in sorted(set(h["phase"]))]
-    return {
-        "epoch": list(range(1, epochs + 1)),
-        "train_loss": _rounded(h["loss"]),
-        "validation_loss": _rounded(h["validation_loss"]),
-        "soft": _rounded(h["validation_soft"]),
-        "hard": _rounded(h["validation_metric"]),
-        "phases": starts,
-    }
+    phases = {"warm": ["cross-entropy", "soft metric"]}.get(recipe, [recipe])
+    return History(
+        epoch=list(range(1, len(h["loss"]) + 1)),
+        train_loss=_rounded(h["loss"]),
+        validation_loss=_rounded(h["validation_loss"]),
+        soft=_rounded(h["validation_soft"]),
+        hard=_rounded(h["validation_metric"]),
+        phases=[(phases[k], h["phase"].index(k) + 1) for k in sorted(set(h["phase"]))],
+    )
 
 
-def _rounded(values: list[Any]) -> list[Any]:
+def _rounded(values: list[Any]) -> list[float | None]:
     return [None if v is None or not np.isfinite(v) else float(f"{v:.6g}") for v in values]

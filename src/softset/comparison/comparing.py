@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from softset.checks import check_choice, check_number
@@ -79,13 +80,23 @@ def compare(
     table = read_table(X, y, groups, pos_label, task, folds, duplicates)
     label = label_of(measured)
     chosen, left_out = choose(measured, label, table.task, candidates)
-    plan = Plan(table, metric, chosen, int(folds), repeats, quick, seed, jobs, backend, progress)
-    plan.place(directory, resume)
-    plan.finish_by(None if budget is None else started + 60 * budget)
-    records = plan.run()
-    return Summary(plan, records, label, [*table.warnings, *left_out]).comparison(
-        started, command or _call(metric, quick, seed), file
+    plan = Plan(
+        table,
+        metric,
+        chosen,
+        folds=int(folds),
+        repeats=int(repeats) if repeats is not None else 1 if quick else 2,
+        quick=quick,
+        seed=seed,
+        jobs=jobs,
+        backend=backend,
+        progress=progress,
+        directory=None if directory is None else Path(directory),
+        resume=resume,
+        deadline=math.inf if budget is None else started + 60 * budget,
     )
+    found = Summary(plan, plan.run(), label, [*table.warnings, *left_out])
+    return found.comparison(started, command or _call(metric, quick, seed), file)
 
 
 def _call(metric: MetricLike, quick: bool, seed: int) -> str:

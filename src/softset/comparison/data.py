@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from softset.tables.labels import codes_and_classes
-from softset.tables.rows import _strata, equal_rows
+from softset.comparison.result import ClassCount
+from softset.tables.columns import Schema, infer_schema
+from softset.tables.labels import read_labels
+from softset.tables.rows import equal_rows, strata_of
 from softset.tables.splits import join
 
 Ints = NDArray[np.int64]
@@ -22,27 +24,26 @@ class Table:
     """Rows that can be split. ``x`` is a data frame (with ``schema``) or an array of numbers."""
 
     x: Any
-    schema: list[dict[str, Any]] | None
+    schema: Schema | None
     y: Ints
     classes: list[Any]
     task: str
     strata: Ints
     groups: Ints | None
     grouped: str | None
-    duplicates: int
+    duplicates: int  # rows that have an equal one
     features: int
-    columns: list[dict[str, Any]]
     notes: list[str]
     warnings: list[str]
 
-    def counts(self) -> list[dict[str, Any]]:
+    def counts(self) -> list[ClassCount]:
         """The rows of each class, or of each label."""
         if self.task == "multilabel":
             counts = self.y.sum(0)
         else:
             counts = np.bincount(self.y, minlength=len(self.classes))
         labels = [c.item() if isinstance(c, np.generic) else c for c in self.classes]
-        return [{"label": str(c), "rows": int(k)} for c, k in zip(labels, counts, strict=True)]
+        return [ClassCount(str(c), int(k)) for c, k in zip(labels, counts, strict=True)]
 
 
 def read_table(
@@ -59,17 +60,18 @@ def read_table(
     kind = "multilabel" if codes.ndim == 2 else "binary" if len(classes) == 2 else "multiclass"
     if task is not None and task != kind:
         raise ValueError(f"task is {task!r}, but y is {kind} ({len(classes)} classes or labels).")
-    used = x if schema is None else x[[c["name"] for c in schema if c["kind"] != "dropped"]]
-    if used.shape[1] == 0:
-        raise ValueError("X has no column left to learn from: all are constant or identifiers.")
-    joined, twins, more = _groups(used, groups, folds, duplicates)
+    compared = x
+    if schema is not None:
+        used = [c for c in schema if c.kind != "dropped"]
+        if not used:
+            raise ValueError("X has no column left to learn from: all are constant or identifiers.")
+        # A number of its own in every row would make no two rows equal.
+        compared = x[[c.name for c in used if not c.identifier] or [c.name for c in used]]
+    joined, repeated, more = _groups(compared, groups, folds, duplicates)
     for text in more:
         warnings.warn(text, UserWarning, stacklevel=3)
     _enough(codes, classes, joined, folds)
-    features = x.shape[1]
-    notes = [] if schema is None else [c["note"] for c in schema if c.get("note")]
-    columns = [] if schema is None else schema
-    strata = np.unique(_strata(codes), return_inverse=True)[1].ravel()
+    strata = np.unique(strata_of(codes), return_inverse=True)[1].ravel()
     name = None if groups is None else str(getattr(groups, "name", None) or "given")
     return Table(
         x,
@@ -80,41 +82,25 @@ def read_table(
         strata,
         joined,
         name,
-        twins,
-        features,
-        columns,
-        notes,
+        repeated,
+        x.shape[1],
+        [c.note for c in schema or [] if c.note],
         [*said, *more],
     )
 
 
 def _labels(y: Any, pos_label: Any) -> tuple[Ints, list[Any]]:
-    """Class numbers and classes; of several columns 0 and 1 and their names."""
-    names = [str(c) for c in y.columns] if hasattr(y, "columns") else None
-    if hasattr(y, "isna"):  # pandas has missing values of its own
-        missing = np.asarray(y.isna())
-        bad = np.flatnonzero(missing.any(1) if missing.ndim == 2 else missing)
-        if len(bad):
-            listed = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
-            raise ValueError(
-                f"y is missing in {len(bad)} row(s): {listed}. Leave those rows out or label them."
-            )
-        if names is None and str(getattr(y, "dtype", "")) in ("category", "string", "str"):
-            y = y.astype(object)
-    # NumPy would turn [1, "a"] into text
-    values = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
-    codes, classes = codes_and_classes(values, pos_label)
-    if classes is None:
-        count = codes.shape[1]
-        known = names if names is not None else [f"label {k}" for k in range(count)]
-        return codes, known
-    return codes.astype(np.int64), classes.tolist()
+    """Class numbers and classes, the positive one of two last; of several columns their names."""
+    labels, codes = read_labels(y, pos_label)
+    if labels.task != "multilabel":
+        return codes, labels.names
+    if hasattr(y, "columns"):
+        return codes, [str(c) for c in y.columns]
+    return codes, [f"label {k}" for k in range(codes.shape[1])]
 
 
-def _inputs(X: Any, codes: Ints) -> tuple[Any, list[dict[str, Any]] | None]:
+def _inputs(X: Any, codes: Ints) -> tuple[Any, Schema | None]:
     if hasattr(X, "columns") and hasattr(X, "iloc"):
-        from softset.tables.columns import infer_schema  # noqa: PLC0415
-
         if len(X) != len(codes):
             raise ValueError(f"X has {len(X)} rows, y has {len(codes)}.")
         frame = X.reset_index(drop=True)
@@ -127,10 +113,10 @@ def _inputs(X: Any, codes: Ints) -> tuple[Any, list[dict[str, Any]] | None]:
 
 
 def _groups(
-    used: Any, groups: Any, folds: int, duplicates: str
+    compared: Any, groups: Any, folds: int, duplicates: str
 ) -> tuple[Ints | None, int, list[str]]:
     """Rows that stay together, how many have an equal one, and what could not be kept."""
-    n = len(used)
+    n = len(compared)
     given = None
     if groups is not None:
         values = np.asarray(groups)
@@ -146,10 +132,10 @@ def _groups(
             )
     if duplicates == "ignore":
         return given, 0, []
-    equal = equal_rows(used)
+    equal = equal_rows(compared)
     sizes = np.bincount(equal)
-    twins = int(sizes[sizes > 1].sum())
-    if twins == 0:
+    repeated = int(sizes[sizes > 1].sum())
+    if repeated == 0:
         return given, 0, []
     joined = equal if given is None else join(given, equal)
     largest = int(np.bincount(joined).max())
@@ -157,7 +143,7 @@ def _groups(
         what = "rows are equal" if given is None else "rows hang together by groups and equal rows"
         text = f"{largest} of {n} {what}, too many for one side of a split"
         return given, 0, [f"{text}: equal rows may be on both sides."]
-    return joined, twins, []
+    return joined, repeated, []
 
 
 def _enough(codes: Ints, classes: list[Any], groups: Ints | None, folds: int) -> None:

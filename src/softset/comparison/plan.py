@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from typing import Any
 import numpy as np
 
 import softset
-from softset.comparison.candidates import FITS, Candidate, Sizes
+from softset.comparison.candidates import Candidate, Sizes
 from softset.comparison.data import Table
-from softset.comparison.sweep import sweep
-from softset.comparison.worker import Source, Task, fingerprint, run_one
+from softset.comparison.schema import decoded
+from softset.comparison.sweep import Record, sweep
+from softset.comparison.worker import Result, Source, Task, fingerprint, run_one
 from softset.metrics.registry import MetricLike, get_metric
-from softset.storage.files import scratch_directory
+from softset.storage.files import SavedFileError, scratch_directory
 from softset.tables.splits import repeated_folds
 
 # Seconds kept back from a budget for what comes after the refit.
@@ -27,46 +29,54 @@ _PILOT_ROWS = 2000
 _FEWEST_ROWS = 1000
 
 
+@dataclass(frozen=True)
+class Run:
+    """A fit on a split: its result, or why there is none."""
+
+    fit: str
+    seconds: float
+    result: Result | None
+    error: str
+
+
+@dataclass
 class Plan:
     """Which splits and fits are run, where, and until when."""
 
-    def __init__(
-        self,
-        table: Table,
-        metric: MetricLike,
-        chosen: list[Candidate],
-        folds: int,
-        repeats: int | None,
-        quick: bool,
-        seed: int,
-        jobs: int | None,
-        backend: str | None,
-        progress: Any,
-    ) -> None:
-        self.table, self.metric, self.chosen = table, metric, chosen
-        self.quick, self.seed, self.jobs, self.backend = quick, seed, jobs, backend
-        self.folds, self.progress = folds, progress
-        rows = len(table.y)
-        self.repeats = int(repeats) if repeats is not None else 1 if quick else 2
-        self.sizes = Sizes.of(rows, quick)
-        self.fits = {fit: ids for fit in FITS if (ids := [c.id for c in chosen if c.fit == fit])}
-        self.path: Path | None = None
-        self.resume, self.deadline = False, math.inf
-        self.used: np.ndarray | None = None  # row numbers, if not all are
-        self.notes: list[str] = []
+    table: Table
+    metric: MetricLike
+    chosen: list[Candidate]
+    folds: int
+    repeats: int
+    quick: bool
+    seed: int
+    jobs: int | None
+    backend: str | None
+    progress: Callable[[int, int, float], None] | None
+    directory: Path | None
+    resume: bool
+    deadline: float  # of time.monotonic()
+    used: np.ndarray | None = None  # row numbers, if not all are
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.sizes = Sizes.of(len(self.table.y), self.quick)
+        self.fits: dict[str, list[str]] = {}
+        for c in self.chosen:
+            self.fits.setdefault(c.fit, []).append(c.id)
         self.wanted = self.folds * self.repeats
+        self.path: Path | None = None
+        if self.directory is not None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self.path = self.directory / "runs.jsonl"
 
-    def place(self, directory: Any, resume: bool) -> None:
-        """Where the finished runs are kept."""
-        if directory is not None:
-            Path(directory).mkdir(parents=True, exist_ok=True)
-            self.path, self.resume = Path(directory) / "runs.jsonl", resume
+    @property
+    def rows(self) -> int:
+        """How many rows are used."""
+        return len(self.table.y) if self.used is None else len(self.used)
 
-    def finish_by(self, deadline: float | None) -> None:
-        self.deadline = math.inf if deadline is None else deadline
-
-    def run(self) -> list[list[dict[str, Any]]]:
-        """The records of every complete split."""
+    def run(self) -> list[list[Run]]:
+        """The runs of every complete split."""
         with scratch_directory() as folder:
             if self.deadline == math.inf:
                 return self._complete(self._sweep(self._task(), range(self.wanted), folder))
@@ -121,7 +131,7 @@ class Plan:
 
     def _sweep(
         self, task: Task, splits: Any, folder: Path, deadline: float | None = None
-    ) -> list[Any]:
+    ) -> list[Record | None]:
         source = Source(task, folder)
         if self.backend == "dask":
             source.send_to_dask()
@@ -138,25 +148,39 @@ class Plan:
             progress=self.progress,
         )
 
-    def _complete(self, records: list[Any]) -> list[list[dict[str, Any]]]:
-        """Records by split, without splits that are not complete."""
+    def _complete(self, records: list[Record | None]) -> list[list[Run]]:
+        """Runs by split, without splits that are not complete."""
         step = len(self.fits)
         by_split = [records[i : i + step] for i in range(0, len(records), step)]
-        return [group for group in by_split if all(r is not None for r in group)]
+        return [[self._read(r) for r in group if r] for group in by_split if all(group)]
+
+    def _read(self, record: Record) -> Run:
+        """A record, which may come from a file of before, checked."""
+        fit = record["run"]["fit"]
+        if "error" in record:
+            return Run(fit, record["seconds"], None, record["error"])
+        try:
+            result = decoded(Result, record["result"], "result")
+            if set(result.candidates) != set(self.fits[fit]):
+                raise ValueError(f"result.candidates must be {', '.join(self.fits[fit])}.")
+        except ValueError as error:
+            place = "a run" if self.path is None else f"{self.path}: the run {record['run']}"
+            raise SavedFileError(f"{place} is damaged: {error}") from None
+        return Run(fit, record["seconds"], result, "")
 
     # --- with a budget ---------------------------------------------------------------------------
 
-    def _within_budget(self, folder: Path) -> list[list[dict[str, Any]]]:
+    def _within_budget(self, folder: Path) -> list[list[Run]]:
         """As many whole splits as fit; fewer rows if not even one repeat would."""
         started = time.monotonic()
         n = len(self.table.y)
-        seen = self.path.parent / "rows.txt" if self.path else None
+        seen = self.directory / "rows.txt" if self.directory else None
         if seen is not None and self.resume and seen.exists():
-            self._use(int(seen.read_text()))
+            self._use(_rows_of(seen, n))
         elif n > 2 * _PILOT_ROWS:
             self._use(self._affordable_rows(folder))
         if seen is not None:
-            seen.write_text(str(n if self.used is None else len(self.used)))
+            seen.write_text(str(self.rows))
         task = self._task()
         first = time.monotonic()
         groups = self._complete(self._sweep(task, range(1), folder))
@@ -205,8 +229,18 @@ class Plan:
                 self.sizes = Sizes.of(len(self.used), self.quick)
                 self.notes.append(f"{len(self.used)} of {n} rows were used, for want of time")
 
-    def _reserve(self, groups: list[list[dict[str, Any]]]) -> float:
+    def _reserve(self, groups: list[list[Run]]) -> float:
         """Seconds for the refit of the slowest candidate, and for what comes after it."""
-        slowest = max((r["seconds"] for group in groups for r in group), default=0.0)
-        rows = len(self.table.y) if self.used is None else len(self.used)
-        return MARGIN + 1.3 * slowest * rows / (rows - rows / self.folds)
+        slowest = max((run.seconds for group in groups for run in group), default=0.0)
+        return MARGIN + 1.3 * slowest * self.folds / (self.folds - 1)
+
+
+def _rows_of(file: Path, most: int) -> int:
+    """How many rows an interrupted comparison used."""
+    text = file.read_text(encoding="utf-8", errors="replace").strip()
+    if not text.isdecimal() or not 0 < int(text) <= most:
+        raise SavedFileError(
+            f"{file} must hold how many of {most} rows were used, got {text[:20]!r}. Move the "
+            "directory away and start anew."
+        )
+    return int(text)

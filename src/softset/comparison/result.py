@@ -1,15 +1,133 @@
-"""What ``compare`` found: typed, and the schema of its JSON."""
+"""What ``compare`` found, typed. These dataclasses are the schema of ``comparison.json``."""
 
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, field, fields
-from typing import Any
+import json
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
 
 from softset.classifiers.model import Model
+from softset.comparison.schema import checksum, decoded, encoded
+from softset.comparison.statistics import Difference
 from softset.metrics.registry import label_of
+from softset.storage.files import SavedFileError, write_safely
 
 FORMAT = 1
+Label = bool | int | float | str
+Threshold = float | list[float]  # of two classes; of each label, or the offsets of several classes
+Task = Literal["binary", "multiclass", "multilabel"]
+Family = Literal["metric", "plain"]
+
+
+@dataclass(frozen=True)
+class CandidateResult:
+    """One candidate on all splits; ``error`` says why it has no numbers, and is empty else."""
+
+    id: str
+    name: str
+    family: Family
+    description: str
+    error: str
+    scores: list[float]
+    mean: float | None
+    low: float | None
+    high: float | None
+    rank: float | None
+    difference: Difference | None
+    seconds: float | None
+    thresholds: list[Threshold] | None
+
+
+@dataclass(frozen=True)
+class Splits:
+    """How the rows were split."""
+
+    folds: int
+    repeats: int
+    count: int
+    test_share: float
+    duplicates: int
+    groups: str | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Scores of rows that the model did not see, and the median of the folds' thresholds."""
+
+    target: list[int] | list[list[int]]
+    scores: list[float] | list[list[float]]
+    threshold: Threshold | None
+    note: str
+
+
+@dataclass(frozen=True)
+class History:
+    """The epochs of one network: losses, and the metric on validation rows, soft and hard."""
+
+    epoch: list[int]
+    train_loss: list[float | None]
+    validation_loss: list[float | None]
+    soft: list[float | None]
+    hard: list[float | None]
+    phases: list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class ClassCount:
+    """The rows of a class, or those that have a label."""
+
+    label: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table, as it was read."""
+
+    name: str
+    kind: str
+    missing: int | None
+    values: int | None
+    outputs: int | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Data:
+    """The table: ``used`` rows were split, the winner was refitted on ``refitted`` of them."""
+
+    rows: int
+    features: int
+    outputs: int
+    classes: list[ClassCount]
+    columns: list[Column]
+    notes: list[str]
+    file: str | None
+    used: int | None = None
+    refitted: int | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the candidates were given; ``fits`` says which of them share one."""
+
+    members: int
+    patience: int
+    max_epochs: int
+    trees: int
+    leaf: int
+    folds: int
+    repeats: int
+    quick: bool
+    level: float
+    fits: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -20,72 +138,144 @@ class Comparison:
     """
 
     metric: str
-    task: str
-    classes: list[Any]
-    positive: Any
+    task: Task
+    classes: list[Label]
+    positive: Label | None
     verdict: str
-    outcome: str
+    outcome: Literal["metric", "plain", "none"]
     winner: str
     reference: str
-    candidates: list[dict[str, Any]]
-    splits: dict[str, Any]
-    predictions: dict[str, Any]
-    history: dict[str, Any]
-    data: dict[str, Any]
-    settings: dict[str, Any]
+    candidates: list[CandidateResult]
+    splits: Splits
+    predictions: dict[str, Predictions]
+    history: dict[str, History]
+    data: Data
+    settings: Settings
     versions: dict[str, str]
     seed: int
     command: str
     date: str
     duration: float
     warnings: list[str]
-    model: Model | None = field(default=None, repr=False, compare=False)
+    model: Model | None = field(
+        default=None, repr=False, compare=False, metadata={"in_json": False}
+    )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the model, for ``json.dump``."""
-        names = [f.name for f in fields(self) if f.name != "model"]
-        return {"format": FORMAT, **{name: getattr(self, name) for name in names}}
+        """Everything but the model, for ``json.dump``; a checksum tells changes."""
+        content = {"format": FORMAT, **encoded(self)}
+        return {**content, "checksum": checksum(content)}
 
     @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> Comparison:
-        """The inverse of ``to_dict``."""
+    def from_dict(cls, found: Any) -> Comparison:
+        """The inverse of ``to_dict``. What is damaged or was changed is a ``ValueError``."""
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             got = found.get("format") if isinstance(found, dict) else type(found).__name__
             raise ValueError(f"a comparison in format {FORMAT} was expected, got {got!r}.")
-        names = [f.name for f in fields(cls) if f.name != "model"]
-        missing = [name for name in names if name not in found]
-        if missing:
-            raise ValueError(f"the comparison is incomplete: {', '.join(missing)} missing.")
-        return cls(**{name: found[name] for name in names})
+        content = {k: v for k, v in found.items() if k != "checksum"}
+        # Files of version 0.1 have none.
+        if "checksum" in found and found["checksum"] != checksum(content):
+            raise ValueError(
+                "the comparison was changed after it was written: its checksum is off."
+            )
+        del content["format"]
+        comparison: Comparison = decoded(cls, content)
+        comparison._check()
+        return comparison
+
+    def _check(self) -> None:
+        """Refuse what no comparison can hold, so that readers need not look again."""
+        by_id = {c.id: c for c in self.candidates}
+        _agree("candidates with different ids", len(by_id), len(self.candidates))
+        for name, key in (("winner", self.winner), ("reference", self.reference)):
+            if key not in by_id or by_id[key].mean is None:
+                raise ValueError(f"{name} must be a candidate that has a mean, got {key!r}.")
+        for c in self.candidates:
+            _agree(f"scores of {c.id}", len(c.scores), 0 if c.error else self.splits.count)
+            mean = math.fsum(c.scores) / len(c.scores) if c.scores else None
+            if (c.mean is None) != (mean is None) or abs((c.mean or 0) - (mean or 0)) > 1e-9:
+                raise ValueError(f"the mean of {c.id} must be that of its scores, got {c.mean}.")
+        for key in (*self.predictions, *self.history):
+            if key not in by_id:
+                raise ValueError(f"there are predictions or a history of {key!r}, no candidate.")
+        for key, p in self.predictions.items():
+            _check_predictions(key, p, self.task, len(self.classes))
+        for key, h in self.history.items():
+            for curve in (h.train_loss, h.validation_loss, h.soft, h.hard):
+                _agree(f"history of {key}: epochs", len(curve), len(h.epoch))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write ``to_dict()`` as JSON, whole or not at all."""
+        text = json.dumps(self.to_dict(), allow_nan=False)
+        write_safely(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Comparison:
+        """Read what ``save`` wrote; an error if it is not that."""
+        path = Path(path)
+        try:
+            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, RecursionError) as error:
+            raise SavedFileError(f"{path} is no whole comparison: {error}") from None
 
     def __str__(self) -> str:
-        width = max(len(c["name"]) for c in self.candidates)
+        width = max(len(c.name) for c in self.candidates)
         head = f"{label_of(self.metric)} on test rows"
         lines = [self.verdict, "", f"{head:{width + 2}}  mean  95 % interval      difference"]
         for c in self.candidates:
-            mark = {self.winner: ">", self.reference: "="}.get(c["id"], " ")
-            if c["error"]:
-                lines.append(f"{mark} {c['name']:{width}}  failed: {c['error']}")
+            mark = {self.winner: ">", self.reference: "="}.get(c.id, " ")
+            if c.mean is None:
+                lines.append(f"{mark} {c.name:{width}}  failed: {c.error}")
                 continue
-            line = f"{mark} {c['name']:{width}} {c['mean']:6.3f}  [{c['low']:.3f}, {c['high']:.3f}]"
-            if c["difference"]:
-                d = c["difference"]
-                line += f"  {d['mean']:+.3f} [{d['low']:+.3f}, {d['high']:+.3f}]"
+            line = f"{mark} {c.name:{width}} {c.mean:6.3f}  {span(c.low, c.high)}"
+            if c.difference:
+                d = c.difference
+                line += f"  {d.mean:+.3f} {span(d.low, d.high, '+')}"
             lines.append(line)
         note = "> winner, = reference (the best that is not trained for the metric)"
-        return "\n".join([*lines, "", f"{note}; {self.splits['note']}"])
+        return "\n".join([*lines, "", f"{note}; {self.splits.note}"])
 
     def _repr_html_(self) -> str:
         rows = []
         for c in self.candidates:
-            d = c["difference"]
-            bold = "font-weight:bold" if c["id"] == self.winner else ""
+            d = c.difference
+            bold = "font-weight:bold" if c.id == self.winner else ""
             cells = [
-                c["name"],
-                "failed" if c["error"] else f"{c['mean']:.3f} [{c['low']:.3f}, {c['high']:.3f}]",
-                f"{d['mean']:+.3f} [{d['low']:+.3f}, {d['high']:+.3f}]" if d else "",
+                c.name,
+                "failed" if c.mean is None else f"{c.mean:.3f} {span(c.low, c.high)}",
+                f"{d.mean:+.3f} {span(d.low, d.high, '+')}" if d else "",
             ]
             texts = "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells)
             rows.append(f"<tr style='{bold}'>{texts}</tr>")
         head = f"<tr><th></th><th>{html.escape(label_of(self.metric))}</th><th>difference</th></tr>"
         return f"<p>{html.escape(self.verdict)}</p><table>{head}{''.join(rows)}</table>"
+
+
+def span(low: float | None, high: float | None, sign: str = "") -> str:
+    """An interval; nothing where a single split has none.
+
+    >>> span(0.1, 0.25, "+"), span(None, None)
+    ('[+0.100, +0.250]', '')
+    """
+    return "" if low is None or high is None else f"[{low:{sign}.3f}, {high:{sign}.3f}]"
+
+
+def _agree(what: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise ValueError(f"{what}: {found} found, {expected} expected.")
+
+
+def _check_predictions(key: str, p: Predictions, task: Task, classes: int) -> None:
+    rows = len(p.target)
+    each = () if task == "binary" else (classes,)  # numbers of a row
+    highest = classes - 1 if task == "multiclass" else 1
+    for what, values, shape, most in (
+        ("scores", p.scores, (rows, *each), 1),
+        ("target", p.target, (rows, *each) if task == "multilabel" else (rows,), highest),
+        ("threshold", p.threshold, each, math.inf),
+    ):
+        if values is None:
+            continue
+        found = np.asarray(values, dtype=np.float64)  # rows of different length are an error
+        if found.shape != shape or found.max() > most or (what != "threshold" and found.min() < 0):
+            raise ValueError(f"{what} of the predictions of {key} do not fit {task} rows.")

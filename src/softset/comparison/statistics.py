@@ -4,24 +4,27 @@ The scores of repeated K-fold splits share training rows, so that they vary toge
 is less certain than it looks. With a correlation of ``n_test / (n_test + n_train)`` between splits,
 the variance of the mean of ``J`` scores is ``(1/J + n_test/n_train) s^2`` with the sample variance
 ``s^2`` (Nadeau and Bengio 2003, Machine Learning 52): exact where the correlation is that one.
+
+Scores are counts of rows in disguise, so few splits may agree by chance and show no spread at all.
+``s^2`` therefore has a floor, by ``one_row``, the change of the score by one wrong decision.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 from scipy.stats import rankdata
 
 from softset.checks import check_number
-
-# Differences below this are rounding.
-_NOTHING = 1e-12
+from softset.counting.cells import Confusion
+from softset.metrics.base import Metric
 
 
 @dataclass(frozen=True)
@@ -29,58 +32,117 @@ class Difference:
     """The mean of paired differences, its 95 % interval, two-sided ``p``, and P(mean > 0).
 
     ``probability`` is the posterior of the correlated Bayesian t-test with a flat prior (Corani
-    and Benavoli 2015): how sure one may be that the mean difference is above zero.
+    and Benavoli 2015): how sure one may be that the mean difference is above zero. A single split
+    has no interval.
     """
 
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     p: float
     probability: float
     p_adjusted: float = 1.0
 
 
+def one_row_of(metric: Metric, task: str, counts: Sequence[int], rows: int) -> float:
+    """How much one wrong decision takes from a perfect score: the grain of a metric.
+
+    ``counts`` are the test rows of each class (of each label), ``rows`` those of all. The rarest
+    class is missed once, or seen once too often, whichever costs more.
+
+    >>> from softset.metrics.registry import get_metric
+    >>> [round(one_row_of(get_metric(m), "binary", [90, 10], 100), 3) for m in ("accuracy", "f1")]
+    [0.01, 0.053]
+    """
+    sizes = np.maximum(np.asarray(counts, dtype=np.float64), 1)
+    found = 0.0
+    if not metric.curve:
+        counted = _labels_wrong(sizes, rows) if task == "multilabel" else _class_wrong(sizes, task)
+        perfect, *wrong = metric(counted).tolist()
+        found = max(abs(perfect - value) for value in wrong)
+    # One positive behind all negatives costs an area about 1 / positives.
+    return found if 0 < found < math.inf else 1 / float(sizes.min())
+
+
+def _class_wrong(sizes: NDArray[np.float64], task: str) -> Confusion:
+    """All right; one row of the rarest class taken for the commonest; and the reverse."""
+    rare, *_, common = np.argsort(sizes, kind="stable").tolist()
+    matrices = np.tile(np.diag(sizes), (3, 1, 1))
+    for k, i, j in ((1, rare, common), (2, common, rare)):
+        matrices[k, i, i] -= 1
+        matrices[k, i, j] += 1
+    return Confusion.from_matrix(torch.from_numpy(matrices), task=task)
+
+
+def _labels_wrong(sizes: NDArray[np.float64], rows: int) -> Confusion:
+    """All right; each label missed once; each label seen once too often."""
+    one, same = np.eye(len(sizes)), np.tile(sizes, (len(sizes), 1))
+    tp = torch.from_numpy(np.concatenate([sizes[None], sizes - one, same]))
+    predicted = torch.from_numpy(np.concatenate([sizes[None], sizes - one, sizes + one]))
+    total = torch.full_like(tp, float(max(rows, sizes.max() + 1)))
+    return Confusion(tp, predicted, torch.from_numpy(sizes).expand_as(tp), total, "multilabel")
+
+
 def interval(
-    scores: Sequence[float], test_share: float, level: float = 0.95
-) -> tuple[float, float, float]:
+    scores: Sequence[float], test_share: float, one_row: float, level: float = 0.95
+) -> tuple[float, float | None, float | None]:
     """Mean of the scores of ``J`` splits and its interval, ``test_share`` of the rows in a test.
 
-    >>> [round(v, 3) for v in interval([0.70, 0.72, 0.71, 0.69, 0.73], 0.2)]
+    A single split has no interval.
+
+    >>> [round(v, 3) for v in interval([0.70, 0.72, 0.71, 0.69, 0.73], 0.2, one_row=0.01)]
     [0.71, 0.681, 0.739]
     """
     check_number("level", level, 0, 1)
-    mean, spread, splits = _moments(scores, test_share)
-    reach = spread * float(stdtrit(splits - 1, (1 + level) / 2)) if splits > 1 else math.inf
-    return mean, mean - reach, mean + reach
+    return _interval(*_moments(scores, test_share, one_row**2 / 12), level)
 
 
-def paired(first: Sequence[float], second: Sequence[float], test_share: float) -> Difference:
+def paired(
+    first: Sequence[float], second: Sequence[float], test_share: float, one_row: float
+) -> Difference:
     """``first - second``, split by split: the corrected resampled t-test.
 
-    >>> found = paired([0.71, 0.74, 0.73, 0.70, 0.75], [0.70, 0.72, 0.71, 0.69, 0.73], 0.2)
+    Candidates that are ``k`` rows apart disagree in ``k`` rows or more. If each disagreement went
+    either way by chance, as it does between equals, the variance of their difference would be
+    ``k`` rows squared or more (McNemar 1947): that is the floor of the variance.
+
+    >>> found = paired([0.71, 0.74, 0.73, 0.70, 0.75], [0.70, 0.72, 0.71, 0.69, 0.73], 0.2, 0.001)
     >>> round(found.mean, 3), round(found.p, 3), round(found.probability, 3)
     (0.016, 0.012, 0.994)
+    >>> paired([0.6] * 5, [0.5] * 5, 0.2, one_row=0.05).p > 0.05
+    True
     """
     differences = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
-    mean, spread, splits = _moments(differences, test_share)
-    _, low, high = interval(differences.tolist(), test_share)
-    if spread < _NOTHING or splits < 2:
-        # One split says nothing; without any spread, the sign is all there is.
-        sure = 0.5 if splits < 2 or abs(mean) < _NOTHING else float(mean > 0)
-    else:
-        sure = float(stdtr(splits - 1, mean / spread))
+    floor = one_row * max(abs(float(differences.mean())), one_row / 12)
+    mean, error, splits = _moments(differences, test_share, floor)
+    sure = float(stdtr(splits - 1, mean / error)) if splits > 1 else 0.5  # one split says nothing
+    _, low, high = _interval(mean, error, splits, 0.95)
     return Difference(mean, low, high, 2 * min(sure, 1 - sure), sure)
 
 
-def _moments(scores: Any, test_share: float) -> tuple[float, float, int]:
-    """Mean, standard error with the correction, number of splits."""
+def _interval(
+    mean: float, error: float, splits: int, level: float
+) -> tuple[float, float | None, float | None]:
+    if splits < 2:
+        return mean, None, None
+    reach = error * float(stdtrit(splits - 1, (1 + level) / 2))
+    return mean, mean - reach, mean + reach
+
+
+def _moments(scores: Any, test_share: float, floor: float) -> tuple[float, float, int]:
+    """Mean, standard error with the correction, number of splits.
+
+    ``floor`` is the least variance of a score: at least that of rounding to whole rows, which is
+    ``one_row ** 2 / 12``.
+    """
     check_number("test_share", test_share, 0, 1)
+    check_number("one_row", floor, 0, math.inf)
     values = np.asarray(scores, dtype=float)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
         raise ValueError(f"scores must be finite numbers, one a split, got {scores!r}.")
     factor = 1 / len(values) + test_share / (1 - test_share)
     variance = float(values.var(ddof=1)) if len(values) > 1 else 0.0
-    return float(values.mean()), math.sqrt(factor * variance), len(values)
+    return float(values.mean()), math.sqrt(factor * max(variance, floor)), len(values)
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -112,7 +174,7 @@ def mean_ranks(scores: Mapping[str, Sequence[float]]) -> dict[str, float]:
 class Decision:
     """``outcome`` is ``"metric"``, ``"plain"`` or ``"none"``; differences are to ``reference``."""
 
-    outcome: str
+    outcome: Literal["metric", "plain", "none"]
     winner: str
     reference: str
     best_metric: str
@@ -123,6 +185,7 @@ def decide(
     scores: Mapping[str, Sequence[float]],
     families: Mapping[str, str],
     test_share: float,
+    one_row: float,
     level: float = 0.05,
 ) -> Decision:
     """Is a candidate of family ``"metric"`` better than every one of family ``"plain"``?
@@ -141,18 +204,18 @@ def decide(
     ``"none"`` is thus at most ``level``.
 
     >>> table = {"ce": [0.70, 0.72, 0.71, 0.69, 0.73], "soft": [0.75, 0.77, 0.755, 0.74, 0.785]}
-    >>> decide(table, {"ce": "plain", "soft": "metric"}, 0.2).outcome
+    >>> decide(table, {"ce": "plain", "soft": "metric"}, 0.2, one_row=0.001).outcome
     'metric'
     """
     check_number("level", level, 0, 1)
     names = {family: [c for c in scores if families[c] == family] for family in ("metric", "plain")}
-    for family, found in names.items():
-        if not found:
+    for family, members in names.items():
+        if not members:
             raise ValueError(f"scores must hold a candidate of family {family!r}, got none.")
     means = {c: float(np.mean(s)) for c, s in scores.items()}
     reference = max(names["plain"], key=means.__getitem__)
     tests = {
-        (m, p): paired(scores[m], scores[p], test_share)
+        (m, p): paired(scores[m], scores[p], test_share, one_row)
         for m in names["metric"]
         for p in names["plain"]
     }
@@ -163,28 +226,20 @@ def decide(
 
     clear = [m for m in names["metric"] if adjusted[m] <= level]
     best = max(names["metric"], key=means.__getitem__)
-    outcome, winner = "none", reference
+    outcome: Literal["metric", "plain", "none"] = "none"
+    winner = reference
     if clear:
         outcome, winner = "metric", max(clear, key=means.__getitem__)
     elif loses * len(names["plain"]) <= level:
         outcome = "plain"
-    differences = {
-        c: _against(scores, c, reference, test_share, adjusted) for c in scores if c != reference
-    }
+    differences = {}
+    for c in scores:
+        if c != reference:
+            found = paired(scores[c], scores[reference], test_share, one_row)
+            p = adjusted.get(c, min(1.0, found.p * (len(scores) - 1)))
+            differences[c] = replace(found, p_adjusted=p)
     return Decision(outcome, winner, reference, best, differences)
 
 
 def _claim(probabilities: Any) -> float:
     return min(1.0, 2 * max(1 - p for p in probabilities))
-
-
-def _against(
-    scores: Mapping[str, Sequence[float]],
-    candidate: str,
-    reference: str,
-    test_share: float,
-    adjusted: dict[str, float],
-) -> Difference:
-    found = paired(scores[candidate], scores[reference], test_share)
-    p = adjusted.get(candidate, min(1.0, found.p * (len(scores) - 1)))
-    return Difference(found.mean, found.low, found.high, found.p, found.probability, p)

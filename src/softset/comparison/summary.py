@@ -1,4 +1,4 @@
-"""The records of all runs -> ``Comparison``: the numbers, the verdict and the refitted winner."""
+"""The runs of all splits -> ``Comparison``: the numbers, the verdict and the refitted winner."""
 
 from __future__ import annotations
 
@@ -7,46 +7,68 @@ import math
 import platform
 import time
 import warnings
+from collections import Counter
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 import softset
 from softset.classifiers.model import Model
-from softset.comparison.candidates import make_classifier
-from softset.comparison.plan import MARGIN, Plan
-from softset.comparison.result import Comparison
-from softset.comparison.statistics import Decision, decide, interval, mean_ranks
-from softset.comparison.worker import encode
-from softset.metrics.registry import get_metric
+from softset.comparison.candidates import BY_ID, Candidate, Order
+from softset.comparison.plan import MARGIN, Plan, Run
+from softset.comparison.result import (
+    CandidateResult,
+    Column,
+    Comparison,
+    Data,
+    History,
+    Predictions,
+    Settings,
+    Splits,
+    Task,
+    Threshold,
+    span,
+)
+from softset.comparison.statistics import (
+    Decision,
+    Difference,
+    decide,
+    interval,
+    mean_ranks,
+    one_row_of,
+)
+from softset.comparison.worker import Outcome, encode
+from softset.metrics.registry import get_metric, range_of
+from softset.tables.encoder import TableEncoder
+
+_LEVEL = 0.05
 
 
 class Summary:
-    """The records of all runs -> ``Comparison``."""
+    """The runs of all splits -> ``Comparison``.
 
-    def __init__(
-        self, plan: Plan, groups: list[list[dict[str, Any]]], label: str, said: list[str]
-    ) -> None:
+    ``label`` is the metric in running text, ``said`` what is to be said besides.
+    """
+
+    def __init__(self, plan: Plan, splits: list[list[Run]], label: str, said: list[str]) -> None:
         self.plan, self.label, self.said = plan, label, list(said)
         self.errors: dict[str, str] = {}
-        self.found: list[dict[str, Any]] = []  # for each split: candidate -> entry
-        messages: dict[str, int] = {}
-        for number, group in enumerate(groups):
-            entries: dict[str, Any] = {}
-            for record in group:
-                if "error" in record:
-                    for c in plan.fits[record["run"]["fit"]]:
-                        self.errors.setdefault(c, f"split {number + 1}: {record['error']}")
+        self.found: list[dict[str, Outcome]] = []  # for each split, by candidate
+        messages: Counter[str] = Counter()
+        for number, runs in enumerate(splits, 1):
+            outcomes: dict[str, Outcome] = {}
+            for run in runs:
+                if run.result is None:
+                    for c in plan.fits[run.fit]:
+                        self.errors.setdefault(c, f"split {number}: {run.error}")
                     continue
-                entries.update(record["result"]["candidates"])
-                for text in record["result"]["warnings"]:
-                    messages[text] = messages.get(text, 0) + 1
-            self.found.append(entries)
-        runs = sum(map(len, groups))
-        for text, times in messages.items():
-            self.said.append(f"{text} (in {times} of {runs} fits)")
+                outcomes.update(run.result.candidates)
+                messages.update(run.result.warnings)
+            self.found.append(outcomes)
+        fits = sum(map(len, splits))
+        self.said += [f"{text} (in {times} of {fits} fits)" for text, times in messages.items()]
         for c, text in self.errors.items():
             self.said.append(f"candidate {c} failed and is left out. {text}")
         self.fine = [c for c in plan.chosen if c.id not in self.errors]
@@ -57,39 +79,53 @@ class Summary:
 
     def comparison(self, started: float, command: str, file: str | None) -> Comparison:
         plan, table = self.plan, self.plan.table
-        scores = {c.id: [entries[c.id]["score"] for entries in self.found] for c in self.fine}
+        metric = get_metric(plan.metric)
+        scores = {c.id: [outcomes[c.id].score for outcomes in self.found] for c in self.fine}
         share = 1 / plan.folds
-        decision = decide(scores, {c.id: c.family for c in self.fine}, share)
-        model, encoder = self._refit(decision.winner)
-        columns, notes = table.columns, list(table.notes)
-        if encoder is not None:
-            columns, notes = encoder.columns_, [*notes, *encoder.notes_]
-        outputs = int(model.classifier.n_features_in_)
+        in_test = plan.rows / len(table.y) * share
+        grain = one_row_of(
+            metric,
+            table.task,
+            [round(c.rows * in_test) for c in table.counts()],
+            round(plan.rows * share),
+        )
+        families = {c.id: c.family for c in self.fine}
+        decision = decide(scores, families, share, grain, _LEVEL)
+        model, encoder, refitted = self._refit(decision.winner)
         # The winner, its reference, and where these are the same the rival it was held against.
         shown = dict.fromkeys([decision.winner, decision.reference, decision.best_metric])
         return Comparison(
-            metric=get_metric(plan.metric).name,
-            task=table.task,
+            metric=metric.name,
+            task=cast(Task, table.task),
             classes=[_plain(c) for c in table.classes],
             positive=_plain(table.classes[1]) if table.task == "binary" else None,
             verdict=self._verdict(decision),
             outcome=decision.outcome,
             winner=decision.winner,
             reference=decision.reference,
-            candidates=self._rows(scores, decision, share),
+            candidates=self._candidates(scores, decision, share, grain),
             splits=self._splits(),
             predictions={c: self._predictions(c) for c in list(shown)[:2]},
             history=self._history(),
-            data={
-                "rows": len(table.y),
-                "features": table.features,
-                "outputs": outputs,
-                "classes": table.counts(),
-                "columns": columns,
-                "notes": notes,
-                "file": file,
-            },
-            settings=self._settings(),
+            data=Data(
+                rows=len(table.y),
+                features=table.features,
+                outputs=int(model.classifier.n_features_in_),
+                classes=table.counts(),
+                columns=_columns(encoder),
+                notes=list(dict.fromkeys([*table.notes, *(encoder.notes_ if encoder else [])])),
+                file=file,
+                used=plan.rows,
+                refitted=refitted,
+            ),
+            settings=Settings(
+                **asdict(plan.sizes),
+                folds=plan.folds,
+                repeats=plan.repeats,
+                quick=plan.quick,
+                level=_LEVEL,
+                fits=plan.fits,
+            ),
             versions=_versions(),
             seed=plan.seed,
             command=command,
@@ -99,62 +135,57 @@ class Summary:
             model=model,
         )
 
-    def _refit(self, winner: str) -> tuple[Model, Any]:
-        """The winner on all rows (those that were used, if time is short)."""
+    def _refit(self, winner: str) -> tuple[Model, TableEncoder | None, int]:
+        """The winner on all rows (those that were used, if time is short), and how many."""
         plan, table = self.plan, self.plan.table
         rows = np.arange(len(table.y))
         if plan.used is not None:
-            seconds = float(np.mean([e[winner]["seconds"] for e in self.found]))
+            seconds = float(np.mean([outcomes[winner].seconds for outcomes in self.found]))
             whole = 1.5 * seconds * len(rows) / len(plan.used)
             if time.monotonic() + whole + MARGIN > plan.deadline:
                 rows = plan.used
                 self.said.append(f"the winner was refitted on {len(rows)} rows, for want of time.")
         encoder, x, _ = encode(table.x, table.schema, rows, rows[:1])
-        classifier = make_classifier(winner, plan.metric, table.y[rows], plan.sizes, plan.seed)
+        y = table.y[rows]
+        classifier = BY_ID[winner].make(Order(plan.metric, y, plan.sizes, plan.seed))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            classifier.fit(x, table.y[rows])
+            classifier.fit(x, y)
         info = {"classes": table.classes, "candidate": winner}
-        return Model(encoder, classifier, info), encoder
+        return Model(encoder, classifier, info), encoder, len(rows)
 
-    def _rows(
-        self, scores: dict[str, list[float]], decision: Decision, share: float
-    ) -> list[dict[str, Any]]:
+    def _candidates(
+        self, scores: dict[str, list[float]], decision: Decision, share: float, grain: float
+    ) -> list[CandidateResult]:
+        """The best first, those that failed last."""
         ranks = mean_ranks(scores)
         rows = []
         for c in self.plan.chosen:
-            row: dict[str, Any] = {
-                "id": c.id,
-                "name": c.name,
-                "family": c.family,
-                "description": c.description,
-                "error": self.errors.get(c.id, ""),
-            }
-            if row["error"]:
-                empty = dict.fromkeys(("mean", "low", "high", "rank", "difference", "seconds"))
-                rows.append({**row, "scores": [], "thresholds": None, **empty})
+            if c.id in self.errors:
+                rows.append(_without_numbers(c, self.errors[c.id]))
                 continue
-            mean, low, high = interval(scores[c.id], share)
-            entries = [e[c.id] for e in self.found]
-            against = decision.differences.get(c.id)
+            mean, low, high = interval(scores[c.id], share, grain)
+            highest = max(range_of(self.plan.metric)[1], mean)
+            outcomes = [found[c.id] for found in self.found]
+            cuts = [o.threshold for o in outcomes if o.threshold is not None]
             rows.append(
-                {
-                    **row,
-                    "scores": scores[c.id],
-                    "mean": mean,
-                    "low": _bounded(low),
-                    "high": _bounded(min(high, max(1.0, mean))),
-                    "rank": ranks[c.id],
-                    "difference": None
-                    if against is None
-                    else {k: _bounded(v) for k, v in asdict(against).items()},
-                    "seconds": round(float(np.mean([e["seconds"] for e in entries])), 3),
-                    "thresholds": None
-                    if entries[0]["threshold"] is None
-                    else [e["threshold"] for e in entries],
-                }
+                CandidateResult(
+                    c.id,
+                    c.name,
+                    c.family,
+                    c.description,
+                    error="",
+                    scores=scores[c.id],
+                    mean=mean,
+                    low=low,
+                    high=None if high is None else min(high, highest),
+                    rank=ranks[c.id],
+                    difference=decision.differences.get(c.id),
+                    seconds=round(float(np.mean([o.seconds for o in outcomes])), 3),
+                    thresholds=cuts or None,
+                )
             )
-        return sorted(rows, key=lambda r: math.inf if r["mean"] is None else -r["mean"])
+        return sorted(rows, key=lambda r: math.inf if r.mean is None else -r.mean)
 
     def _verdict(self, decision: Decision) -> str:
         names = {c.id: c.name[0].lower() + c.name[1:] for c in self.fine}
@@ -162,7 +193,7 @@ class Summary:
         if decision.outcome == "metric":
             d = decision.differences[decision.winner]
             return (
-                f"Training on {self.label} wins: {_interval(d)} over {reference} "
+                f"Training on {self.label} wins: {in_words(d)} over {reference} "
                 f"({names[decision.winner]})."
             )
         best = decision.best_metric
@@ -170,14 +201,14 @@ class Summary:
         if decision.outcome == "plain":
             return (
                 f"Training on {self.label} does not pay: {reference} is better, and the best "
-                f"candidate trained on {self.label} ({names[best]}) is {_interval(d)} behind."
+                f"candidate trained on {self.label} ({names[best]}) is {in_words(d)} behind."
             )
         return (
             f"No clear difference: use {reference}, it is simpler. Training on {self.label} "
-            f"({names[best]}) changes it by {_interval(d)}."
+            f"({names[best]}) changes it by {in_words(d)}."
         )
 
-    def _splits(self) -> dict[str, Any]:
+    def _splits(self) -> Splits:
         plan, table = self.plan, self.plan.table
         count = len(self.found)
         note = f"{count} split{'s' if count > 1 else ''} ({plan.folds} folds, stratified)"
@@ -185,54 +216,54 @@ class Summary:
             note += f", {table.duplicates} rows with an equal one kept on its side"
         if table.grouped:
             note += ", groups kept together"
-        note = "; ".join([note, *plan.notes])
-        return {
-            "folds": plan.folds,
-            "repeats": -(-count // plan.folds),
-            "count": count,
-            "test_share": 1 / plan.folds,
-            "duplicates": table.duplicates,
-            "groups": table.grouped,
-            "note": note,
-        }
+        return Splits(
+            folds=plan.folds,
+            repeats=-(-count // plan.folds),
+            count=count,
+            test_share=1 / plan.folds,
+            duplicates=table.duplicates,
+            groups=table.grouped,
+            note="; ".join([note, *plan.notes]),
+        )
 
-    def _predictions(self, candidate: str) -> dict[str, Any]:
+    def _predictions(self, candidate: str) -> Predictions:
         """Out of fold, first repeat; the threshold is the median of those of the folds."""
-        entries = [e[candidate] for e in self.found[: self.plan.folds]]
-        target = [t for e in entries for t in e["predictions"]["target"]]
-        scores = [s for e in entries for s in e["predictions"]["scores"]]
-        threshold = None
-        if entries[0]["threshold"] is not None:
-            threshold = np.median([e["threshold"] for e in entries], axis=0).tolist()
-        tested = len(self.plan.table.y) if self.plan.used is None else len(self.plan.used)
-        note = f"out of fold, first repeat, {len(target)} of {tested} rows"
-        return {"target": target, "scores": scores, "threshold": threshold, "note": note}
+        outcomes = [found[candidate] for found in self.found[: self.plan.folds]]
+        kept = [o.predictions for o in outcomes if o.predictions is not None]
+        target: Any = [t for p in kept for t in p.target]
+        scores: Any = [s for p in kept for s in p.scores]
+        cuts = [o.threshold for o in outcomes if o.threshold is not None]
+        median: Threshold | None = np.median(cuts, axis=0).tolist() if cuts else None
+        note = f"out of fold, first repeat, {len(target)} of {self.plan.rows} rows"
+        return Predictions(target, scores, median, note)
 
-    def _history(self) -> dict[str, Any]:
-        found = {c.id: self.found[0][c.id].get("history") for c in self.fine}
+    def _history(self) -> dict[str, History]:
+        found = {c.id: self.found[0][c.id].history for c in self.fine}
         return {c: h for c, h in found.items() if h is not None}
 
-    def _settings(self) -> dict[str, Any]:
-        plan = self.plan
-        return {
-            **asdict(plan.sizes),
-            "folds": plan.folds,
-            "repeats": plan.repeats,
-            "quick": plan.quick,
-            "level": 0.05,
-            "fits": plan.fits,
-        }
 
+def in_words(d: Difference) -> str:
+    """A difference and its interval in a sentence.
 
-def _interval(d: Any) -> str:
-    if not math.isfinite(d.low):
+    >>> in_words(Difference(0.1, None, None, 1.0, 0.5))
+    '+0.100 on a single split, which cannot tell'
+    """
+    if d.low is None:
         return f"{d.mean:+.3f} on a single split, which cannot tell"
-    return f"{d.mean:+.3f} [{d.low:.3f}, {d.high:.3f}]"
+    return f"{d.mean:+.3f} {span(d.low, d.high)}"
 
 
-def _bounded(value: float) -> float | None:
-    """JSON has no infinity: an interval from one split has no ends."""
-    return value if math.isfinite(value) else None
+def _without_numbers(c: Candidate, error: str) -> CandidateResult:
+    empty = dict.fromkeys(("mean", "low", "high", "rank", "difference", "seconds", "thresholds"))
+    return CandidateResult(c.id, c.name, c.family, c.description, error, scores=[], **empty)
+
+
+def _columns(encoder: TableEncoder | None) -> list[Column]:
+    if encoder is None:
+        return []
+    return [
+        Column(c.name, c.kind, c.missing, c.values, c.outputs, c.note) for c in encoder.columns_
+    ]
 
 
 def _plain(value: Any) -> Any:

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import joblib
 import torch
 from threadpoolctl import threadpool_limits
 
 from softset.checks import check_number
+from softset.comparison.schema import checksum
 from softset.storage.files import SavedFileError, locked
 
 Run = dict[str, Any]
-Record = dict[str, Any]
+
+
+class Record(TypedDict):
+    """A run and its result, or the error that it ended in."""
+
+    run: Run
+    seconds: float
+    result: NotRequired[Any]
+    error: NotRequired[str]
+
+
 _FORMAT = "softset runs 1"
 _BREAKDOWNS = 3  # of the workers in a row, without a finished run in between
 
@@ -67,8 +81,8 @@ def sweep(
         todo = [k for k in keys if k not in done]
         clock = _Clock(len(keys), len(todo), progress)
         pending = dict(zip(keys, runs, strict=True))
-        for key, record in _records(work, {k: pending[k] for k in todo}, jobs, backend, deadline):
-            record = {"run": pending[key], **record}
+        for key, found in _records(work, {k: pending[k] for k in todo}, jobs, backend, deadline):
+            record: Record = {"run": pending[key], **found}  # type: ignore[typeddict-item]
             done[key] = record if log is None else log.append(record)
             clock.tick()
     return [done.get(key) for key in keys]
@@ -80,7 +94,7 @@ def _records(
     jobs: int | None,
     backend: str | None,
     deadline: float | None,
-) -> Iterator[tuple[str, Record]]:
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Keys and records as they are finished; runs of killed workers are given out again."""
     cores = joblib.cpu_count()
     workers = min(jobs or cores, max(len(todo), 1))
@@ -90,7 +104,7 @@ def _records(
         for key, run in list(todo.items()):
             if deadline is not None and time.monotonic() >= deadline:
                 return
-            yield joblib.delayed(_timed)(work, key, run, threads)
+            yield joblib.delayed(_timed)(work, key, run, threads, os.getpid())
 
     breakdowns = 0
     while todo:
@@ -102,7 +116,8 @@ def _records(
                 pre_dispatch=workers,  # so that the deadline is looked at before every start
                 return_as="generator_unordered",
             )
-        finished = parallel(tasks())
+        with _interrupts_later():  # workers that are started here inherit it
+            finished = parallel(tasks())
         try:
             for key, record in finished:
                 del todo[key]
@@ -120,6 +135,38 @@ def _records(
             finished.close()
 
 
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Hold back Ctrl-C. Processes that are started meanwhile never get it: their parent ends them.
+
+    Else each worker would print a traceback of its own.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with(parent: int) -> None:
+    """Let a worker process end when its parent is gone, which may have been killed."""
+    if os.getppid() != parent or _WATCH in (t.name for t in threading.enumerate()):
+        return  # no process of its own, or of a cluster; or watched already
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, name=_WATCH, daemon=True).start()
+
+
+_WATCH = "softset-parent"
+
+
 def _worker_deaths() -> tuple[type[Exception], ...]:
     from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415
 
@@ -129,9 +176,10 @@ def _worker_deaths() -> tuple[type[Exception], ...]:
 
 
 def _timed(
-    work: Callable[[Run], Any], key: str, run: Run, threads: int | None
-) -> tuple[str, Record]:
+    work: Callable[[Run], Any], key: str, run: Run, threads: int | None, parent: int
+) -> tuple[str, dict[str, Any]]:
     """One run in a worker, which may use its share of the threads."""
+    _end_with(parent)
     started = time.perf_counter()
     before = torch.get_num_threads()
     try:
@@ -192,14 +240,17 @@ class _Log:
 
     def append(self, record: Record) -> Record:
         """Write a record down; what comes back is what a later resume will read."""
-        return self._write(record)
+        kept = self._write({**record, "checksum": checksum(record)})
+        del kept["checksum"]
+        return kept  # type: ignore[return-value]
 
-    def _write(self, value: Record) -> Record:
+    def _write(self, value: dict[str, Any]) -> dict[str, Any]:
         line = json.dumps(value)
         self._file.write(line.encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        return json.loads(line)
+        found: dict[str, Any] = json.loads(line)
+        return found
 
     def _read(self) -> int:
         """Take the records in; the length of the file without a torn last line."""
@@ -212,13 +263,8 @@ class _Log:
             raise SavedFileError(
                 f"{self.path.name} holds an earlier sweep. Resume it, or choose another place."
             )
-        try:
-            header, *records = [json.loads(line) for line in lines]
-            self.records = {_key(record["run"]): record for record in records}
-            ours = header["format"] == _FORMAT
-        except (ValueError, KeyError, TypeError):
-            ours = False
-        if not ours:
+        header = _parsed(lines[0])
+        if not isinstance(header, dict) or header.get("format") != _FORMAT:
             raise SavedFileError(
                 f"{self.path.name} is damaged or not a sweep of this version of softset. Move it "
                 "away and start anew."
@@ -228,7 +274,43 @@ class _Log:
                 f"{self.path.name} belongs to a sweep with other data or settings. Use those, or "
                 "choose another place."
             )
+        for number, line in enumerate(lines[1:], 2):
+            record = _parsed(line)
+            wrong = _fault_of(record)
+            if wrong:
+                raise SavedFileError(
+                    f"{self.path.name} is damaged: line {number} {wrong}. Remove that line, and "
+                    "its run is made again."
+                )
+            record.pop("checksum", None)
+            self.records[_key(record["run"])] = record
         return kept
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _fault_of(record: Any) -> str:
+    """What is wrong with a line; nothing, if it is a record as it was written."""
+    if not isinstance(record, dict):
+        return "is no JSON object"
+    known = {"run", "seconds", "error" if "error" in record else "result"}
+    if set(record) - {"checksum"} != known:
+        return f"must have run, seconds, and result or error, got {', '.join(record) or 'nothing'}"
+    content = {k: v for k, v in record.items() if k != "checksum"}
+    # Lines of version 0.1 have no checksum.
+    if "checksum" in record and record["checksum"] != checksum(content):
+        return "was changed after it was written: its checksum is off"
+    seconds = record["seconds"]
+    if type(seconds) not in (int, float) or not 0 <= seconds < math.inf:
+        return f"must have a number of seconds, got {seconds!r}"
+    if not isinstance(record["run"], dict) or not isinstance(record.get("error", ""), str):
+        return "must have an object as run and text as error"
+    return ""
 
 
 def _key(run: Run) -> str:

@@ -15,10 +15,11 @@ import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from softset.comparison.candidates import Sizes, first_member, fit_candidates
-from softset.decisions.evaluation import evaluate
+from softset.comparison.candidates import Classifier, Order, Sizes, first_member, fit_candidates
+from softset.comparison.result import History, Threshold
+from softset.comparison.schema import encoded
 from softset.metrics.registry import MetricLike, get_metric
-from softset.tables.encoder import TableEncoder
+from softset.tables.encoder import TableEncoder, UnseenWarning
 
 try:  # joblib brings it: inside, or from 1.6 on beside itself
     from joblib.externals import cloudpickle  # type: ignore[attr-defined,unused-ignore]
@@ -40,9 +41,9 @@ class Task:
     sizes: Sizes
     seed: int
     fits: dict[str, list[str]]
-    schema: list[dict[str, Any]] | None = None
+    schema: Any = None
     most_predictions: int = 20_000
-    _encoded: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _encoded: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
 
     @property
     def count(self) -> int:
@@ -66,12 +67,16 @@ class Task:
         return x_train, self.y[train], x_test, self.y[test]
 
 
-def encode(x: Any, schema: Any, train: Array, test: Array) -> tuple[Any, Array, Array]:
+def encode(
+    x: Any, schema: Any, train: Array, test: Array
+) -> tuple[TableEncoder | None, Array, Array]:
     """The encoder (none for an array) and the numbers of both parts."""
     if schema is None:
         return None, x[train], x[test]
     encoder = TableEncoder(schema).fit(x.iloc[train])
-    return encoder, encoder.transform(x.iloc[train]), encoder.transform(x.iloc[test])
+    with warnings.catch_warnings():  # a rare value on one side of a split is no news
+        warnings.simplefilter("ignore", UnseenWarning)
+        return encoder, encoder.transform(x.iloc[train]), encoder.transform(x.iloc[test])
 
 
 def fingerprint(x: Any, y: Array) -> str:
@@ -136,8 +141,35 @@ def receive(token: str, task: Task) -> None:
 # --- one run -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """Class numbers (0 and 1 of labels) and probabilities of test rows."""
+
+    target: list[int] | list[list[int]]
+    scores: list[float] | list[list[float]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One candidate on one split. Rows are kept of the first repeat, epochs of the first split."""
+
+    score: float
+    seconds: float
+    threshold: Threshold | None
+    predictions: HeldOut | None = None
+    history: History | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives, as a line of ``runs.jsonl`` holds it."""
+
+    candidates: dict[str, Outcome]
+    warnings: list[str]
+
+
 def run_one(source: Source, run: dict[str, Any]) -> dict[str, Any]:
-    """Fit on the training rows of ``run["split"]``, score on its test rows; plain values.
+    """Fit on the training rows of ``run["split"]``, score on its test rows: a ``Result`` as JSON.
 
     One thread, so that the table does not depend on how many workers there are.
     """
@@ -147,66 +179,47 @@ def run_one(source: Source, run: dict[str, Any]) -> dict[str, Any]:
     try:
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = _run(task, run["split"], run["fit"])
+            found = outcomes(task, run["split"], run["fit"])
     finally:
         torch.set_num_threads(threads)
     said = {str(w.message) for w in caught if issubclass(w.category, UserWarning)}
-    return {"candidates": found, "warnings": sorted(said)}
+    return dict(encoded(Result(found, sorted(said))))
 
 
-def _run(task: Task, split: int, fit: str) -> dict[str, Any]:
+def outcomes(task: Task, split: int, fit: str) -> dict[str, Outcome]:
+    """The candidates of a fit on a split."""
     x, y, x_test, y_test = task.split(split)
     seed = int(np.random.RandomState([task.seed % 2**32, split]).randint(2**31 - 1))
-    metric, found = get_metric(task.metric), {}
-    for fitted in fit_candidates(task.fits[fit], task.metric, x, y, task.sizes, seed):
-        p = probabilities(fitted.classifier, x_test, task.kind)
-        threshold = threshold_of(fitted.classifier, task.kind)
-        entry = {
-            "score": score(p, y_test, metric, task.kind, threshold),
-            "seconds": round(fitted.seconds, 4),
-            "threshold": None if metric.curve else threshold,
-        }
-        if split < task.count:
-            entry["predictions"] = _predictions(task, split, p, y_test)
-        if split == 0:
-            entry["history"] = first_member(fitted.classifier)
-        found[fitted.candidate] = entry
+    curve = get_metric(task.metric).curve
+    found = {}
+    for fitted in fit_candidates(task.fits[fit], x, Order(task.metric, y, task.sizes, seed)):
+        classifier = fitted.classifier
+        found[fitted.candidate] = Outcome(
+            score=float(classifier.score(x_test, y_test)),
+            seconds=round(fitted.seconds, 4),
+            threshold=None if curve else _threshold(classifier, task.kind),
+            predictions=_rows(task, split, classifier, x_test) if split < task.count else None,
+            history=first_member(classifier) if split == 0 else None,
+        )
     return found
 
 
-def probabilities(classifier: Any, x: Array, kind: str) -> Array:
-    """``(n,)`` of the positive class, or ``(n, classes or labels)``."""
-    p = classifier.predict_proba(x)
-    return p[:, 1] if kind == "binary" else p
-
-
-def threshold_of(classifier: Any, kind: str) -> Any:
+def _threshold(classifier: Classifier, kind: str) -> Threshold:
     """A threshold, one for each label, or an offset for each class."""
-    if kind == "multiclass":
-        return [float(v) for v in classifier.offsets_]
-    value = classifier.threshold_
+    value = classifier.offsets_ if kind == "multiclass" else classifier.threshold_
     return float(value) if np.ndim(value) == 0 else [float(v) for v in value]
 
 
-def score(p: Array, y: Array, metric: Any, kind: str, threshold: Any) -> float:
-    """The metric of the decisions, or of the ranking where it is over all thresholds."""
-    settings: dict[str, Any] = {"task": kind, "from_logits": False}
-    if not metric.curve and kind == "multiclass":
-        z = np.log(np.maximum(p, np.finfo(float).tiny)) + np.asarray(threshold)
-        p = np.eye(p.shape[1])[z.argmax(1)]
-    elif not metric.curve:
-        p = (p >= np.asarray(threshold)).astype(float)
-    return float(evaluate(p, y, metric, **settings))
-
-
-def _predictions(task: Task, split: int, p: Array, y: Array) -> dict[str, Any]:
+def _rows(task: Task, split: int, classifier: Classifier, x: Array) -> HeldOut:
     """Test rows for the report, thinned, in six digits."""
-    width = 1 if p.ndim == 1 else p.shape[1]
+    y = task.y[task.rows(split)[1]]
+    width = 1 if task.kind == "binary" else len(classifier.classes_)
     most = max(1, task.most_predictions // task.count // max(1, width // 5))
     rows = np.arange(len(y))
     if len(rows) > most:
         random = np.random.RandomState([task.seed % 2**32, split, 1])
         rows = np.sort(random.choice(len(rows), most, replace=False))
-    short = [float(f"{v:.6g}") for v in p[rows].ravel().tolist()]
-    scores: Any = short if p.ndim == 1 else np.reshape(short, p[rows].shape).tolist()
-    return {"target": y[rows].tolist(), "scores": scores}
+    p = classifier.predict_proba(x[rows])
+    p = p[:, 1] if task.kind == "binary" else p
+    short = np.reshape([float(f"{v:.6g}") for v in p.ravel().tolist()], p.shape)
+    return HeldOut(y[rows].tolist(), short.tolist())

@@ -1,0 +1,130 @@
+"""Dataclasses as JSON and back. Reading is strict: what was not written by us is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import types
+from collections.abc import Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+_PLAIN: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    str: "text",
+    types.NoneType: "null",
+}
+
+
+def checksum(content: Any) -> str:
+    """SHA-256 of what JSON can hold; the order of keys does not matter.
+
+    >>> checksum({"a": 1, "b": 2}) == checksum({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def encoded(value: Any) -> Any:
+    """Dataclasses, and lists and dictionaries of them, as what JSON can hold."""
+    if is_dataclass(value):
+        kind: Any = type(value)
+        return {name: encoded(getattr(value, name)) for name in _fields(kind)}
+    if isinstance(value, dict):
+        return {k: encoded(v) for k, v in value.items()}
+    return [encoded(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def decoded(kind: Any, value: Any, place: str = "") -> Any:
+    """``value`` as ``kind``; an error names the ``place`` inside the document.
+
+    ``kind`` is a dataclass (its fields without a default must be there, and no others), a plain
+    type, or ``list``, ``tuple``, ``dict``, ``Literal`` and unions of such.
+
+    >>> decoded(list[float], [1, 2.5], "scores")
+    [1.0, 2.5]
+    """
+    if is_dataclass(kind):
+        return _dataclass(kind, value, place)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _one_of(inner, value, place)
+    if origin is list and isinstance(value, list):
+        return [decoded(inner[0], v, f"{place}[{i}]") for i, v in enumerate(value)]
+    if origin is tuple and isinstance(value, list) and len(value) == len(inner):
+        pairs = zip(inner, value, strict=True)
+        return tuple(decoded(k, v, f"{place}[{i}]") for i, (k, v) in enumerate(pairs))
+    if origin is dict and isinstance(value, dict):
+        return {str(k): decoded(inner[1], v, f"{place}.{k}") for k, v in value.items()}
+    if kind is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    if (kind in _PLAIN and kind is not float and type(value) is kind) or (
+        origin is Literal and value in inner
+    ):
+        return value
+    raise ValueError(f"{place} must be {_words(kind)}, got {_brief(value)}.")
+
+
+def _dataclass(kind: Any, value: Any, place: str) -> Any:
+    start = f"{place}." if place else ""
+    if not isinstance(value, dict):
+        raise ValueError(f"{place or 'it'} must be {_words(kind)}, got {_brief(value)}.")
+    known = _fields(kind)
+    for name in value:
+        if name not in known:
+            raise ValueError(f"{start}{name} is not known; {', '.join(known)} may be there.")
+    found = {}
+    for name, (hint, needed) in known.items():
+        if name in value:
+            found[name] = decoded(hint, value[name], f"{start}{name}")
+        elif needed:
+            raise ValueError(f"{start}{name} is missing.")
+    return kind(**found)
+
+
+@cache
+def _fields(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """Name -> type, and whether it must be there."""
+    hints = get_type_hints(kind)
+    return {
+        f.name: (hints[f.name], f.default is MISSING and f.default_factory is MISSING)
+        for f in fields(kind)
+        if f.metadata.get("in_json", True)
+    }
+
+
+def _one_of(kinds: Sequence[Any], value: Any, place: str) -> Any:
+    for kind in kinds:
+        try:
+            return decoded(kind, value, place)
+        except ValueError as error:
+            failed = error
+    others = [k for k in kinds if k is not types.NoneType]
+    if len(others) == 1:  # null is allowed, but it was not null: say what is wrong inside
+        decoded(others[0], value, place)
+    words = " or ".join(_words(k) for k in kinds)
+    raise ValueError(f"{place} must be {words}, got {_brief(value)}.") from failed
+
+
+def _words(kind: Any) -> str:
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " or ".join(repr(v) for v in inner)
+    if origin in (list, tuple):
+        return f"a list of {' and '.join(_words(k) for k in inner)}"
+    if origin in (Union, types.UnionType):
+        return " or ".join(_words(k) for k in inner)
+    return "an object"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return f"a list of {len(value)}" if isinstance(value, list) else "an object"
+    return repr(value)[:60]
