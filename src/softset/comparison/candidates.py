@@ -29,6 +29,7 @@ from softset.metrics.registry import MetricLike, get_metric
 from softset.tables.rows import Rows
 from softset.training.loop import until_phase
 from softset.training.members import Trained
+from softset.training.phases import make_phases
 
 Array = NDArray[Any]
 Classifier = MetricClassifier | MetricBoostingClassifier | MetricForestClassifier
@@ -422,8 +423,8 @@ def first_member(classifier: Classifier) -> History | None:
     if classifier.class_weight is not None:
         return None
     h = classifier.history_[0]
-    recipe = classifier.recipe if isinstance(classifier.recipe, str) else "surrogate"
-    phases = {"warm": ["cross-entropy", "soft metric"]}.get(recipe, [recipe])
+    # What phases are called depends on neither metric nor task.
+    phases = [phase.name for phase in make_phases(classifier.recipe, "f1", "binary")]
     return History(
         epoch=list(range(1, len(h["loss"]) + 1)),
         train_loss=_rounded(h["loss"]),
