@@ -72,7 +72,7 @@ def test_lookup_truncates_the_value_and_keeps_the_slope():
         (lambda: ss.LinearStep.at_temperature(0), "temperature must be in"),
         (lambda: ss.SigmoidStep(-1), "k must be in"),
         (lambda: ss.SigmoidStep(float("nan")), "k must be in"),
-        (lambda: ss.LookupStep(ss.LinearStep(), decimals=0), "decimals must be in"),
+        (lambda: ss.LookupStep(ss.LinearStep(), decimals=0), "decimals must be a whole number"),
         (lambda: ss.LookupStep("linear"), "step must be callable"),
         (lambda: ss.MetricLoss(step="linear"), "step must be a step such as"),
     ],

@@ -16,16 +16,18 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice, check_number
-from softset.counting.cells import Confusion, confusion
+from softset.counting.cells import Confusion, count_cells
+from softset.counting.problem import Problem, arrange
 from softset.counting.steps import Step, check_step, is_hard
-from softset.decisions.evaluation import evaluate, one_against_rest
-from softset.losses.soft_metric import DEFAULT_GRID, default_step
-from softset.metrics.base import Metric
-from softset.metrics.custom import Custom
-from softset.metrics.registry import MetricLike, get_metric, one_number
+from softset.decisions.evaluation import evaluate_problem
+from softset.losses.soft_metric import soft_cells
+from softset.metrics.registry import MetricLike, one_number
 
 # Added to every curvature: a leaf of settled examples stays where it is instead of dividing by 0.
 FLOOR = 1e-6
+
+# The counts of a confusion that depend on the scores.
+DIFFERENTIATED = ("tp", "predicted", "counted_matrix", "counted_tn", "counted_rejected")
 
 Sum = Callable[[Confusion], Confusion]
 
@@ -167,21 +169,16 @@ class Evaluation:
 
     def value(self, scores: Any, target: Any, weight: Any) -> float:
         o = self.objective
-        z, task = _scores(scores)
         sum_up = o.over_workers()
-        settings: dict[str, Any] = {"task": task, "sample_weight": weight}
-        if task == "binary":
-            settings["threshold"] = o.threshold
+        z = _scores(scores)
+        problem, there = _arranged(z, target, weight, may_be_empty=sum_up is not None)
+        threshold = o.threshold if problem.task == "binary" else 0.5
         if o.metric.curve or sum_up is None:
             # An area needs all scores, not counts: of several workers XGBoost takes the mean.
-            return float(evaluate(z, target, o.metric, **settings))
-        settings["matrix"] = isinstance(o.metric, Custom) and task == "multiclass"
-        if len(z) == 0:
-            settings["sample_weight"] = None
-            c = confusion(z.new_zeros(1, *z.shape[1:]), [0], **settings).map(lambda t: t * 0)
-        else:
-            c = confusion(z, target, **settings)
-        return float(o.metric(sum_up(c)))
+            return float(evaluate_problem(problem, o.metric, threshold=threshold))
+        matrix = o.metric.wants_matrix(problem.task, problem.classes)
+        c = count_cells(problem, threshold=threshold, matrix=matrix)
+        return float(o.metric(sum_up(c if there else c.map(torch.zeros_like))))
 
 
 def metric_gradient(
@@ -204,29 +201,28 @@ def metric_gradient(
     >>> (gradient / scale).round(4).tolist()
     [-0.0159, -0.1188, 0.057]
     """
-    z, task = _scores(scores)
-    rows = len(z)
-    if rows == 0 and over_workers is not None:
-        # A worker without rows has to take part in the sum all the same: with counts of zero.
-        z, target, sample_weight = z.new_zeros(1, *z.shape[1:]), [0], None
-    z.requires_grad_()
-    c = _soft_counts(z, target, get_metric(metric), task, step, threshold, sample_weight)
-    if rows == 0:
-        c = c.map(lambda t: t * 0)
-    names = [n for n in ("tp", "predicted", "counted_matrix") if getattr(c, n) is not None]
+    m = one_number(metric)
+    z = _scores(scores).requires_grad_()
+    problem, there = _arranged(z, target, sample_weight, may_be_empty=over_workers is not None)
+    if problem.task != "binary":
+        threshold = 0.5  # of several classes the largest score decides
+    c = soft_cells(problem, m, step=step, threshold=threshold)
+    c = c if there else c.map(torch.zeros_like)
     with torch.no_grad():
         everywhere = c.detach() if over_workers is None else over_workers(c.detach())
+    c = c if over_workers is None else c.complete()
+    names = [n for n in DIFFERENTIATED if getattr(everywhere, n) is not None]
     leaves = [getattr(everywhere, n).clone().requires_grad_() for n in names]
-    value = get_metric(metric)(
-        replace(everywhere, **dict(zip(names, leaves, strict=True))), empty="penalise"
-    )
+    value = m(replace(everywhere, **dict(zip(names, leaves, strict=True))), empty="penalise")
     if not torch.isfinite(value):
-        raise ValueError(f"metric {get_metric(metric).name} of the soft counts is {value.item()}.")
+        raise ValueError(f"metric {m.name} of the soft counts is {value.item()}.")
     by_counts = torch.autograd.grad(-value, leaves, allow_unused=True, materialize_grads=True)
     scale = 1 / (_size(dict(zip(names, by_counts, strict=True)), everywhere) or 1.0)
+    if not there:
+        return z.detach().numpy(), scale
     local = [getattr(c, n) for n in names]
     (gradient,) = torch.autograd.grad(local, z, [d * scale for d in by_counts])
-    return gradient.numpy()[:rows], scale
+    return gradient.numpy(), scale
 
 
 def curvature(gradient: np.ndarray) -> np.ndarray:
@@ -245,7 +241,11 @@ def _size(by: dict[str, Tensor], c: Confusion) -> float:
 
     Summed over a grid of thresholds, and averaged over the classes of the rows.
     """
-    size = (by["tp"] + by["predicted"]).abs() + by["predicted"].abs()
+    positive, negative = by["tp"] + by["predicted"], by["predicted"]
+    if "counted_rejected" in by:  # what is decided positively is not rejected
+        positive = positive - by["counted_rejected"]
+        negative = negative - by["counted_rejected"] - by["counted_tn"]
+    size = positive.abs() + negative.abs()
     if "counted_matrix" in by:
         size = size + by["counted_matrix"].amax(-1) - by["counted_matrix"].amin(-1)
     inner = 0 if c.task == "binary" else 1
@@ -256,30 +256,6 @@ def _size(by: dict[str, Tensor], c: Confusion) -> float:
     return float(size)
 
 
-def _soft_counts(
-    z: Tensor,
-    target: Any,
-    metric: Metric,
-    task: str,
-    step: Step | None,
-    threshold: float,
-    weight: Any,
-) -> Confusion:
-    """The counts that ``metric_loss`` makes, with their graph."""
-    settings: dict[str, Any] = {"sample_weight": weight}
-    settings["matrix"] = metric.wants_matrix(task, z.shape[-1] if task == "multiclass" else 1)
-    if metric.curve:
-        settings["thresholds"] = DEFAULT_GRID
-        if task == "multiclass":
-            z, target, weight = one_against_rest(z, target, from_logits=True, sample_weight=weight)
-            task = "multilabel"
-            settings |= {"sample_weight": weight, "from_logits": False}
-    elif task == "binary":
-        settings["threshold"] = threshold
-    step = default_step(task) if step is None else step
-    return confusion(z, target, task=task, step=step, **settings)
-
-
 def _sum_over_workers(c: Confusion) -> Confusion:
     from xgboost import collective
 
@@ -287,7 +263,7 @@ def _sum_over_workers(c: Confusion) -> Confusion:
         flat = collective.allreduce(t.reshape(-1).contiguous().numpy(), collective.Op.SUM)
         return torch.from_numpy(np.asarray(flat)).reshape(t.shape)
 
-    return c.map(summed)
+    return c.complete().map(summed)
 
 
 def _arguments(first: Any, second: Any, weight: Any) -> tuple[Any, Any, Any]:
@@ -298,10 +274,22 @@ def _arguments(first: Any, second: Any, weight: Any) -> tuple[Any, Any, Any]:
     return first, second.get_label(), weight if weight is not None and len(weight) else None
 
 
-def _scores(scores: Any) -> tuple[Tensor, str]:
-    """Scores in float64, and the task their shape tells."""
+def _scores(scores: Any) -> Tensor:
+    """Scores in float64: ``(N,)`` of two classes, ``(N, C)`` of several."""
     z = torch.from_numpy(np.array(scores, dtype=np.float64, order="C"))
     if z.dim() == 2 and z.shape[1] == 1:
         z = z.squeeze(1)
     check_choice("the number of dimensions of the scores", z.dim(), (1, 2))
-    return z, "binary" if z.dim() == 1 else "multiclass"
+    return z
+
+
+def _arranged(z: Tensor, target: Any, weight: Any, may_be_empty: bool) -> tuple[Problem, bool]:
+    """The problem, its task told by the shape of the scores, and whether there are rows.
+
+    A worker without rows has to take part in a sum all the same: with one that does not count.
+    """
+    there = len(z) > 0
+    if not there and may_be_empty:
+        z, target, weight = z.new_zeros(1, *z.shape[1:]), [0], None
+    task = "binary" if z.dim() == 1 else "multiclass"
+    return arrange(z, target, task=task, from_logits=True, sample_weight=weight), there

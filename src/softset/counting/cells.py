@@ -11,22 +11,21 @@ from torch import Tensor
 
 from softset.checks import check_choice
 from softset.counting.kernels.binary import BinaryKernel
-from softset.counting.kernels.choice import binary_kernel, multiclass_kernel
-from softset.counting.kernels.interface import Counts, count
+from softset.counting.kernels.careful import all_but_each
+from softset.counting.kernels.choice import binary_kernel, multiclass_kernel, rest_kernel
+from softset.counting.kernels.interface import Counts, Kernel, count
 from softset.counting.kernels.multiclass import memberships
-from softset.counting.numerics import full_precision, under_transform, wide, working
-from softset.counting.problem import (
-    Problem,
-    _is_default,
-    _spread_step,
-    _taus,
-    arrange,
-    as_numbers,
-    probabilities,
-    to_logits,
-)
-from softset.counting.steps import Step, check_step, is_hard
-from softset.counting.values import _refuse_nan
+from softset.counting.numerics import at_least_zero, full_precision, under_transform, wide, working
+from softset.counting.problem import Problem, arrange, as_numbers
+from softset.counting.steps import Step, check_step, is_hard, is_learnt
+from softset.counting.values import check_binary, check_labels, check_not_nan, check_rows
+
+# Shares of the total below which ``total - predicted`` is mostly rounding.
+LITTLE = {torch.float32: 1e-3, torch.float64: 1e-9}
+
+
+class MatrixNotCountedError(ValueError):
+    """The matrix of several classes was read, and is counted on request only."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,15 @@ class Confusion:
     total: Tensor
     task: str = "binary"
     counted_matrix: Tensor | None = None
+    # Counted on their own where almost all is predicted, and subtraction would leave rounding.
+    counted_tn: Tensor | None = None
+    counted_rejected: Tensor | None = None
+    counted_negatives: Tensor | None = None
 
     @property
     def fn(self) -> Tensor:
+        if self.counted_rejected is not None and self.counted_tn is not None:
+            return at_least_zero(self.counted_rejected - self.counted_tn)
         return self._rest(self.support, self.tp)
 
     @property
@@ -61,22 +66,37 @@ class Confusion:
 
     @property
     def tn(self) -> Tensor:
+        if self.counted_tn is not None:
+            return self.counted_tn
         return self._rest(self.total - self.support, self.predicted - self.tp)
 
     @property
     def negatives(self) -> Tensor:
         """``total - support``."""
+        if self.counted_negatives is not None:
+            return self.counted_negatives
         return self._rest(self.total, self.support)
 
     @property
     def rejected(self) -> Tensor:
         """``total - predicted``."""
+        if self.counted_rejected is not None:
+            return self.counted_rejected
         return self._rest(self.total, self.predicted)
+
+    def complete(self) -> Confusion:
+        """With all cells as tensors of its own: so that confusions that were counted apart, on
+        several machines, hold the same tensors and can be summed one by one."""
+        return replace(
+            self,
+            counted_tn=self.tn,
+            counted_rejected=self.rejected,
+            counted_negatives=self.negatives,
+        )
 
     def _rest(self, whole: Tensor, part: Tensor) -> Tensor:
         """``whole - part``, exactly zero where only the rounding of weights is left."""
-        rest = whole - part
-        return torch.where(rest > 1e-12 * self.total, rest, 0.0)
+        return at_least_zero(whole - part, 1e-12 * self.total)
 
     @property
     def matrix(self) -> Tensor:
@@ -87,7 +107,7 @@ class Confusion:
         if self.counted_matrix is not None:
             return self.counted_matrix
         if self.task == "multiclass":
-            raise ValueError("matrix was not counted; pass matrix=True to confusion().")
+            raise MatrixNotCountedError("matrix was not counted; pass matrix=True to confusion().")
         cells = torch.stack([self.tn, self.fp, self.fn, self.tp], -1)
         return cells.reshape(*self.tp.shape, 2, 2)
 
@@ -127,15 +147,15 @@ class Confusion:
             return NotImplemented
         if self.task != other.task:
             raise ValueError(f"cannot add a {other.task} confusion to a {self.task} one.")
-        both = self.counted_matrix is not None and other.counted_matrix is not None
-        return Confusion(
-            self.tp + other.tp,
-            self.predicted + other.predicted,
-            self.support + other.support,
-            self.total + other.total,
-            self.task,
-            self.counted_matrix + other.counted_matrix if both else None,  # type: ignore[operator]
-        )
+        a, b = self, other
+        if (a.counted_rejected is None) != (b.counted_rejected is None):
+            a, b = a.complete(), b.complete()
+        sums = {
+            f.name: getattr(a, f.name) + getattr(b, f.name)
+            for f in fields(a)
+            if isinstance(getattr(a, f.name), Tensor) and isinstance(getattr(b, f.name), Tensor)
+        }
+        return replace(a, **({"counted_matrix": None} | sums))
 
 
 def confusion(
@@ -196,85 +216,202 @@ def confusion(
         ignore_index=ignore_index,
         batch_dims=batch_dims,
     )
-    if step is not None:
-        check_step(step)
-        step = _spread_step(step, problem)
-    if task == "multiclass":
-        if thresholds is not None or not _is_default(threshold):
+    return count_cells(
+        problem,
+        step,
+        threshold=threshold,
+        thresholds=thresholds,
+        offsets=offsets,
+        matrix=matrix,
+    )
+
+
+def count_cells(
+    problem: Problem,
+    step: Step | None = None,
+    *,
+    threshold: Any = 0.5,
+    thresholds: Any = None,
+    offsets: Any = None,
+    matrix: bool = False,
+    rest: bool = True,
+) -> Confusion:
+    """``confusion`` of a problem that is arranged already.
+
+    Without ``rest``, nothing more is done for cells that subtraction leaves without digits: for
+    metrics that read ``tp``, ``predicted`` and ``support`` only.
+    """
+    counting = Counting.of(problem, step, threshold, thresholds, offsets)
+    if counting.kernel is None:
+        return _hard(counting, matrix)
+    if matrix and problem.task == "multiclass":
+        with full_precision(problem.z):
+            return _with_matrix(counting)
+    return counting.cells(rest)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A problem with its step and its thresholds, checked; without a kernel decisions are hard."""
+
+    problem: Problem
+    step: Step | None
+    taus: Sequence[Any]
+    grid: bool
+    kernel: Kernel | None
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        step: Step | None,
+        threshold: Any = 0.5,
+        thresholds: Any = None,
+        offsets: Any = None,
+    ) -> Counting:
+        """Check the arguments of ``count_cells`` and choose the kernel."""
+        if step is not None:
+            check_step(step)
+            step = problem.spread(step)
+        if problem.task == "multiclass":
+            if thresholds is not None or not _is_default(threshold):
+                raise ValueError(
+                    "threshold and thresholds do not apply to task='multiclass', where the largest "
+                    "score decides. Shift the classes with offsets instead."
+                )
+            problem = problem if offsets is None else problem.shifted(offsets)
+            if step is None or is_hard(step):
+                return cls(problem, step, (), False, None)
+            return cls(problem, step, (), False, multiclass_kernel(problem, step))
+        if offsets is not None:
             raise ValueError(
-                "threshold and thresholds do not apply to task='multiclass', where the largest "
-                "score decides. Shift the classes with offsets instead."
+                f"offsets are for task='multiclass', not {problem.task!r}. Use threshold."
             )
-        return _multiclass(problem, step, offsets, from_logits, matrix)
-    if offsets is not None:
-        raise ValueError(f"offsets are for task='multiclass', not {task!r}. Use threshold.")
-    taus, grid = _taus(threshold, thresholds, problem)
-    if step is None or is_hard(step):
-        tp, predicted, support, total = _hard_binary(problem, taus, grid, from_logits)
-    else:
-        kernel = binary_kernel(problem.z, step, taus, grid, from_logits)
-        tp, predicted, support, total = count(kernel, problem.z, problem.y, problem.w)
-    c = Confusion(tp, predicted, support, total, task)
-    return c.map(lambda t: t.movedim(-1, -2)) if task == "multilabel" and grid else c
+        taus, grid = problem.thresholds(threshold, thresholds)
+        if step is None or is_hard(step):
+            return cls(problem, step, taus, grid, None)
+        return cls(problem, step, taus, grid, binary_kernel(problem, step, taus, grid))
+
+    @property
+    def learnt(self) -> bool:
+        """Whether anything but the scores wants a gradient."""
+        if not torch.is_grad_enabled():
+            return False
+        given = (self.problem.w, *self.taus)
+        if any(isinstance(t, Tensor) and t.requires_grad for t in given):
+            return True
+        return self.step is not None and is_learnt(self.step, self.problem.z)
+
+    def cells(self, rest: bool) -> Confusion:
+        """Soft cells; ``rest`` as in ``count_cells``."""
+        assert self.kernel is not None
+        assert self.step is not None
+        z, y, w, learnt = self.problem.z, self.problem.y, self.problem.w, self.learnt
+        opaque = under_transform(z, y, w)
+        counts = count(self.kernel, z, y, w, plain=learnt)
+        if learnt and not opaque:
+            self.check(counts)
+        if not rest or not (opaque or _cancels(counts, self.kernel.dtype)):
+            return self.confusion(counts)
+        others = rest_kernel(self.problem, self.step, self.taus, self.grid)
+        return self.confusion(counts, count(others, z, y, w, plain=learnt))
+
+    def check(self, counts: Counts) -> None:
+        """Refuse labels and scores that a kernel would have refused."""
+        z, y = self.problem.z.detach(), self.problem.y
+        if self.problem.task == "multiclass":
+            return check_rows(z, counts[1].detach())
+        check_labels(y)
+        return check_binary(z, y, None, counts[1].detach())
+
+    def confusion(self, counts: Counts, others: Counts | None = None) -> Confusion:
+        """In the units and in the order of dimensions that are promised."""
+        problem = self.problem
+        c = Confusion(*counts, problem.task)
+        if others is not None:
+            tn, rejected, negatives, _ = others
+            c = replace(c, counted_tn=tn, counted_rejected=rejected, counted_negatives=negatives)
+        if problem.unit != 1:
+            c = c.map(lambda t: t * problem.unit)
+        if problem.task == "multilabel" and self.grid:
+            c = c.map(lambda t: t.movedim(-1, -2))
+        return c
+
+
+def _cancels(counts: Counts, dtype: torch.dtype) -> bool:
+    """Whether so little is rejected, or negative, or both, that subtraction leaves rounding."""
+    tp, predicted, support, total = (t.detach() for t in counts)
+    little, negatives = LITTLE[dtype], total - support
+    few = (total - predicted) < little * total
+    few |= (negatives > 0) & (negatives < little * total)
+    few |= negatives - (predicted - tp) < little * negatives
+    return bool(few.any())
+
+
+def _is_default(threshold: Any) -> bool:
+    return isinstance(threshold, int | float) and threshold == 0.5
 
 
 @torch.no_grad()
-def _hard_binary(problem: Problem, taus: Sequence[Any], grid: bool, from_logits: bool) -> Counts:
-    z, y, w, _, _ = problem
+def _hard(counting: Counting, matrix: bool) -> Confusion:
+    problem = counting.problem
+    if problem.task == "multiclass":
+        c = _hard_multiclass(problem, matrix)
+        return c if problem.unit == 1 else c.map(lambda t: t * problem.unit)
+    z, y, w = problem.z, problem.y, problem.w
+
     # In float64: a threshold between two neighbouring float32 probabilities must stay between.
-    hard = BinaryKernel(
-        lambda p, tau: p.to(wide(p.device)) >= tau, taus, grid, from_logits, working(z)
-    )
+    def kernel(decide: Step) -> BinaryKernel:
+        taus, grid = counting.taus, counting.grid
+        return BinaryKernel(decide, taus, grid, problem.from_logits, working(z))
+
+    hard = kernel(lambda p, tau: p.to(wide(p.device)) >= tau)
     if under_transform(z, y, w):
-        return hard.compose(z, y, w)
-    _refuse_nan(z, torch.isnan(z))
-    return hard.count(z, y, w)[0]
+        return counting.confusion(hard.compose(z, y, w))
+    check_not_nan(z, torch.isnan(z))
+    counts, _ = hard.count(z, y, w)
+    if w is None or not _cancels(counts, torch.float64):
+        return counting.confusion(counts)
+    others = kernel(lambda p, tau: p.to(wide(p.device)) < tau)
+    return counting.confusion(counts, others.count(z, y == 0, w)[0])
 
 
-def _multiclass(
-    problem: Problem, step: Step | None, offsets: Any, from_logits: bool, matrix: bool
-) -> Confusion:
-    z, y, w, task, _ = problem
-    if offsets is not None:
-        shift = as_numbers("offsets", offsets, z.device).to(wide(z.device))
-        if shift.shape != z.shape[-1:]:
-            raise ValueError(
-                f"offsets must hold one number for each of {z.shape[-1]} classes, got shape "
-                f"{list(shift.shape)}."
-            )
-        # In float64: an offset between two neighbouring float32 scores must stay between.
-        z = to_logits(z, from_logits) + shift
-        from_logits = True
-    if step is None or is_hard(step):
-        return _hard_multiclass(z.detach(), y, w, matrix)
-    if matrix:
-        with full_precision(z):
-            return _with_matrix(memberships(probabilities(z, task, from_logits), step), y, w)
-    return Confusion(*count(multiclass_kernel(z, step, from_logits), z, y, w), task)
-
-
-def _hard_multiclass(z: Tensor, y: Tensor, w: Tensor | None, matrix: bool) -> Confusion:
-    _refuse_nan(z, torch.isnan(z).any(-1))
-    decided = z.argmax(-1)
-    classes, dtype = z.shape[-1], wide(z.device)
-    ones = torch.ones_like(y, dtype=dtype) if w is None else w.to(dtype).expand(y.shape)
-    zeros = torch.zeros(*y.shape[:-1], classes * classes if matrix else classes)
-    zeros = zeros.to(z.device, dtype)
+def _hard_multiclass(problem: Problem, matrix: bool) -> Confusion:
+    z, y, classes = problem.z.detach(), problem.y, problem.classes
+    check_not_nan(z, torch.isnan(z).any(-1))
+    decided, ones = z.argmax(-1), problem.weights()
+    zeros = ones.new_zeros(*y.shape[:-1], classes * classes if matrix else classes)
     if matrix:
         m = zeros.scatter_add(-1, y * classes + decided, ones)
         return Confusion.from_matrix(m.reshape(*y.shape[:-1], classes, classes))
-    tp = zeros.scatter_add(-1, y, ones * (decided == y))
+    right = decided == y
+    tp = zeros.scatter_add(-1, y, ones * right)
     predicted = zeros.scatter_add(-1, decided, ones)
     support = zeros.scatter_add(-1, y, ones)
     total = support.sum(-1, keepdim=True).expand_as(support)
-    return Confusion(tp, predicted, support, total, "multiclass")
+    c = Confusion(tp, predicted, support, total, "multiclass")
+    if (
+        problem.w is None
+        or under_transform(z)
+        or not _cancels((tp, predicted, support, total), torch.float64)
+    ):
+        return c
+    rejected = all_but_each(predicted)
+    tn = (rejected - zeros.scatter_add(-1, y, ones * ~right)).clamp(min=0)
+    negatives = all_but_each(support)
+    return replace(c, counted_tn=tn, counted_rejected=rejected, counted_negatives=negatives)
 
 
-def _with_matrix(g: Tensor, y: Tensor, w: Tensor | None) -> Confusion:
+def _with_matrix(counting: Counting) -> Confusion:
     """Row i of the matrix is the sum of memberships of examples of class i."""
-    _refuse_nan(g, torch.isnan(g).any(-1))
-    classes, g = g.shape[-1], g.to(wide(g.device))
-    if w is not None:
-        g = g * w.unsqueeze(-1)
-    zeros = torch.zeros(*g.shape[:-2], classes, classes).to(g)
-    return Confusion.from_matrix(zeros.scatter_add(-2, y.unsqueeze(-1).expand_as(g), g))
+    problem, step = counting.problem, counting.step
+    assert step is not None
+    g = memberships(problem.probabilities(), step)
+    check_not_nan(problem.z, torch.isnan(g).any(-1))
+    classes, g = problem.classes, g.to(wide(g.device))
+    if problem.w is not None:
+        g = g * problem.w.unsqueeze(-1)
+    zeros = g.new_zeros(*g.shape[:-2], classes, classes)
+    at = problem.y.unsqueeze(-1).expand_as(g)
+    c = Confusion.from_matrix(zeros.scatter_add(-2, at, g))
+    return c if problem.unit == 1 else c.map(lambda t: t * problem.unit)

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 _wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 # Counts below this are nothing: a reciprocal, and what it is multiplied by, must stay finite.
@@ -31,6 +32,16 @@ def ratio(num: Tensor, den: Tensor, empty: float = 0.0) -> Tensor:
     return torch.where(positive, num / torch.where(positive, den, 1.0), empty)
 
 
+def at_least_zero(x: Tensor, rounding: Tensor | float = 0.0) -> Tensor:
+    """``x``, and zero where it is no more than ``rounding``; its gradient stays everywhere.
+
+    >>> import torch
+    >>> at_least_zero(torch.tensor([2.0, -1e-17])).tolist()
+    [2.0, 0.0]
+    """
+    return torch.where(x > rounding, x, x - x.detach())
+
+
 def all_positive(x: Tensor, low: float = 0.0) -> bool:
     """Whether every element is known to be above ``low``; False where they cannot be looked at."""
     if under_transform(x):
@@ -53,16 +64,19 @@ def root(x: Tensor, degree: int = 2) -> Tensor:
 
 
 def under_transform(*tensors: Tensor | None) -> bool:
-    """Whether values cannot be looked at: while compiling, or inside ``torch.func`` transforms."""
+    """Whether values cannot be looked at: while compiling, inside ``torch.func`` transforms, or
+    where tensors have a shape but no values (``torch.device("meta")``, ``FakeTensorMode``)."""
     if torch.compiler.is_compiling():
         return True
-    return any(t is not None and _wrapped(t) for t in tensors)
+    return any(
+        t is not None and (_wrapped(t) or t.is_meta or isinstance(t, FakeTensor)) for t in tensors
+    )
 
 
 def full_precision(z: Tensor) -> AbstractContextManager[object]:
     """Counts are a float32 island: autocast must not turn their products into half precision."""
     device = z.device.type
-    if torch.is_autocast_enabled(device):
+    if device != "meta" and torch.is_autocast_enabled(device):
         return torch.autocast(device, enabled=False)
     return nullcontext()
 

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from softset.checks import check_number
+from softset.checks import check_number, check_whole
 
 Step = Callable[[Tensor, Any], Tensor]
 Number = float | Tensor
+# Steeper than this a step is hard in every float, and its slope times a weight may be infinite.
+STEEPEST = 1e30
+# And a piece that is shorter has a slope that is infinite.
+SHORTEST = 1e-280
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,18 @@ class HardStep:
 
     def __call__(self, p: Tensor, tau: Number) -> Tensor:
         return (p >= tau).to(p.dtype)
+
+
+class Pieces(NamedTuple):
+    """A linear step at a threshold: ``H = m1 p`` below ``a``, ``1 - m3 (1 - p)`` above ``b``, and
+    slope ``m2`` between them; ``beyond = 1 - b``. Numbers, or tensors."""
+
+    a: Any
+    b: Any
+    m1: Any
+    m2: Any
+    m3: Any
+    beyond: Any
 
 
 @dataclass(frozen=True)
@@ -55,7 +71,8 @@ class LinearStep:
 
     def __post_init__(self) -> None:
         check_number("delta", self.delta, 0, 0.5, closed="both")
-        check_number("width", self.width, 0, 2, hint="At 2 an outer piece has no length.")
+        hint = "At 2 an outer piece has no length."
+        check_number("width", self.width, 1 / STEEPEST, 2, closed="low", hint=hint)
 
     @classmethod
     def at_temperature(cls, temperature: Number) -> LinearStep:
@@ -65,22 +82,54 @@ class LinearStep:
         LinearStep(delta=0.2, width=1.0)
         """
         hint = "At 0.4 an outer piece has no length (paper 002 eq. 4)."
-        check_number("temperature", temperature, 0, 0.4, hint=hint)
+        check_number("temperature", temperature, 1 / STEEPEST, 0.4, closed="low", hint=hint)
         return cls(delta=temperature, width=5 * temperature)
 
-    def pieces(self, tau: Number) -> tuple[Any, Any, Any, Any, Any]:
-        """The two corners ``a < b`` and the three slopes ``m1, m2, m3``; numbers stay numbers."""
-        if isinstance(tau, Tensor):
-            m = self.width * torch.minimum(tau, 1 - tau)
+    def pieces(self, tau: Number) -> Pieces:
+        """The corners and slopes at a threshold; numbers stay numbers."""
+        # 1 - tau is exact from 1/2 on, and so is 1 - width/2 from width 1 on: next to 0 and 1, and
+        # for wide steps, lengths are made of these two, as differences would lose their digits.
+        rest, narrow = 1 - tau, 1 - self.width / 2
+        left = tau <= 0.5
+        if isinstance(left, Tensor):
+            m = self.width * torch.where(left, tau, rest)
+            a = torch.where(left, tau * narrow, tau - m / 2)
+            beyond = torch.where(left, rest - m / 2, rest * narrow)
+            b = torch.where(left, tau + m / 2, 1 - beyond)
         else:
-            m = self.width * min(tau, 1 - tau)
-        a, b = tau - m / 2, tau + m / 2
-        return a, b, self.delta / a, (1 - 2 * self.delta) / m, self.delta / (1 - b)
+            m = self.width * (tau if left else rest)
+            a = tau * narrow if left else tau - m / 2
+            beyond = rest - m / 2 if left else rest * narrow
+            b = tau + m / 2 if left else 1 - beyond
+        for length in (a, m, beyond):
+            if isinstance(length, float) and length < SHORTEST:
+                raise ValueError(
+                    f"threshold must leave room for the pieces of {self!r}, got {tau!r}. Move it "
+                    "away from 0 and 1."
+                )
+        return Pieces(a, b, self.delta / a, (1 - 2 * self.delta) / m, self.delta / beyond, beyond)
 
     def __call__(self, p: Tensor, tau: Number) -> Tensor:
-        a, b, m1, m2, m3 = self.pieces(tau)
-        outer = torch.where(p < a, m1 * p, 1 - m3 * (1 - p))
-        return torch.where((p < a) | (p > b), outer, 0.5 + m2 * (p - tau))
+        return self.degree(p, 1 - p, tau)
+
+    def degree(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
+        """``H`` from ``p`` and ``q = 1 - p``, exact also where one of the two is next to 0."""
+        a, _, m1, m2, m3, beyond = self.pieces(tau)
+        middle = 0.5 + m2 * _above(p, q, tau)
+        return torch.where(p < a, m1 * p, torch.where(q < beyond, 1 - m3 * q, middle))
+
+    def rest(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
+        """``1 - H``, without the cancelling."""
+        a, _, m1, m2, m3, beyond = self.pieces(tau)
+        middle = 0.5 - m2 * _above(p, q, tau)
+        return torch.where(q < beyond, m3 * q, torch.where(p < a, 1 - m1 * p, middle))
+
+
+def _above(p: Tensor, q: Tensor, tau: Number) -> Tensor:
+    """``p - tau``, of the two that are smaller."""
+    if isinstance(tau, Tensor):
+        return torch.where(tau <= 0.5, p - tau, (1 - tau) - q)
+    return p - tau if tau <= 0.5 else (1 - tau) - q
 
 
 @dataclass(frozen=True)
@@ -95,10 +144,18 @@ class SigmoidStep:
     k: Any = 10.0
 
     def __post_init__(self) -> None:
-        check_number("k", self.k, 0, float("inf"))
+        check_number("k", self.k, 0, STEEPEST, closed="high")
 
     def __call__(self, p: Tensor, tau: Number) -> Tensor:
         return torch.sigmoid(self.k * (p - tau))
+
+    def degree(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
+        """``H`` from ``p`` and ``q = 1 - p``."""
+        return torch.sigmoid(self.k * _above(p, q, tau))
+
+    def rest(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
+        """``1 - H``, without the cancelling."""
+        return torch.sigmoid(-self.k * _above(p, q, tau))
 
 
 @dataclass(frozen=True)
@@ -112,6 +169,10 @@ class IdentityStep:
 
     def __call__(self, p: Tensor, tau: Number) -> Tensor:
         return p if not isinstance(tau, Tensor) else p + torch.zeros_like(tau)
+
+    def rest(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
+        """``1 - H``, without the cancelling."""
+        return self(q, tau)
 
 
 @dataclass(frozen=True)
@@ -130,7 +191,7 @@ class LookupStep:
     decimals: int = 2
 
     def __post_init__(self) -> None:
-        check_number("decimals", self.decimals, 1, 6, closed="both")
+        check_whole("decimals", self.decimals, 1, 6)
         if not callable(self.step):
             raise ValueError(f"step must be callable as step(p, tau), got {self.step!r}.")
 
@@ -159,6 +220,28 @@ def check_step(step: object) -> None:
         raise ValueError(
             f"step must be a step such as LinearStep() or a callable step(p, tau), got {step!r}."
         )
+
+
+def degree_of(step: Step, p: Tensor, q: Tensor, tau: Number) -> Tensor:
+    """``H(p, tau)``, with ``q = 1 - p`` where the step can use it."""
+    own = getattr(step, "degree", None)
+    return step(p, tau) if own is None else own(p, q, tau)
+
+
+def rest_of(step: Step, p: Tensor, q: Tensor, tau: Number) -> Tensor:
+    """``1 - H(p, tau)``: from ``q = 1 - p`` where the step can, else by subtraction."""
+    own = getattr(step, "rest", None)
+    return 1 - step(p, tau) if own is None else own(p, q, tau)
+
+
+def is_learnt(step: Step, like: Tensor) -> bool:
+    """Whether a step has parameters that want a gradient; one of the user's own is tried."""
+    if isinstance(step, LinearStep | SigmoidStep | IdentityStep):
+        return any(isinstance(v, Tensor) and v.requires_grad for v in vars(step).values())
+    half = torch.full((1, 1), 0.5, dtype=like.dtype, device=like.device)
+    with torch.enable_grad():
+        value = step(half, half)
+    return isinstance(value, Tensor) and value.requires_grad
 
 
 def is_hard(step: object) -> bool:

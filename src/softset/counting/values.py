@@ -32,7 +32,7 @@ def check_binary(z: Tensor, y: Tensor, bad: Any, sums: Tensor) -> None:
     if (bad is None or float(bad) == 0) and math.isfinite(float(one)):
         return
     check_labels(y)
-    refuse_rows(torch.isnan(z))
+    refuse_scores(z, torch.isnan(z))
 
 
 def check_classes(y: Tensor, classes: int) -> None:
@@ -47,22 +47,29 @@ def check_classes(y: Tensor, classes: int) -> None:
 
 
 def check_rows(z: Tensor, predicted: Tensor) -> None:
-    """Refuse NaN scores of several classes."""
+    """Refuse scores of several classes that are NaN, or whose largest is infinite."""
     if not math.isfinite(predicted.sum().item()):
-        best = z.amax(-1)
-        refuse_rows(torch.isnan(z).any(-1) | ~torch.isfinite(best))
+        refuse_scores(z, torch.isnan(z).any(-1) | ~torch.isfinite(z.amax(-1)))
+
+
+def check_not_nan(z: Tensor, bad: Tensor) -> None:
+    """Refuse scores of which ``bad`` marks rows that are NaN."""
+    if not under_transform(z) and bad.any():
+        refuse_scores(z, bad)
+
+
+def refuse_scores(z: Tensor, bad: Tensor) -> None:
+    """Name the first row marked as bad, and what is the matter with it."""
+    place = [] if not bad.any() else bad.nonzero()[0].tolist()
+    scores = z.detach()[tuple(place)]
+    hint = f"the first bad row is {place[-1] if place else 0}. Check the model's output."
+    if place and torch.isnan(scores).any():
+        raise ValueError(f"scores must not be NaN: {hint}")
+    if place and math.isinf(largest := float(scores.max())):
+        raise ValueError(f"the largest score of a row must be finite, got {largest}: {hint}")
+    raise ValueError("step must return finite degrees that are not all zero in a row.")
 
 
 def refuse_rows(bad: Tensor) -> None:
     """Name the first row marked as bad."""
-    if not bad.any():
-        raise ValueError("step must return finite degrees that are not all zero in a row.")
-    row = int(bad.nonzero()[0, -1])
-    raise ValueError(
-        f"scores must not be NaN: the first bad row is {row}. Check the model's output."
-    )
-
-
-def _refuse_nan(z: Tensor, bad: Tensor) -> None:
-    if not under_transform(z) and bad.any():
-        refuse_rows(bad)
+    refuse_scores(torch.where(bad, torch.nan, 0.0), bad)

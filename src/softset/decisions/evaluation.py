@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion, confusion
-from softset.counting.problem import Problem, arrange, probabilities
-from softset.counting.values import check_labels, refuse_rows
+from softset.counting.cells import count_cells
+from softset.counting.problem import Problem, arrange
+from softset.counting.values import check_labels, check_not_nan
+from softset.decisions.cuts import all_cuts
 from softset.metrics.base import Metric
-from softset.metrics.custom import Custom
 from softset.metrics.registry import MetricLike, get_metric
 
 
@@ -40,89 +40,38 @@ def evaluate(
     >>> evaluate([0.9, 0.2, 0.6], [1, 1, 0], "auroc", from_logits=False)
     0.5
     """
-    m = get_metric(metric)
-    settings = {
-        "from_logits": from_logits,
-        "sample_weight": sample_weight,
-        "class_weight": class_weight,
-        "ignore_index": ignore_index,
-    }
-    if m.curve:
-        if task == "multiclass":
-            if offsets is not None:
-                raise ValueError("offsets do not apply to a metric over all thresholds.")
-            p, y, w = one_against_rest(scores, target, **settings)
-            problem = arrange(p, y, task="multilabel", from_logits=False, sample_weight=w)
-            return _plain(_area(m, problem, from_logits=False))
-        problem = arrange(scores, target, task=task, **settings)
-        return _plain(_area(m, problem, from_logits))
-    needs_matrix = isinstance(m, Custom) and task == "multiclass"
-    c = confusion(
+    problem = arrange(
         scores,
         target,
         task=task,
-        threshold=threshold,
-        offsets=offsets,
-        matrix=needs_matrix,
-        **settings,
+        from_logits=from_logits,
+        sample_weight=sample_weight,
+        class_weight=class_weight,
+        ignore_index=ignore_index,
     )
-    return _plain(m(c))
-
-
-def one_against_rest(
-    scores: Any, target: Any, *, from_logits: bool, **settings: Any
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """A multiclass problem as one of labels, for areas under curves.
-
-    Probabilities and labels ``[*batch, N, C]``, and weights with all of ``settings`` in them.
-    """
-    problem = arrange(scores, target, task="multiclass", from_logits=from_logits, **settings)
-    p = probabilities(problem.z, "multiclass", from_logits).clamp(0, 1)
-    y = problem.y.unsqueeze(-1) == torch.arange(p.shape[-1], device=p.device)
-    return p, y, problem.w
-
-
-def _plain(value: Tensor) -> Any:
+    value = evaluate_problem(problem, get_metric(metric), threshold=threshold, offsets=offsets)
     return value.item() if value.dim() == 0 else value.tolist()
 
 
-def _area(m: Metric, problem: Problem, from_logits: bool) -> Tensor:
-    c = all_cuts(problem, from_logits)[1]
-    if problem.task == "binary":
-        return m(c)
-    if m.average == "micro":
-        z, y, w, _, _ = problem
-        w = None if w is None else w.expand_as(y).flatten()
-        return m(all_cuts(Problem(z.flatten(), y.flatten(), w, "binary", 0), from_logits)[1])
-    return m(c.map(lambda t: t.mT))
-
-
 @torch.no_grad()
-def all_cuts(problem: Problem, from_logits: bool) -> tuple[Tensor, Confusion]:
-    """The sorted probabilities ``[*lead, N]`` and the counts ``[*lead, N + 1]`` at every cut.
+def evaluate_problem(
+    problem: Problem, metric: Metric, *, threshold: Any = 0.5, offsets: Any = None
+) -> Tensor:
+    """``evaluate`` of a problem that is arranged already, as a tensor."""
+    if metric.curve:
+        if offsets is not None:
+            raise ValueError("offsets do not apply to a metric over all thresholds.")
+        return _area(metric, metric.prepare(problem))
+    matrix = metric.wants_matrix(problem.task, problem.classes)
+    return metric(count_cells(problem, threshold=threshold, offsets=offsets, matrix=matrix))
 
-    Cut k says positive from the k-th smallest probability on (equal ones together), the last cut
-    says positive never: one sort and cumulative sums.
-    """
-    z, y, w, task, _ = problem
-    p = probabilities(z, task, from_logits).double()
-    if torch.isnan(p).any():
-        refuse_rows(torch.isnan(p))
-    check_labels(y)
-    p, order = p.sort(dim=-1, stable=True)
-    y = y.double().gather(-1, order)
-    w = torch.ones_like(p) if w is None else w.expand_as(p).gather(-1, order)
-    position = torch.arange(p.shape[-1], device=p.device)
-    fresh = torch.ones_like(p, dtype=torch.bool)
-    fresh[..., 1:] = p[..., 1:] != p[..., :-1]
-    start = torch.where(fresh, position, 0).cummax(-1).values
 
-    def from_cut_on(x: Tensor) -> tuple[Tensor, Tensor]:
-        below = torch.nn.functional.pad(x.cumsum(-1), (1, 0))
-        total = below[..., -1:]
-        at = (total - below[..., :-1]).gather(-1, start)
-        return torch.cat([at, torch.zeros_like(total)], -1), total
-
-    tp, support = from_cut_on(w * y)
-    predicted, total = from_cut_on(w)
-    return p, Confusion(tp, predicted, support.expand_as(tp), total.expand_as(tp), task)
+def _area(m: Metric, problem: Problem) -> Tensor:
+    """Exactly, at every cut: by a sort instead of a grid of thresholds."""
+    pooled = problem.task == "multilabel" and m.average == "micro"
+    problem = problem.pooled() if pooled else problem
+    p = problem.probabilities().double()
+    check_not_nan(problem.z, torch.isnan(p))
+    check_labels(problem.y)
+    c = all_cuts(p, problem.y, problem.w, problem.task).counts
+    return m(c if problem.task == "binary" else c.map(lambda t: t.mT))

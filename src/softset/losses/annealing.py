@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from softset.checks import check_number
-from softset.counting.steps import LinearStep
+from softset.checks import check_number, check_whole
+from softset.counting.steps import STEEPEST, LinearStep
+
+COLDEST = 1 / STEEPEST  # a step is hard there, in every float
 
 
 class Annealing:
@@ -34,10 +36,11 @@ class Annealing:
         patience: int = 50,
         cooling_patience: int = 3,
     ) -> None:
-        check_number("start", start, 0, 0.4, hint="T must stay below 0.4 (paper 002 eq. 4).")
+        hint = "T must stay below 0.4 (paper 002 eq. 4)."
+        check_number("start", start, COLDEST, 0.4, closed="low", hint=hint)
         check_number("rate", rate, 0, 1)
-        check_number("patience", patience, 1, math.inf, closed="low")
-        check_number("cooling_patience", cooling_patience, 1, math.inf, closed="low")
+        check_whole("patience", patience, 1)
+        check_whole("cooling_patience", cooling_patience, 1)
         self.start, self.rate = start, rate
         self.patience, self.cooling_patience = patience, cooling_patience
         self.coolings = 0
@@ -50,7 +53,7 @@ class Annealing:
 
     @property
     def temperature(self) -> float:
-        return self.start * self.rate**self.coolings
+        return max(self.start * self.rate**self.coolings, COLDEST)
 
     @property
     def step(self) -> LinearStep:

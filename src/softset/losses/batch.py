@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -40,4 +41,4 @@ class BatchLoss(nn.Module):
         if not under_transform(problem.z, problem.y):
             check_labels(problem.y)
         with full_precision(problem.z):
-            return self.value(problem._replace(z=problem.z.to(working(problem.z))))
+            return self.value(replace(problem, z=problem.z.to(working(problem.z))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,11 +11,12 @@ from torch import Tensor, nn
 
 from softset.checks import check_choice, check_number
 from softset.counting.numerics import full_precision, under_transform, working
-from softset.counting.problem import Problem, arrange, as_numbers, weights_by_class
+from softset.counting.problem import TASKS, Problem, arrange, as_numbers, weights_by_class
 from softset.counting.values import check_labels
 
 
-def _weights(class_weight: Any) -> Tensor | None:
+def class_weight_buffer(class_weight: Any) -> Tensor | None:
+    """Class weights as a module keeps them: numbers in float64."""
     return None if class_weight is None else as_numbers("class_weight", class_weight).double()
 
 
@@ -33,10 +35,10 @@ class MeanLoss(nn.Module):
         ignore_index: int | None = None,
     ) -> None:
         super().__init__()
-        check_choice("task", task, ("binary", "multiclass", "multilabel"))
+        check_choice("task", task, TASKS)
         self.task, self.ignore_index = task, ignore_index
         self.class_weight: Tensor | None
-        self.register_buffer("class_weight", _weights(class_weight), persistent=False)
+        self.register_buffer("class_weight", class_weight_buffer(class_weight), persistent=False)
 
     def each(self, problem: Problem) -> Tensor:
         """The loss of every example, in the layout of ``Problem``."""
@@ -46,28 +48,39 @@ class MeanLoss(nn.Module):
         """The class weight of every example."""
         if self.class_weight is None:
             return None
-        return weights_by_class(self.class_weight, problem.z, problem.y, self.task)
+        return weights_by_class(self.class_weight, problem)
 
     def forward(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
+        return self._mean(scores, target, sample_weight, 0)
+
+    def of_members(self, scores: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        """One loss for each member: scores ``[K, N, ...]``; target and weight with or without that
+        dimension."""
+        return self._mean(scores, target, weight, 1)
+
+    def _mean(self, scores: Tensor, target: Tensor, weight: Any, batch_dims: int) -> Tensor:
+        """The mean over all but the first ``batch_dims`` dimensions."""
         problem = arrange(
             scores,
             target,
             task=self.task,
             from_logits=True,
-            sample_weight=sample_weight,
+            sample_weight=weight,
             ignore_index=self.ignore_index,
+            batch_dims=batch_dims,
         )
         if self.task != "multiclass" and not under_transform(problem.z, problem.y):
             check_labels(problem.y)
         with full_precision(problem.z):
-            losses = self.each(problem._replace(z=problem.z.to(working(problem.z))))
-            weight = self.class_weights(problem)
-            if weight is not None:
-                losses = losses * weight.to(losses.dtype)
+            losses = self.each(replace(problem, z=problem.z.to(working(problem.z))))
+            by_class = self.class_weights(problem)
+            if by_class is not None:
+                losses = losses * by_class.to(losses.dtype)
             if problem.w is None:
-                return losses.mean()
+                return losses.flatten(batch_dims).mean(-1)
             w = problem.w.to(losses.dtype).expand_as(losses)
-            return (losses * w).sum() / w.sum().clamp(min=torch.finfo(losses.dtype).tiny)
+            mass = w.flatten(batch_dims).sum(-1).clamp(min=torch.finfo(losses.dtype).tiny)
+            return (losses * w).flatten(batch_dims).sum(-1) / mass
 
 
 class CrossEntropyLoss(MeanLoss):

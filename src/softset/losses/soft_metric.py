@@ -7,21 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from softset.checks import check_choice, check_number
-from softset.counting.cells import Confusion, confusion
-from softset.counting.kernels.choice import binary_kernel, multiclass_kernel
-from softset.counting.kernels.interface import linearised_loss
+from softset.checks import check_choice
+from softset.counting.cells import Confusion, Counting, count_cells
+from softset.counting.kernels.interface import differentiable, linearised_loss, tally
 from softset.counting.numerics import as_dtype, under_transform, working
-from softset.counting.problem import THRESHOLD_HINT, arrange, as_numbers
+from softset.counting.problem import Problem, arrange
 from softset.counting.steps import LinearStep, Step
-from softset.decisions.evaluation import one_against_rest
-from softset.losses.pointwise import _weights
+from softset.losses.pointwise import class_weight_buffer
+from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
 from softset.metrics.formulas import Fraction
 from softset.metrics.registry import MetricLike, get_metric, one_number
 
-# Rows up to which the numbers of a metric cost more than the rows.
-SMALL = 2**15
 EMPTY = ("penalise", "ignore")
 DEFAULT_GRID = tuple(i / 100 for i in range(1, 100))
 
@@ -69,89 +66,97 @@ def metric_loss(
     >>> round(loss.item(), 4), bool(z.grad.isfinite().all())
     (0.4704, True)
     """
-    check_choice("empty", empty, EMPTY)
-    scores = as_numbers("scores", scores)
-    m = one_number(metric)
-    if m.curve:
-        thresholds = DEFAULT_GRID if thresholds is None else thresholds
-        if task == "multiclass":
-            scores, target, sample_weight = one_against_rest(
-                scores,
-                target,
-                from_logits=from_logits,
-                sample_weight=sample_weight,
-                class_weight=class_weight,
-                ignore_index=ignore_index,
-                batch_dims=batch_dims,
-            )
-            task, from_logits, class_weight, ignore_index = "multilabel", False, None, None
-    step = default_step(task) if step is None else step
-    if isinstance(m, Fraction) and thresholds is None and not batch_dims:
-        short = _shortcut(
-            m,
-            step,
-            threshold,
-            empty,
-            scores,
-            target,
-            task=task,
-            from_logits=from_logits,
-            sample_weight=sample_weight,
-            class_weight=class_weight,
-            ignore_index=ignore_index,
-        )
-        if short is not None:
-            return short
-    c = confusion(
+    problem = arrange(
         scores,
         target,
         task=task,
-        step=step,
-        threshold=threshold,
-        thresholds=thresholds,
         from_logits=from_logits,
         sample_weight=sample_weight,
         class_weight=class_weight,
         ignore_index=ignore_index,
         batch_dims=batch_dims,
-        matrix=m.wants_matrix(task, _columns(scores, batch_dims)),
     )
-    value = m(c, empty=empty)
-    if thresholds is not None and not m.curve:
+    return problem_loss(
+        problem,
+        one_number(metric),
+        step=step,
+        threshold=threshold,
+        thresholds=thresholds,
+        empty=empty,
+    )
+
+
+def problem_loss(
+    problem: Problem,
+    metric: Metric,
+    *,
+    step: Step | None = None,
+    threshold: Any = 0.5,
+    thresholds: Any = None,
+    empty: str = "penalise",
+) -> Tensor:
+    """``metric_loss`` of a problem that is arranged already."""
+    check_choice("empty", empty, EMPTY)
+    short = None
+    if isinstance(metric, Fraction) and thresholds is None:
+        short = _shortcut(metric, problem, step, threshold, empty)
+    if short is not None:
+        return short
+    c = soft_cells(problem, metric, step=step, threshold=threshold, thresholds=thresholds)
+    value = metric(c, empty=empty)
+    if thresholds is not None and not metric.curve:
         value = value.mean(-1)
-    dtype = working(scores) if scores.is_floating_point() else torch.float32
-    return as_dtype(1 - value, dtype)
+    return as_dtype(1 - value, working(problem.z))
+
+
+def soft_cells(
+    problem: Problem,
+    metric: Metric,
+    *,
+    step: Step | None = None,
+    threshold: Any = 0.5,
+    thresholds: Any = None,
+) -> Confusion:
+    """The soft counts that a metric is trained on, with their graph."""
+    problem = metric.prepare(problem)
+    return count_cells(
+        problem,
+        default_step(problem.task) if step is None else step,
+        threshold=threshold,
+        thresholds=DEFAULT_GRID if metric.curve and thresholds is None else thresholds,
+        matrix=metric.wants_matrix(problem.task, problem.classes, training=True),
+        rest=metric.reads_rest(),
+    )
 
 
 def _shortcut(
-    m: Fraction, step: Any, threshold: Any, empty: str, scores: Any, target: Any, **settings: Any
+    m: Fraction, problem: Problem, step: Step | None, threshold: Any, empty: str
 ) -> Tensor | None:
-    """The same loss with less ado, where the counts and not the rows take the time."""
-    task, from_logits = settings["task"], settings["from_logits"]
-    if not (isinstance(step, LinearStep) and isinstance(scores, Tensor) and scores.is_cpu):
+    """The same loss with less ado, where the derivatives of the metric are known: of one class, or
+    of a mean over classes. Autograd on a few numbers takes longer than the rows of a small batch.
+    """
+    if problem.batch_dims or isinstance(getattr(m, "beta", None), tuple):
         return None
-    if not all(isinstance(v, int | float) for v in (threshold, step.delta, step.width)):
+    if m.both_classes if problem.task == "binary" else m.average != "macro":
         return None
-    if isinstance(getattr(m, "beta", None), tuple) or under_transform(scores):
+    if problem.task == "multilabel" or not problem.z.is_cpu:
         return None
-    if task == "binary" and not m.both_classes and scores.numel() <= SMALL:
-        z, y, w, _, _ = arrange(scores, target, **settings)
-        check_number("threshold", threshold, 0, 1, hint=THRESHOLD_HINT)
-        kernel: Any = binary_kernel(z, step, [threshold], False, from_logits)
-    elif task == "multiclass" and m.average == "macro" and from_logits and threshold == 0.5:
-        z, y, w, _, _ = arrange(scores, target, **settings)
-        kernel = multiclass_kernel(z, step, True)
-    else:
+    step = default_step(problem.task) if step is None else step
+    counting = Counting.of(problem, step, threshold)
+    kernel = counting.kernel
+    if kernel is None or not kernel.closed_form or counting.learnt:
+        return None
+    if under_transform(problem.z, problem.y, problem.w):
         return None
 
     def again(tp: Tensor, predicted: Tensor, support: Tensor, total: Tensor) -> Tensor:
-        return 1 - m(Confusion(tp, predicted, support, total, task), empty=empty)
+        return 1 - m(Confusion(tp, predicted, support, total, problem.task), empty=empty)
 
-    return linearised_loss(kernel, z, y, w, m.slopes, again)
-
-
-def _columns(scores: Tensor, batch_dims: int) -> int:
-    return scores.shape[batch_dims + 1] if scores.dim() > batch_dims + 1 else 1
+    counted = tally(kernel, problem.z, problem.y, problem.w)
+    loss = linearised_loss(counted, m.slopes, again)
+    if loss is None:  # no support: the counts serve all the same
+        loss = as_dtype(again(*differentiable(counted)), working(problem.z))
+    return loss
 
 
 class MetricLoss(nn.Module):
@@ -189,7 +194,7 @@ class MetricLoss(nn.Module):
         self.threshold, self.thresholds = threshold, thresholds
         self.ignore_index, self.batch_dims = ignore_index, batch_dims
         self.class_weight: Tensor | None
-        self.register_buffer("class_weight", _weights(class_weight), persistent=False)
+        self.register_buffer("class_weight", class_weight_buffer(class_weight), persistent=False)
         self._check()
 
     def _check(self) -> None:
@@ -206,33 +211,50 @@ class MetricLoss(nn.Module):
         labels = torch.tensor([0, 1])
         target = labels if self.task != "multilabel" else labels.unsqueeze(-1).expand(scores.shape)
         step = self.step if not _has_batch_parameters(self.step) else LinearStep()
-        settings = {**self._settings(), "batch_dims": 0, "step": step, "class_weight": None}
+        settings = self._arranging() | {"class_weight": None, "batch_dims": 0}
         with torch.no_grad():
-            metric_loss(scores, target, self.metric, **settings)
+            problem = arrange(scores, target, **settings)
+            problem_loss(problem, one_number(self.metric), **(self._counting() | {"step": step}))
 
-    def _settings(self) -> dict[str, Any]:
+    def _arranging(self) -> dict[str, Any]:
+        """Settings of ``arrange``."""
         return {
             "task": self.task,
-            "step": self.step,
-            "threshold": self.threshold,
-            "thresholds": self.thresholds,
             "class_weight": self.class_weight,
             "ignore_index": self.ignore_index,
             "from_logits": self.from_logits,
-            "empty": self.empty,
             "batch_dims": self.batch_dims,
         }
 
-    def forward(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
-        return metric_loss(
-            scores, target, self.metric, sample_weight=sample_weight, **self._settings()
-        )
+    def _counting(self) -> dict[str, Any]:
+        """Settings of ``problem_loss``."""
+        return {
+            "step": self.step,
+            "threshold": self.threshold,
+            "thresholds": self.thresholds,
+            "empty": self.empty,
+        }
 
+    def forward(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
+        problem = arrange(scores, target, sample_weight=sample_weight, **self._arranging())
+        return problem_loss(problem, one_number(self.metric), **self._counting())
+
+    def of_members(
+        self, scores: Tensor, target: Tensor, weight: Tensor | None, step: Step | None = None
+    ) -> Tensor:
+        """One loss for each member: scores ``[K, N, ...]``; target and weight with or without that
+        dimension. ``step`` takes the place of the loss's own."""
+        settings = self._arranging() | {"batch_dims": 1}
+        problem = arrange(scores, target, sample_weight=weight, **settings)
+        counting = self._counting() | ({} if step is None else {"step": step})
+        return problem_loss(problem, one_number(self.metric), **counting)
+
+    @torch.no_grad()
     def confusion(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Confusion:
         """The soft counts behind the loss, for logging."""
-        settings = self._settings()
-        del settings["empty"]
-        return confusion(scores, target, sample_weight=sample_weight, **settings).detach()
+        problem = arrange(scores, target, sample_weight=sample_weight, **self._arranging())
+        settings = {"threshold": self.threshold, "thresholds": self.thresholds}
+        return count_cells(problem, self.step, **settings)
 
     def extra_repr(self) -> str:
         return f"{self.metric!r}, task={self.task!r}, step={self.step!r}"

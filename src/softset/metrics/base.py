@@ -11,6 +11,7 @@ from torch import Tensor
 from softset.checks import check_choice
 from softset.counting.cells import Confusion
 from softset.counting.numerics import all_positive, ratio
+from softset.counting.problem import Problem
 
 AVERAGES = ("macro", "micro", "weighted", None)
 
@@ -32,6 +33,7 @@ class Metric:
     curve: ClassVar[bool] = False  # wants a grid of thresholds
     joint: ClassVar[bool] = False  # of several classes it is one number, not an average
     needs_negatives: ClassVar[bool] = False  # undefined when every example is positive
+    of_positives: ClassVar[bool] = False  # reads ``tp``, ``predicted`` and ``support`` only
 
     def __post_init__(self) -> None:
         check_choice("average", self.average, AVERAGES)
@@ -52,15 +54,15 @@ class Metric:
     def __call__(self, c: Confusion, *, empty: str | None = None) -> Tensor:
         """The metric of ``c``, as scikit-learn has it; ``empty`` as in ``MetricLoss`` for training.
 
-        >>> import torch
-        >>> c = Confusion.from_matrix(torch.tensor([[5.0, 1.0], [2.0, 4.0]]), task="binary")
+        >>> from softset import F1
+        >>> c = Confusion.from_matrix([[5, 1], [2, 4]], task="binary")
         >>> round(float(F1()(c)), 4)
         0.7273
         """
         if c.task == "binary":
             if not self.both_classes:
                 return self._train(self.score(c), c, empty)
-            c = _two_classes(c)
+            c = two_classes(c)
         if c.task == "multiclass" and self.joint:
             if self.average != "macro":
                 raise ValueError(
@@ -116,7 +118,7 @@ class Metric:
         return some & (c.negatives > 0) if self.needs_negatives else some
 
     def _without_grid(self, c: Confusion) -> Confusion:
-        return c.map(lambda t: t.mean(_grid_axis(c))) if self.curve else c
+        return c.map(lambda t: t.mean(grid_axis(c))) if self.curve else c
 
     @property
     def name(self) -> str:
@@ -128,12 +130,27 @@ class Metric:
         """Whether the average is part of the name: it is not the usual one."""
         return self.both_classes or self.average in ("micro", "weighted")
 
-    def wants_matrix(self, task: str, classes: int) -> bool:
-        """Whether the formula reads the C x C matrix of several classes."""
+    def wants_matrix(self, task: str, classes: int, *, training: bool = False) -> bool:
+        """Whether the C x C matrix of several classes must be counted for it.
+
+        For ``training`` a metric of the user's own is tried first, and refused if it has no
+        gradient.
+        """
         return False
 
+    def reads_rest(self) -> bool:
+        """Whether it reads ``tn``, ``rejected`` or ``negatives``, which must then have digits."""
+        return self.both_classes or not self.of_positives
 
-def _two_classes(c: Confusion) -> Confusion:
+    def prepare(self, problem: Problem) -> Problem:
+        """The problem that it is counted on: for areas, classes are labels, one against the rest.
+
+        The one place where this is decided, for losses, evaluation and boosting.
+        """
+        return problem.one_against_rest() if self.curve else problem
+
+
+def two_classes(c: Confusion) -> Confusion:
     """A binary confusion as one of two classes, the negative one first."""
     return Confusion(
         torch.stack([c.tn, c.tp], -1),
@@ -141,8 +158,12 @@ def _two_classes(c: Confusion) -> Confusion:
         torch.stack([c.negatives, c.support], -1),
         torch.stack([c.total, c.total], -1),
         "multiclass",
+        counted_tn=torch.stack([c.tp, c.tn], -1),
+        counted_rejected=torch.stack([c.predicted, c.rejected], -1),
+        counted_negatives=torch.stack([c.support, c.negatives], -1),
     )
 
 
-def _grid_axis(c: Confusion) -> int:
+def grid_axis(c: Confusion) -> int:
+    """The dimension of a grid of thresholds."""
     return -2 if c.task == "multilabel" else -1

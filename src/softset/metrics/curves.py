@@ -9,7 +9,7 @@ from torch import Tensor
 
 from softset.counting.cells import Confusion
 from softset.counting.numerics import ratio
-from softset.metrics.base import Metric, _grid_axis
+from softset.metrics.base import Metric, grid_axis
 
 
 @dataclass(frozen=True)
@@ -17,13 +17,14 @@ class Curve(Metric):
     """A metric over all thresholds: ``c`` carries a grid of them, ascending."""
 
     curve = True
+    of_positives = True  # and ``negatives``, of which there are as many at every threshold
 
     def integrate(self, c: Confusion) -> Tensor:
         """The area, along the last dimension."""
         raise NotImplementedError
 
     def score(self, c: Confusion) -> Tensor:
-        return self.integrate(c.map(lambda t: t.movedim(_grid_axis(c), -1)))
+        return self.integrate(c.map(lambda t: t.movedim(grid_axis(c), -1)))
 
 
 @dataclass(frozen=True)

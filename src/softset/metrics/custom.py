@@ -34,9 +34,8 @@ class Custom(Metric):
     def key(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
-    def wants_matrix(self, task: str, classes: int) -> bool:
-        """Try it on made-up counts: refuse it if that fails, else tell if it reads the matrix."""
-        if torch.compiler.is_compiling():
+    def wants_matrix(self, task: str, classes: int, *, training: bool = False) -> bool:
+        if not training or torch.compiler.is_compiling():
             return task == "multiclass"
         key = (task, classes)
         try:

@@ -15,7 +15,7 @@ from torch import Tensor
 from softset.checks import check_number
 from softset.counting.cells import Confusion
 from softset.counting.numerics import NOTHING, ratio, root
-from softset.metrics.base import Metric, _two_classes
+from softset.metrics.base import Metric, two_classes
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Accuracy(Metric):
 @dataclass(frozen=True)
 class Fraction(Metric):
     """A metric that is one fraction, of sums of counts without a constant."""
+
+    of_positives = True
 
     def fraction(self, c: Any) -> tuple[Any, Any]:
         """Numerator and denominator, by plain arithmetic: ``c`` may hold numbers too."""
@@ -120,7 +122,7 @@ class BalancedAccuracy(Metric):
     joint = True
 
     def score(self, c: Confusion) -> Tensor:
-        return self.score_jointly(_two_classes(c))
+        return self.score_jointly(two_classes(c))
 
     def score_jointly(self, c: Confusion) -> Tensor:
         present = (c.support > 0).to(c.support.dtype)
@@ -229,7 +231,7 @@ class MCC(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return self.score_jointly(_two_classes(c))
+        return self.score_jointly(two_classes(c))
 
     def score_jointly(self, c: Confusion) -> Tensor:
         decided, true = _shared(c, c.predicted, c.rejected), _shared(c, c.support, c.negatives)
@@ -245,7 +247,7 @@ class CohenKappa(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return self.score_jointly(_two_classes(c))
+        return self.score_jointly(two_classes(c))
 
     def score_jointly(self, c: Confusion) -> Tensor:
         return ratio(_covariance(c), _shared(c, c.predicted, c.negatives))

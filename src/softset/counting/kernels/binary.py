@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from softset.counting.kernels.blocks import _blocks, _dot, _parts, _pieces, _sum, _total
+from softset.counting.kernels.blocks import (
+    dot,
+    in_blocks,
+    parts_of,
+    pieces_of,
+    total_of,
+    weighted_sum,
+)
 from softset.counting.kernels.interface import Counts
 from softset.counting.kernels.scratch import Room, room_for_gradient, store, untracked, vjp
 from softset.counting.numerics import as_dtype, wide
@@ -44,30 +51,34 @@ class BinaryKernel:
             return [float(part) for part in parts]
         return [part.to(dtype).unsqueeze(-1) for part in parts]
 
-    def compose(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
-        tp, predicted, (_, wy, w) = self._soft_sums(z, y, w)
-        support = wy.sum(-1).expand_as(tp[0])
-        total = _total(w, z.shape[-1], tp[0])
-        margins = [self.stack([m] * len(tp)) for m in (support, total)]
-        return self.stack(tp), self.stack(predicted), margins[0], margins[1]
+    def degrees(self, z: Tensor) -> Iterator[Tensor]:
+        """The step at each threshold."""
+        p = self.probabilities(z, None)
+        return (self.step(p, tau) for tau in self.taus)
 
-    def _soft_sums(self, z: Tensor, y: Tensor, w: Tensor | None) -> Any:
-        dtype = wide(z.device)
-        z = z.to(self.dtype)
-        p = torch.sigmoid(z) if self.from_logits else z
+    def labels(self, y: Tensor) -> Tensor:
+        """1 for what is counted as positive, in float64."""
+        return y.to(wide(y.device))
+
+    def compose(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
+        dtype, n = wide(z.device), z.shape[-1]
         w = None if w is None else w.to(dtype)
-        wy = y.to(dtype) if w is None else y.to(dtype) * w
-        tp, predicted = [], []
-        for tau in self.taus:
-            h = self.step(p, tau).to(dtype)
-            tp.append((h * wy).sum(-1))
-            predicted.append(h.sum(-1) if w is None else (h * w).sum(-1))
-        return tp, predicted, (p, wy, w)
+        wy = self.labels(y) if w is None else self.labels(y) * w
+        found, decided = [], []
+        for h in self.degrees(z):
+            h = h.to(dtype)
+            found.append((h * wy).sum(-1))
+            decided.append(h.sum(-1) if w is None else (h * w).sum(-1))
+        tp, predicted = self.stack(found), self.stack(decided)
+        support, total = wy.sum(-1), total_of(w, n, wy[..., 0])
+        if self.grid:
+            support, total = support.unsqueeze(-1), total.unsqueeze(-1)
+        return tp, predicted, support.expand_as(tp), total.expand_as(tp)
 
     def count(
         self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
     ) -> tuple[Counts, list[Tensor]]:
-        parts = _parts(z)
+        parts = parts_of(z)
         room, kept = Room(parts), self.kept(z, keep and parts > 1)
         long = parts > 1 and z.dim() == 1 and w is None and z.device.type == "cpu"
         with untracked(parts > 1 and self.closed_form):
@@ -77,7 +88,7 @@ class BinaryKernel:
                 sums, bad, p = self.sums(z, y, w, room, kept)
         support, tp, predicted = sums[0], self.stack(sums[1::2]), self.stack(sums[2::2])
         check_binary(z, y, bad, predicted)
-        total = _total(w, z.shape[-1], support)
+        total = total_of(w, z.shape[-1], support)
         if self.grid:
             support, total = (m.unsqueeze(-1).expand(tp.shape) for m in (support, total))
         left = p if keep and parts == 1 and self.from_logits else kept
@@ -89,7 +100,7 @@ class BinaryKernel:
         f, dtype = self.dtype, wide(z.device)
         sums: list[Tensor] = []
         bad: Any = None
-        for zc, yc, wc, kc in _pieces(z, y, w, kept):
+        for zc, yc, wc, kc in pieces_of(z, y, w, kept):
             yf = room.cast("y", yc, f)
             if yc.dtype != torch.bool:
                 off = off_labels(yf, room("h", yf))
@@ -103,7 +114,7 @@ class BinaryKernel:
             for level in self.levels:
                 h, unit = self.value(p, level, room)
                 h = room.cast("wide h", h, dtype)
-                here += [_dot(h, wy), _sum(h, wc)]
+                here += [dot(h, wy), weighted_sum(h, wc)]
                 if unit is not None:
                     here[-2:] = [s.mul_(unit) for s in here[-2:]]
             sums = [s.add_(t) for s, t in zip(sums, here, strict=True)] if sums else here
@@ -117,7 +128,7 @@ class BinaryKernel:
         """
         found: list[list[Tensor]] = [[] for _ in range(2 * len(self.levels))]
         support, bad = [], []
-        for zc, yc, kc in _pieces(z, y, kept):
+        for zc, yc, kc in pieces_of(z, y, kept):
             yf = room.cast("y", yc, torch.float32)
             if yc.dtype != torch.bool:
                 bad.append(off_labels(yf, room("h", yf)))
@@ -127,10 +138,10 @@ class BinaryKernel:
             for k, level in enumerate(self.levels):
                 h, unit = self.value(p, level, room)
                 h = room.cast("float h", h, torch.float32)
-                found[2 * k + 1].append(_blocks(h).sum(-1))
+                found[2 * k + 1].append(in_blocks(h).sum(-1))
                 # A product made afresh would leave a hole in the heap for each chunk.
                 product = torch.mul(h, yf, out=h if self.closed_form else room("hy", h))
-                found[2 * k].append(_blocks(product).sum(-1))
+                found[2 * k].append(in_blocks(product).sum(-1))
                 units += [1.0 if unit is None else unit] * 2
         sums = [torch.stack(support), *map(torch.cat, found)]
         units = [1.0, *units]
@@ -157,10 +168,9 @@ class BinaryKernel:
         self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Tensor, d_pred: Tensor
     ) -> Tensor:
         out = room_for_gradient(z, None)
-        for zc, yc, wc, to in _pieces(z, y, w, out):
+        for zc, yc, wc, to in pieces_of(z, y, w, out):
             with torch.enable_grad():
                 leaf = zc.detach().to(self.dtype).requires_grad_()
-                tp, predicted, _ = self._soft_sums(leaf, yc, wc)
-                sums = (self.stack(tp), self.stack(predicted))
+                sums = self.compose(leaf, yc, wc)[:2]
             store(to, vjp(sums, leaf, (d_tp, d_pred)))
         return out

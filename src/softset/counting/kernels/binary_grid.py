@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from softset.counting.kernels.binary_linear import LinearKernel
-from softset.counting.kernels.blocks import _parts, _pieces
+from softset.counting.kernels.blocks import parts_of, pieces_of
 from softset.counting.kernels.interface import Counts
 from softset.counting.kernels.scratch import Room, room_for_gradient, untracked
 from softset.counting.numerics import wide
@@ -31,9 +31,20 @@ class GridKernel(LinearKernel):
     def __init__(self, step: LinearStep, size: int, from_logits: bool, dtype: torch.dtype) -> None:
         super().__init__(step, [i / size for i in range(1, size)], True, from_logits, dtype)
         self.bins = 2 * size
-        pieces = [(*level, tau) for level, tau in zip(self.levels, self.taus, strict=True)]
-        self.table = torch.tensor(pieces, dtype=torch.float64).T.contiguous()
-        self.corners = (self.table[:2] * self.bins).round().long()
+
+    @cached_property
+    def table(self) -> Tensor:
+        """Corners ``a, b``, slopes ``m1, m2, m3`` and ``tau``: a row each, a column a threshold.
+
+        Made when something is counted: a kernel may be made where tensors have no values.
+        """
+        pieces = [(*level[:5], tau) for level, tau in zip(self.levels, self.taus, strict=True)]
+        return torch.tensor(pieces, dtype=torch.float64, device="cpu").T.contiguous()
+
+    @cached_property
+    def corners(self) -> Tensor:
+        """The bins that the corners begin."""
+        return (self.table[:2] * self.bins).round().long()
 
     def where(self, p: Tensor, yf: Tensor, room: Room, out: Tensor | None) -> Tensor:
         """The bin of each example, positives after all bins of the negatives."""
@@ -55,8 +66,8 @@ class GridKernel(LinearKernel):
         dtype, lead = wide(z.device), z.shape[:-1]
         # As one complex number: one scatter instead of two.
         both = torch.zeros(*lead, 2 * (self.bins + 1), 2, dtype=dtype, device=z.device)
-        room, cells, pairs = Room(_parts(z)), torch.view_as_complex(both), None
-        for zc, yc, wc, kc, ac in _pieces(z, y, w, kept, places):
+        room, cells, pairs = Room(parts_of(z)), torch.view_as_complex(both), None
+        for zc, yc, wc, kc, ac in pieces_of(z, y, w, kept, places):
             p = self.probabilities(zc, room("p", zc, self.dtype) if kc is None else kc)
             yf = room.cast("y", yc, self.dtype)
             # Before an index is made of them: a NaN or a stray label is no place in a table.
@@ -102,11 +113,11 @@ class GridKernel(LinearKernel):
     ) -> Tensor:
         kept, places = (*left, None, None)[:2]
         out = room_for_gradient(z, kept)
-        room = Room(_parts(z))
+        room = Room(parts_of(z))
         with untracked():
             of_both = torch.cat([self.slopes(d_pred), self.slopes(d_pred + d_tp)], -1)
             of_both = of_both.to(self.dtype)
-            for zc, yc, wc, kc, at, to in _pieces(z, y, w, kept, places, out):
+            for zc, yc, wc, kc, at, to in pieces_of(z, y, w, kept, places, out):
                 p = self.again(zc, room, kc)
                 if at is None:
                     at = self.where(p, room.cast("y", yc, p.dtype), room, None)

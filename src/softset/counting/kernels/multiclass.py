@@ -29,6 +29,8 @@ def memberships(p: Tensor, step: Step) -> Tensor:
 class MulticlassKernel:
     """``predicted += w g`` and ``tp[y] += w g[y]``, for any step, by chunks of rows."""
 
+    closed_form = False
+
     def __init__(self, step: Step, from_logits: bool, dtype: torch.dtype) -> None:
         self.step, self.from_logits = step, from_logits
         self.dtype = dtype  # of elementwise work
@@ -66,7 +68,7 @@ class MulticlassKernel:
         self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
     ) -> tuple[Counts, list[Tensor]]:
         parts = [self.compose(*part) for part in self.pieces(z, y, w, self.size(z))]
-        counts = _added(parts)
+        counts = added(parts)
         check_rows(z, counts[1])
         return counts, []
 
@@ -84,7 +86,8 @@ class MulticlassKernel:
         return out
 
 
-def _added(parts: list[Counts]) -> Counts:
+def added(parts: list[Counts]) -> Counts:
+    """The counts of all chunks."""
     tp, predicted, support, total = (
         each[0] if len(parts) == 1 else torch.stack(each).sum(0)
         for each in zip(*parts, strict=True)

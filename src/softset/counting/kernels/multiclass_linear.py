@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from softset.counting.kernels.interface import Counts
-from softset.counting.kernels.multiclass import MulticlassKernel, _added
+from softset.counting.kernels.multiclass import MulticlassKernel, added
 from softset.counting.kernels.scratch import (
     Room,
     affine,
@@ -43,6 +43,7 @@ class MulticlassLinearKernel(MulticlassKernel):
     """
 
     step: LinearStep
+    closed_form = True
 
     def __init__(self, step: LinearStep, dtype: torch.dtype) -> None:
         super().__init__(step, True, dtype)
@@ -56,7 +57,7 @@ class MulticlassLinearKernel(MulticlassKernel):
         self.steep = self.beta - self.alpha
         # As tensors, because turning a number into one takes as long as the rest of a small call.
         self.half, self.one, self.minus_beta, self.shallow = (
-            x if isinstance(x, Tensor) else torch.scalar_tensor(x, dtype=dtype)
+            x if isinstance(x, Tensor) else torch.scalar_tensor(x, dtype=dtype, device="cpu")
             for x in (0.5, 1.0, -self.beta, self.alpha)
         )
 
@@ -91,7 +92,7 @@ class MulticlassLinearKernel(MulticlassKernel):
                 counts, known = self.count_block(zb, yb, wb, to)
                 parts.append(counts)
                 left += [known] if keep else []
-            counts = _added(parts)
+            counts = added(parts)
         check_rows(z, counts[1])
         return counts, [exps, *left] if keep else []
 
@@ -311,7 +312,7 @@ _PAIRS_BELOW = 2048  # the squares of sums of two places below it are exact in f
 def _numbers(classes: int, dtype: torch.dtype) -> Tensor:
     """Numbers for the classes of which two add up to at least 4 and three to 6 times the classes,
     and others that tell which two: squares, or places to be used on the largest alone."""
-    place = torch.arange(classes, dtype=dtype)
+    place = torch.arange(classes, dtype=dtype, device="cpu")  # elsewhere two are found by sorting
     other = place if classes > _PAIRS_BELOW else place.square()
     return torch.stack([place + 2 * classes, other])
 

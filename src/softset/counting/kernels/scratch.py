@@ -87,7 +87,7 @@ def affine(x: Tensor, scale: Any, shift: Any, out: Tensor | None = None) -> Tens
     """``scale x + shift``; in one pass where the two are numbers."""
     if isinstance(scale, float):
         if not isinstance(shift, Tensor):
-            shift = torch.scalar_tensor(shift, dtype=x.dtype)
+            shift = torch.scalar_tensor(shift, dtype=x.dtype, device=x.device)
         return torch.add(shift, x, alpha=scale, out=out)
     return torch.mul(x, scale, out=out).add_(shift)
 

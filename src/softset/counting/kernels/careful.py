@@ -1,0 +1,91 @@
+"""Counts where others would lose their digits, in float64 and by autograd: slower, and rare.
+
+A probability next to 1 has no digits of ``1 - p``. So these kernels make both from the logit, and
+sum ``1 - H`` on its own: ``total - predicted`` is mere rounding where almost all is predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softset.counting.kernels.binary import BinaryKernel
+from softset.counting.kernels.blocks import pieces_of
+from softset.counting.kernels.interface import Counts
+from softset.counting.kernels.multiclass import MulticlassKernel, added
+from softset.counting.numerics import at_least_zero, wide
+from softset.counting.steps import Step, degree_of, rest_of
+from softset.counting.values import check_binary, off_labels
+
+
+class CarefulKernel(BinaryKernel):
+    """Any step, from ``p`` and ``1 - p``: thresholds next to 0 and 1."""
+
+    def __init__(
+        self, step: Step, taus: Sequence[Any], grid: bool, from_logits: bool, device: torch.device
+    ) -> None:
+        super().__init__(step, taus, grid, from_logits, wide(device))
+
+    def both(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """``p`` and ``1 - p``."""
+        z = z.to(self.dtype)
+        return (torch.sigmoid(z), torch.sigmoid(-z)) if self.from_logits else (z, 1 - z)
+
+    def degrees(self, z: Tensor) -> Iterator[Tensor]:
+        p, q = self.both(z)
+        return (degree_of(self.step, p, q, tau) for tau in self.taus)
+
+    def count(
+        self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
+    ) -> tuple[Counts, list[Tensor]]:
+        counts = added([self.compose(*piece) for piece in pieces_of(z, y, w)])
+        check_binary(z, y, off_labels(y.to(torch.float32)), counts[1])
+        return counts, []
+
+
+class RestKernel(CarefulKernel):
+    """The same problem from the other side: ``tn``, ``rejected``, ``negatives`` and ``total``."""
+
+    def degrees(self, z: Tensor) -> Iterator[Tensor]:
+        p, q = self.both(z)
+        return (rest_of(self.step, p, q, tau) for tau in self.taus)
+
+    def labels(self, y: Tensor) -> Tensor:
+        return 1 - super().labels(y)
+
+
+class MulticlassRestKernel(MulticlassKernel):
+    """For each class the rows of the others: ``tn``, ``rejected``, ``negatives`` and ``total``."""
+
+    def __init__(self, step: Step, from_logits: bool, device: torch.device) -> None:
+        super().__init__(step, from_logits, wide(device))
+
+    def compose(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
+        g = self.members(z)
+        # What a row gives to all classes but one: only the largest can be next to 1, and for it the
+        # others are added up.
+        top = g.detach().argmax(-1, keepdim=True)
+        others = g.scatter(-1, top, 0.0).sum(-1, keepdim=True)
+        rest = (1 - g).scatter(-1, top, others)
+        ones = torch.ones_like(y, dtype=g.dtype) if w is None else w.to(g.dtype).expand(y.shape)
+        rejected = (rest * ones.unsqueeze(-1)).sum(-2)
+        zeros = torch.zeros_like(rejected)
+        missed = rest.gather(-1, y.unsqueeze(-1)).squeeze(-1) * ones
+        tn = rejected - zeros.scatter_add(-1, y, missed)
+        support = zeros.scatter_add(-1, y, ones)
+        total = ones.sum(-1, keepdim=True).expand_as(support)
+        return at_least_zero(tn), rejected, all_but_each(support), total
+
+
+def all_but_each(x: Tensor) -> Tensor:
+    """The sum of the others, for every element of the last dimension; nothing is subtracted.
+
+    >>> all_but_each(torch.tensor([1.0, 2.0, 4.0])).tolist()
+    [6.0, 5.0, 3.0]
+    """
+    before = torch.nn.functional.pad(x.cumsum(-1)[..., :-1], (1, 0))
+    after = torch.nn.functional.pad(x.flip(-1).cumsum(-1)[..., :-1], (1, 0))
+    return before + after.flip(-1)
