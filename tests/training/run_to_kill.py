@@ -54,19 +54,8 @@ def fit_one(checkpoint: str, epochs: int = 25) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in model.state_dict().values()])
 
 
-def save_for_ever(path: str) -> None:
-    """Write one checkpoint after the other, each 2 MB of one number."""
-    from softset.storage.container import write_file  # noqa: PLC0415
-
-    print("ready", flush=True)
-    for i in range(10**6):
-        write_file(path, "test", {"number": i, "values": torch.full((500_000,), float(i))})
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
     kind, path = sys.argv[1], sys.argv[2]
-    if kind == "save":
-        save_for_ever(path)
     weights = {"many": train_many, "one": fit_one}[kind](path)
     torch.save(weights, sys.argv[3])

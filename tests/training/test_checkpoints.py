@@ -1,8 +1,7 @@
-"""Files that survive kills, and refuse what is not theirs."""
+"""Checkpoints: runs that were killed go on to the same bits, and refuse what is not theirs."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import random
@@ -19,8 +18,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from softset.storage import container
-from softset.storage.container import read_file, write_file
+from softset.storage.container import read_file
 from softset.storage.files import SavedFileError
 from softset.training.members import Member, train_members
 from softset.training.phases import Phase
@@ -28,140 +26,6 @@ from softset.training.single import fit
 from tests.training.helpers import make_binary, split
 
 SCRIPT = Path(__file__).with_name("run_to_kill.py")
-CONTENT = {
-    "numbers": [1, 2.5, float("inf"), None, True],
-    "tuple": (1, ("a", 2)),
-    7: torch.arange(5, dtype=torch.float64),
-    "half": torch.ones(2, 3, dtype=torch.bfloat16),
-    "text": "ä\n\"'",
-}
-
-
-def assert_same(a, b):
-    assert type(a) is type(b)
-    if isinstance(a, dict):
-        assert list(a) == list(b)
-        for key in a:
-            assert_same(a[key], b[key])
-    elif isinstance(a, list | tuple):
-        assert len(a) == len(b)
-        for left, right in zip(a, b, strict=True):
-            assert_same(left, right)
-    elif isinstance(a, torch.Tensor):
-        assert a.dtype == b.dtype
-        assert torch.equal(a, b)
-    else:
-        assert a == b
-
-
-def test_what_is_written_is_read(tmp_path):
-    write_file(tmp_path / "a", "test", CONTENT)
-    assert_same(read_file(tmp_path / "a", "test"), CONTENT)
-    assert os.listdir(tmp_path) == ["a"]
-
-
-def test_objects_are_refused_and_the_old_file_stays(tmp_path):
-    write_file(tmp_path / "a", "test", 1)
-    with pytest.raises(TypeError, match="cannot save object"):
-        write_file(tmp_path / "a", "test", {"x": object()})
-    assert read_file(tmp_path / "a", "test") == 1
-
-
-def test_a_flipped_byte_anywhere_is_noticed(tmp_path):
-    path = tmp_path / "a"
-    write_file(path, "test", CONTENT)
-    data = path.read_bytes()
-    for position in range(len(data)):
-        changed = bytearray(data)
-        changed[position] ^= 1
-        path.write_bytes(changed)
-        try:
-            got = read_file(path, "test")
-        except SavedFileError:
-            continue
-        assert_same(got, CONTENT)  # blanks that pad the header may change
-
-
-def fuzz(path: Path, rounds: int) -> int:
-    write_file(path, "test", CONTENT)
-    data = path.read_bytes()
-    chance = random.Random(0)
-    refused = 0
-    for _ in range(rounds):
-        changed = bytearray(data)
-        for _ in range(chance.randint(1, 8)):
-            kind = chance.random()
-            at = chance.randrange(len(changed))
-            if kind < 0.6:
-                changed[at] = chance.randrange(256)
-            elif kind < 0.8:
-                del changed[at : at + chance.randint(1, 20)]
-            else:
-                changed[at:at] = chance.randbytes(chance.randint(1, 20))
-            if not changed:
-                break
-        path.write_bytes(changed)
-        try:
-            read_file(path, "test")
-        except SavedFileError:
-            refused += 1
-    return refused
-
-
-def test_mutated_files_raise_our_error_only(tmp_path):
-    assert fuzz(tmp_path / "a", 1_000) > 900
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_mutated_files_raise_our_error_only(tmp_path):
-    assert fuzz(tmp_path / "a", 100_000) > 90_000
-
-
-@pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x80\x04]\x94.", b"\xff" * 100])
-def test_other_files_are_refused(tmp_path, data):
-    (tmp_path / "a").write_bytes(data)
-    with pytest.raises(SavedFileError, match="a is damaged or no file of softset"):
-        read_file(tmp_path / "a", "test")
-
-
-def test_a_pickle_is_refused(tmp_path):
-    torch.save({"x": torch.ones(2)}, tmp_path / "a")
-    with pytest.raises(SavedFileError):
-        read_file(tmp_path / "a", "test")
-
-
-def test_another_format_or_kind_is_refused(tmp_path, monkeypatch):
-    write_file(tmp_path / "a", "other", 1)
-    with pytest.raises(SavedFileError, match="is 'other'"):
-        read_file(tmp_path / "a", "test")
-    monkeypatch.setattr(container, "FORMAT", 2)
-    write_file(tmp_path / "a", "test", 1)
-    monkeypatch.undo()
-    with pytest.raises(SavedFileError, match="format '2'; expected 'test' in format '1'"):
-        read_file(tmp_path / "a", "test")
-
-
-@pytest.mark.parametrize("where", ["fsync", "replace"])
-def test_a_full_disk_leaves_the_old_file_intact(tmp_path, monkeypatch, where):
-    write_file(tmp_path / "a", "test", 1)
-
-    def full(*args):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, where, full)
-    with pytest.raises(OSError, match=r"could not write a .No space left on device"):
-        write_file(tmp_path / "a", "test", 2)
-    monkeypatch.undo()
-    assert read_file(tmp_path / "a", "test") == 1
-    assert os.listdir(tmp_path) == ["a"]
-
-
-def test_a_missing_directory_says_so(tmp_path):
-    with pytest.raises(OSError, match="could not write b"):
-        write_file(tmp_path / "a" / "b", "test", 1)
-
-
-# --- runs ----------------------------------------------------------------------------------------
 
 
 def small(checkpoint, **changes):
@@ -315,40 +179,6 @@ def test_killed_and_resumed_is_bit_equal(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["many", "one"])
 def test_killed_twenty_times_and_resumed_is_bit_equal(tmp_path, kind):
     kill_and_resume(tmp_path, kind, 20)
-
-
-def kill_while_saving(tmp_path: Path, rounds: int) -> None:
-    path = tmp_path / "a"
-    write_file(path, "test", {"number": -1, "values": torch.full((500_000,), -1.0)})
-    chance = random.Random(0)
-    halves = 0
-    for i in range(rounds):
-        with start("save", path) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            if i % 2:
-                time.sleep(chance.random() * 0.05)
-            else:  # as soon as a new file is on its way
-                while not any(tmp_path.glob("*.tmp")):
-                    pass
-            process.kill()
-            process.wait()
-        content = read_file(path, "test")
-        assert (content["values"] == content["number"]).all()
-        leftovers = list(tmp_path.glob("*.tmp"))
-        halves += bool(leftovers)
-        for leftover in leftovers:
-            leftover.unlink()
-    assert halves > 0, "some kill must have hit a save on its way"
-
-
-def test_kills_during_save_never_lose_the_previous_file(tmp_path):
-    kill_while_saving(tmp_path, 5)
-
-
-@pytest.mark.slow
-def test_a_hundred_kills_during_save_never_lose_the_previous_file(tmp_path):
-    kill_while_saving(tmp_path, 100)
 
 
 def test_nothing_in_a_checkpoint_is_pickled(tmp_path):

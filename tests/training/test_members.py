@@ -284,6 +284,7 @@ def test_wrong_arguments_are_named(change, message):
         {"dropout": "half"},
         {"temperature": 0.4},
         {"temperature": 0},
+        {"temperature": 1e-300},
         {"temperature": math.nan},
     ],
 )
@@ -298,7 +299,7 @@ def test_wrong_members_are_refused(wrong):
         {"learning_rate": 1e300},
         {"learning_rate": 1e-300},
         {"weight_decay": 1e300},
-        {"temperature": 1e-300},
+        {"temperature": 1e-30},
         {"temperature": 0.39999999},
         {"dropout": 1 - 1e-15},
         {"seed": 2**63 - 1},
