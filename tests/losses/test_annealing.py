@@ -53,8 +53,28 @@ def test_it_resumes_where_it_was():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"start": 0.4}, {"start": 0}, {"rate": 1.0}, {"patience": 0}, {"cooling_patience": 0}],
+    [
+        {"start": 0.4},
+        {"start": 0},
+        {"start": 1e-300},
+        {"start": 10**400},
+        {"rate": 1.0},
+        {"rate": 0},
+        {"patience": 0},
+        {"patience": float("inf")},
+        {"patience": 1.5},
+        {"cooling_patience": 0},
+        {"cooling_patience": 10**400},
+    ],
 )
 def test_bad_settings_are_refused(settings):
-    with pytest.raises(ValueError, match=f"{next(iter(settings))} must be in"):
+    with pytest.raises(ValueError, match=f"{next(iter(settings))} must be "):
         ss.Annealing(**settings)
+
+
+def test_it_cools_no_further_than_a_step_can_be_sharp():
+    schedule = ss.Annealing(0.2, 1e-20, patience=1, cooling_patience=10**6)
+    for _ in range(100):
+        schedule.update(1.0)
+        assert 0 < schedule.step.delta <= 0.2
+    assert schedule.temperature == pytest.approx(1e-30)
