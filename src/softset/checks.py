@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import math
 import numbers
 from collections import Counter
 from collections.abc import Iterable
+from types import ModuleType
 from typing import Any
 
 
@@ -38,6 +40,19 @@ def repeated(names: Iterable[str]) -> list[str]:
     ['a', 'b']
     """
     return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def require(module: str, extra: str, purpose: str) -> ModuleType:
+    """Import a package of an extra that ``purpose`` needs, or say how to install it.
+
+    >>> require("no_such_package", "excel", "reading an Excel file")
+    Traceback (most recent call last):
+    ImportError: reading an Excel file needs no_such_package: pip install 'softset[excel]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        raise ImportError(f"{purpose} needs {module}: pip install 'softset[{extra}]'") from None
 
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:

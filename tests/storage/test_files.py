@@ -108,7 +108,7 @@ def test_an_output_is_checked_before_the_work(tmp_path):  # 19
     with pytest.raises(OSError, match=r"cannot be written \(File name too long\)"):
         check_writable(tmp_path / ("a" * 254))
     (tmp_path / "dangling").symlink_to(tmp_path / "gone" / "a")
-    with pytest.raises(FileNotFoundError, match="is a link to .* no directory"):
+    with pytest.raises(FileNotFoundError, match=r"is a link to .* no directory"):
         check_writable(tmp_path / "dangling")
 
 
@@ -189,10 +189,15 @@ def test_scratch_directories_of_killed_processes_go_at_the_next_start(tmp_path, 
 
 def test_a_scratch_directory_goes_after_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(RuntimeError), scratch_directory() as folder:
-        (folder / "inner").mkdir()
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        raise RuntimeError
+
+    def work():
+        with scratch_directory() as folder:
+            (folder / "inner").mkdir()
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        work()
     assert os.listdir(tmp_path) == []
 
 

@@ -1,102 +1,19 @@
-"""Mixed columns: the right kind, statistics of training rows only, nothing lost in a file."""
+"""Mixed columns to numbers: statistics of training rows only, nothing lost in a file."""
 
-import datetime
-import decimal
+import copy
 import json
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from softset.tables.columns import infer_schema
-from softset.tables.encoder import TableEncoder
+from softset.tables.encoder import TableEncoder, UnseenWarning
+from softset.tables.files import read_table
 
 N = 60
-
-
-def kinds(**columns):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        schema = infer_schema(pd.DataFrame(columns))
-    return {c["name"]: c["kind"] for c in schema}
-
-
-# (values, kind)
-KINDS = [
-    (np.arange(N) ** 2, "number"),
-    ([0.5, None] * 30, "number"),
-    ([True, False] * 30, "number"),
-    (pd.array([True, None, False] * 20, dtype="boolean"), "number"),
-    (pd.array([1, None, 3] * 20, dtype="Int64"), "number"),
-    ([decimal.Decimal("1.5"), None, decimal.Decimal("2")] * 20, "number"),
-    (pd.to_timedelta(np.arange(N) ** 2, unit="s"), "number"),
-    (["a", "b"] * 30, "category"),
-    (["a", None] * 30, "category"),
-    (pd.Categorical([1, 2] * 30), "category"),
-    ([1, "a"] * 30, "category"),
-    (["007", "012"] * 30, "category"),
-    (pd.date_range("2024-01-01", periods=N), "date"),
-    (pd.date_range("2024-01-01", periods=N, tz="Europe/Rome"), "date"),
-    ([datetime.date(2024, 1, 1 + i % 28) for i in range(N)], "date"),
-    (["2024-01-31", "2024-02-01"] * 30, "date"),
-    (["2024-01-31T10:00:00Z", "NA"] * 30, "date"),
-    (["31.1.2024", "1.2.2024"] * 30, "date"),
-    (["1/31/2024", "2/1/2024"] * 30, "date"),
-    (["2024-01-31", "2024-02-31"] * 30, "category"),  # there is no such day
-    (["1-2", "3-4"] * 30, "category"),
-    ([f"id{i}" for i in range(N)], "dropped"),
-    (range(N), "dropped"),
-    (["x"] * N, "dropped"),
-    ([1.5] * N, "dropped"),
-    ([None] * N, "dropped"),
-]
-
-
-@pytest.mark.parametrize(("values", "kind"), KINDS)
-def test_kinds_of_columns(values, kind):
-    assert kinds(a=values) == {"a": kind}
-
-
-# (number, values, words of the warning)
-WARNINGS = [
-    (14, [f"{i % 30},5" for i in range(N)], "decimal commas, e.g. '0,5'"),
-    (14, [f"1.{100 + i}.000,5" for i in range(N)], "decimal commas"),
-    (15, [2**60 + i * i for i in range(N)], "integers above 2^53"),
-    (16, [3] * N, "'a' is constant; it is left out"),
-    (16, ["x"] * N, "'a' is constant; it is left out"),
-    (0, [None] * N, "'a' has no values; it is left out"),
-    (0, [f"id{i}" for i in range(N)], "different text in nearly every row; it is left out"),
-    (0, range(N), "only counts the rows; it is left out"),
-    (0, ["3/4/2021", "25/12/2020"] * 30, "day/month/year"),
-]
-
-
-@pytest.mark.parametrize(("number", "values", "words"), WARNINGS)
-def test_what_looks_wrong_is_said_once_and_noted(number, values, words):
-    frame = pd.DataFrame({"a": values, "b": [1.5, 2.0] * 30})
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        schema = infer_schema(frame)
-        encoder = TableEncoder(schema).fit(frame)
-        encoder.transform(frame)
-    assert [words in str(w.message) for w in caught] == [True]
-    assert any(words in note for note in encoder.notes_)
-
-
-def test_infinite_nested_and_repeated_columns_are_refused():
-    with pytest.raises(ValueError, match=r"'a' has 2 infinite value\(s\), the first in row 2"):
-        infer_schema(pd.DataFrame({"a": [1, np.inf, -np.inf]}))
-    with pytest.raises(ValueError, match=r"'a' holds a list in each cell \(nested"):
-        infer_schema(pd.DataFrame({"a": [[1], [2]]}))
-    with pytest.raises(ValueError, match="'a' more than once"):
-        infer_schema(pd.DataFrame([[1, 2]], columns=["a", "a"]))
-    with pytest.raises(ValueError, match="0 rows"):
-        infer_schema(pd.DataFrame({"a": []}))
-    with pytest.raises(ValueError, match="complex"):
-        infer_schema(pd.DataFrame({"a": [1j]}))
-    with pytest.warns(UserWarning, match="constant"), pytest.raises(ValueError, match="no column"):
-        TableEncoder().fit(pd.DataFrame({"a": [1, 1]}))
 
 
 def mixed(n=300, seed=0):
@@ -126,37 +43,17 @@ def test_rare_values_share_an_output_and_unknown_ones_have_none():
     encoder = TableEncoder().fit(frame)
     assert encoder.names_ == ["c=a", "c=b", "c (other)"]
     new = pd.DataFrame({"c": ["a", "y", "never seen", None]})
-    assert encoder.transform(new).tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]]
+    with pytest.warns(UnseenWarning) as said:
+        found = encoder.transform(new)
+    assert found.tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]]
+    assert [str(w.message) for w in said] == [
+        "column 'c': 1 value(s) were never seen in training and count as no category: 'never seen' "
+        "in row 3.",
+        "column 'c' has 1 missing value(s), and had none in training; they are no category that "
+        "the model knows.",
+    ]
     many = pd.DataFrame({"c": [f"v{i % 80:02}" for i in range(8000)]})
-    assert TableEncoder().fit(many).columns_[0]["outputs"] == 51
-
-
-def test_dates_become_what_a_calendar_says():
-    moment = datetime.datetime(2024, 2, 29, 13, 30)
-    frame = pd.DataFrame({"t": [moment, datetime.datetime(1969, 12, 31, 23, 0)]})
-    encoder = TableEncoder().fit(frame)
-    rows = [dict(zip(encoder.names_, row, strict=True)) for row in encoder.transform(frame)]
-    for row, t in zip(rows, frame["t"], strict=True):
-        assert row["t year"] == t.year
-        assert row["t month"] == t.month
-        assert row["t day"] == t.day
-        assert row["t day of week"] == t.weekday()
-        assert row["t second of day"] == t.hour * 3600 + t.minute * 60
-        assert row["t days"] * 86400 == (t - datetime.datetime(1970, 1, 1)).total_seconds()
-
-
-def test_text_dates_equal_real_ones():
-    days = pd.date_range("2024-01-01", periods=N, freq="26h")
-    real = TableEncoder().fit_transform(pd.DataFrame({"t": days}))
-    text = pd.DataFrame({"t": days.strftime("%Y-%m-%dT%H:%M:%SZ")})
-    assert np.array_equal(TableEncoder().fit_transform(text), real)
-
-
-def test_a_time_zone_keeps_its_clock():
-    noon = pd.date_range("2024-07-01 12:00", periods=3, tz="Asia/Tokyo")
-    encoder = TableEncoder().fit(pd.DataFrame({"t": noon}))
-    found = encoder.transform(pd.DataFrame({"t": noon}))
-    assert set(found[:, encoder.names_.index("t second of day")]) == {12 * 3600}
+    assert TableEncoder().fit(many).columns_[0].outputs == 51
 
 
 def test_statistics_come_from_the_rows_of_fit_alone():
@@ -181,7 +78,7 @@ def test_the_state_survives_json_and_the_order_of_columns_does_not_matter():
         encoder.columns_,
         encoder.notes_,
     )
-    assert sum(c["outputs"] for c in encoder.columns_) == x.shape[1] == len(encoder.names_)
+    assert sum(c.outputs for c in encoder.columns_) == x.shape[1] == len(encoder.names_)
 
 
 def test_the_order_of_rows_does_not_matter():
@@ -202,7 +99,8 @@ def test_what_the_file_says_now_must_fit_what_it_said_in_training():
         encoder.transform(frame[:1].assign(number=np.inf))
     with pytest.raises(ValueError, match="pandas DataFrame"):
         encoder.transform(np.zeros((2, 4)))
-    found = encoder.transform(frame[:1].assign(number="2.5", city=7))
+    with pytest.warns(UnseenWarning, match="'city': 1 value.* never seen in training.* 7 in row 1"):
+        found = encoder.transform(frame[:1].assign(number="2.5", city=7))
     assert found[0, 0] == 2.5
     for word in ("True", "false", "1"):
         flag = encoder.transform(frame[:1].assign(flag=word))[0, encoder.names_.index("flag")]
@@ -223,3 +121,107 @@ def test_adult_is_encoded(shared_data):
     assert x.shape == (48842, 107)
     assert "workclass=?" in encoder.names_  # what marks a missing value there is a category
     assert x[:, encoder.names_.index("age")].tolist() == frame["age"].tolist()
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+OLD = Path(__file__).parents[1] / "data" / "v0.1"
+
+
+def test_encoders_saved_by_the_first_version_still_load_and_encode_as_they_did():
+    from softset.storage.container import read_file  # noqa: PLC0415
+
+    rows = read_table(OLD / "rows.csv")
+    for recipe in ("warm", "forest", "boosting-metric"):
+        state = read_file(OLD / f"model-{recipe}.softset", "model")["encoder"]
+        assert "words" not in state["columns"][0]  # an old one indeed
+        encoder = TableEncoder.from_state(state)
+        assert [c.kind for c in encoder.columns_] == ["number", "category", "date", "number"]
+        x = encoder.transform(rows[[c.name for c in encoder.columns_]])
+        named = dict(zip(encoder.names_, x.T, strict=True))
+        assert named["x"].tolist() == rows["x"].tolist()
+        for colour in ("red", "green", "blue"):
+            assert named[f"colour={colour}"].tolist() == (rows["colour"] == colour).tolist()
+        days = pd.to_datetime(rows["day"])
+        assert named["day month"].tolist() == days.dt.month.tolist()
+        assert named["note (missing)"].tolist() == rows["note"].isna().tolist()
+        again = TableEncoder.from_state(json.loads(json.dumps(encoder.state())))
+        assert again.columns_ == encoder.columns_
+
+
+def everything():
+    """A fitted encoder with a column of every kind, one of them dropped, as plain data."""
+    frame = mixed().assign(same=1, words=["unknown", *map(str, range(1, 300))])
+    with pytest.warns(UserWarning, match=r"constant|no numbers"):
+        encoder = TableEncoder().fit(frame)
+    return encoder.state(), frame
+
+
+WRONG = [
+    None,
+    [],
+    {},
+    {"columns": None},
+    {"columns": [1]},
+    {"columns": [{}]},
+    {"columns": [{"kind": "number"}]},
+    {"columns": [{"kind": ["number"]}]},
+    {"columns": []},
+]
+
+
+@pytest.mark.parametrize("state", WRONG)
+def test_a_state_that_is_none_is_refused(state):
+    with pytest.raises(ValueError, match=r"saved|column"):
+        TableEncoder.from_state(state)
+
+
+VALUES = [
+    None,
+    True,
+    -1,
+    0,
+    2**70,
+    10**5000,
+    1.5,
+    float("inf"),
+    float("nan"),
+    "x",
+    "",
+    "%H%H",
+    b"x",
+]
+VALUES += [[], [1], ["a", "a"], {}, {"days": "x"}, {1: 2}, (), "number", "dropped", object()]
+
+
+def test_a_hostile_state_is_refused_or_harmless():
+    """Every entry in turn becomes something else: an error of ours, or an encoder that works."""
+    state, frame = everything()
+    assert len(TableEncoder.from_state(copy.deepcopy(state)).names_) > 10
+    refused = loaded = 0
+    for i, column in enumerate(state["columns"]):
+        for key in [*column, "new entry"]:
+            for value in [*VALUES, ...]:
+                hostile = copy.deepcopy(state)
+                if value is ...:
+                    hostile["columns"][i].pop(key, None)
+                else:
+                    hostile["columns"][i][key] = value
+                try:
+                    encoder = TableEncoder.from_state(hostile)
+                except ValueError:
+                    refused += 1
+                    continue
+                loaded += 1
+                if column["name"] == encoder.columns_[i].name:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore", UnseenWarning)
+                        assert np.isfinite(encoder.transform(frame)).all()
+    assert refused > 1000
+    assert loaded > 50  # another note, say
+
+
+def test_a_column_that_is_saved_twice_is_refused():
+    state, _ = everything()
+    with pytest.raises(ValueError, match=r"names column.s. 'number' twice"):
+        TableEncoder.from_state({"columns": [*state["columns"], state["columns"][0]]})

@@ -1,11 +1,10 @@
-"""Stratified folds that keep groups and equal rows together."""
+"""The hold-out by content, and stratified folds that keep groups together."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from softset.tables.rows import equal_rows
-from softset.tables.splits import join, repeated_folds
+from softset.tables.rows import Rows
+from softset.tables.splits import content_split, join, repeated_folds
 
 
 def shares(folds, strata, k):
@@ -46,11 +45,63 @@ def test_repeats_differ_and_seeds_repeat():
     assert (first != repeated_folds(strata, None, 5, 2, 8)).any()
 
 
-def test_equal_rows_of_arrays_and_frames():
-    frame = pd.DataFrame({"a": [1, 2, 1, 1], "b": ["x", "y", "x", None]})
-    assert equal_rows(frame).tolist() == [0, 1, 0, 2]
-    assert equal_rows(np.array([[0.0, 1], [-0.0, 1], [1, 1]])).tolist() == [0, 0, 1]
-
-
 def test_join_is_transitive():
     assert join(np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 2, 3])).tolist() == [0, 0, 0, 0, 1]
+
+
+# --- hold-out -------------------------------------------------------------------------------------
+
+
+def held_rows(x, y, fraction=0.25, salt=0):
+    rows = Rows(np.asarray(x, dtype=float).reshape(len(y), -1), np.asarray(y), np.ones(len(y)))
+    train, held = content_split(rows, fraction, salt)
+    assert sorted([*train, *held]) == list(range(len(y)))
+    return rows, held
+
+
+def test_a_share_of_each_class_is_held_out_and_other_salts_hold_out_others():
+    random = np.random.default_rng(0)
+    y = random.permutation(np.repeat([0, 1, 2], [800, 180, 20]))
+    x = random.normal(size=(1000, 2))
+    _, held = held_rows(x, y)
+    assert np.bincount(y[held]).tolist() == [200, 45, 5]
+    assert set(held) != set(held_rows(x, y, salt=1)[1])
+
+
+def test_neither_order_nor_equal_inputs_matter():
+    random = np.random.default_rng(0)
+    x = random.integers(0, 40, (1000, 2)).astype(float)  # some duplicates, some of other classes
+    x[random.random(1000) < 0.05] = np.nan
+    x[:, 1] = np.where(np.isnan(x[:, 1]), random.integers(0, 40, 1000), x[:, 1])
+    y = (random.random(1000) < 0.2).astype(int)
+    rows, held = held_rows(x, y)
+    order = random.permutation(1000)
+    _, again = held_rows(x[order], y[order])
+    assert set(order[again]) == set(held)
+    inside = {str(r) for r in rows.x[held]}
+    outside = {str(r) for r in np.delete(rows.x, held, axis=0)}
+    assert not inside & outside
+    assert abs(len(held) - 250) < 20
+
+
+def test_a_row_with_too_many_duplicates_trains_and_the_share_is_kept():
+    x = np.r_[np.zeros(400), np.arange(1, 601)]
+    _, held = held_rows(x, (np.arange(1000) % 5 == 0).astype(int))
+    assert 0.2 < len(held) / 1000 < 0.3
+    assert (x[held] > 0).all()
+
+
+@pytest.mark.parametrize("y", [[0, 0, 0, 1], [0, 1], [0, 1, 2], [0] * 5 + [1] * 2])
+def test_small_classes_train_and_something_is_held_out(y):
+    _, held = held_rows(np.arange(len(y)), y)
+    assert 0 < len(held) < len(y)
+    for k in np.flatnonzero(np.bincount(y) == 1):
+        if len(set(y)) < len(y):
+            assert k not in np.asarray(y)[held]
+
+
+def test_several_labels_are_held_out_by_the_rarest():
+    random = np.random.default_rng(0)
+    y = (random.random((2000, 3)) < [0.5, 0.2, 0.02]).astype(int)
+    _, held = held_rows(random.normal(size=(2000, 2)), y)
+    assert abs(y[held, 2].sum() - 0.25 * y[:, 2].sum()) < 1

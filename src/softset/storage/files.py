@@ -152,9 +152,9 @@ def scratch_directory(prefix: str = "softset") -> Iterator[Path]:
     """
     parent = Path(tempfile.gettempdir())
     _sweep_directories(parent, prefix)
-    with tempfile.TemporaryDirectory(prefix=f"{prefix}-{os.getpid()}-") as name:
-        with _held(Path(name)):
-            yield Path(name)
+    name = f"{prefix}-{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=name) as made, _held(Path(made)):
+        yield Path(made)
 
 
 @contextlib.contextmanager

@@ -7,22 +7,35 @@ value late in the file cannot change what the first rows meant.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import io
 import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from softset.checks import listed
-from softset.tables.columns import MISSING_WORDS
+from softset.checks import listed, repeated
+from softset.tables.guards import is_marked, unguard
+from softset.tables.kinds.base import MISSING_WORDS
 
 _SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 # A code such as 007 is a name, not a number.
 _CODE = r"^[+-]?0\d+$"
 # A label is a number only if it is written as Python writes it: 01 and 1.50 are names.
 _PLAIN_INTEGER = r"^(0|-?[1-9]\d*)$"
 _PLAIN_NUMBER = r"^-?(0|[1-9]\d*)(\.\d*[1-9]|\.0)?(e-?\d+)?$"
+# Where the comma is the decimal mark, points may stand between thousands.
+_THOUSANDS = r"^[+-]?\d{1,3}(\.\d{3})+(,\d*)?$"
+# Arrow reads so many bytes at a time; a row must fit into one block.
+_BLOCK = 1 << 24
+# What text in another encoding than UTF-8 begins with. UTF-32 comes first: it begins as UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 def parse_delimited(
@@ -39,16 +52,18 @@ def parse_delimited(
     import pandas as pd
 
     content = _decoded(data, name, encoding)
-    header, body, line = _header(content, name, sep)
-    table = _parsed(body, len(header), name, sep, line)
+    marked = is_marked(content)
+    header, body, line = _header(content, name, sep, marked)
+    table = _parsed(body, len(header), name, sep, line, marked)
     if table.num_rows == 0:
         raise ValueError(f"{name} has 0 rows: there is nothing after the line of column names.")
     columns: dict[str, Any] = {}
-    labels = {part.strip() for name in labels for part in (name, *name.split(","))}
+    labels = {part.strip() for name in labels for part in (name, *name.split(","))} | set(labels)
     for column, values in zip(header, table.columns, strict=True):
-        if column in labels:
+        values, guarded = _unguarded(values) if marked else (values, False)
+        if column in labels and not guarded:
             columns[column] = _labels(values)
-        elif column in text:
+        elif column in text or guarded:
             columns[column] = _texts(values)
         else:
             columns[column] = _typed(values, decimal)
@@ -59,22 +74,18 @@ def parse_delimited(
 
 
 def _decoded(data: bytes, name: str, encoding: str | None) -> str:
-    if encoding is None:
-        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise ValueError(
-                f"{name} is not UTF-8 but UTF-16. Give its encoding: --encoding utf-16"
-            )
-        if data[:200].count(0) > len(data[:200]) // 4:
-            raise ValueError(
-                f"{name} is not UTF-8; it looks like UTF-16. Say so: --encoding utf-16-le"
-            )
+    if encoding is None and (likely := _likely_encoding(data)):
+        raise ValueError(
+            f"{name} is not UTF-8; it looks like {likely.upper()}. Say so: --encoding {likely}"
+        )
     try:
         content = data.decode(encoding or "utf-8")
-    except LookupError:
-        raise ValueError(
-            f"encoding {encoding!r} is not known. Examples: utf-8, latin-1, cp1252, utf-16."
-        ) from None
-    except UnicodeError as error:
+        content.encode()  # some encodings can spell what no text is
+    except (LookupError, ValueError) as error:
+        if not isinstance(error, UnicodeError):
+            raise ValueError(
+                f"encoding {encoding!r} is not known. Examples: utf-8, latin-1, cp1252, utf-16."
+            ) from None
         place = ""
         if isinstance(error, UnicodeDecodeError):
             line = data.count(b"\n", 0, error.start) + 1
@@ -93,10 +104,36 @@ def _decoded(data: bytes, name: str, encoding: str | None) -> str:
     return content
 
 
+def _likely_encoding(data: bytes) -> str:
+    """The encoding that bytes seem to have, if it is not UTF-8: by their mark, or by their zeros.
+
+    >>> [_likely_encoding("a,b".encode(e)) for e in ("utf-8", "utf-16", "utf-32", "utf-16-be")]
+    ['', 'utf-16', 'utf-32', 'utf-16-be']
+    """
+    for mark, encoding in _MARKS.items():
+        if data.startswith(mark):
+            return encoding
+    head = data[:400]
+    if head.count(0) <= len(head) // 4:
+        return ""
+    width = 32 if head.count(0) > len(head) * 5 // 8 else 16
+    return f"utf-{width}-{'be' if head.startswith(bytes(1)) else 'le'}"
+
+
 # --- text -> fields -------------------------------------------------------------------------------
 
 
-def _header(content: str, name: str, sep: str) -> tuple[list[str], str, int]:
+@contextlib.contextmanager
+def _long_fields(length: int) -> Iterator[None]:
+    """Let Python's reader take fields up to ``length``; its own limit is 128 kB."""
+    before = csv.field_size_limit(max(csv.field_size_limit(), length + 1))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _header(content: str, name: str, sep: str, marked: bool) -> tuple[list[str], str, int]:
     """Column names, the text after them, and the number of the line where that begins."""
     used = 0
 
@@ -106,20 +143,23 @@ def _header(content: str, name: str, sep: str) -> tuple[list[str], str, int]:
             used += len(line)
             yield line
 
-    reader = csv.reader(lines(), delimiter=sep)
+    reader = csv.reader(lines(), delimiter=sep, strict=True)
     try:
-        names = next(row for row in reader if row and any(cell.strip() for cell in row))
-    except csv.Error as error:
-        raise ValueError(f"{name}: the line of column names cannot be read ({error}).") from None
-    names = [cell.strip() or f"column {i}" for i, cell in enumerate(names, 1)]
-    if len(names) == 1 and (hint := _other_separator(names[0], sep)):
+        with _long_fields(len(content)):
+            names = next(row for row in reader if any(row) and (len(row) > 1 or row[0].strip()))
+    except (csv.Error, StopIteration) as error:
+        what = str(error) or "there is nothing but separators"
+        raise ValueError(f"{name}: the line of column names cannot be read ({what}).") from None
+    if not marked:
+        names = [cell.strip() or f"column {i}" for i, cell in enumerate(names, 1)]
+    names = [unguard(cell) if marked else cell for cell in names]
+    if len(names) == 1 and not marked and (hint := _other_separator(names[0], sep)):
         raise ValueError(
             f"{name} has one column only, {names[0][:60]!r}: the separator is wrong.{hint}"
         )
-    twice = sorted({n for n in names if names.count(n) > 1})
-    if twice:
+    if twice := repeated(names):
         hint = ""
-        if all(_NUMBER.fullmatch(n) for n in twice):
+        if all(re.fullmatch(_NUMBER, n) for n in twice):
             hint = " Is the line of column names missing?"
         raise ValueError(
             f"{name} has column name(s) {listed(twice)} more than once; names must differ.{hint}"
@@ -127,29 +167,39 @@ def _header(content: str, name: str, sep: str) -> tuple[list[str], str, int]:
     return names, content[used:], reader.line_num + 1
 
 
-def _parsed(body: str, width: int, name: str, sep: str, line: int) -> Any:
+def _parsed(body: str, width: int, name: str, sep: str, line: int, marked: bool) -> Any:
+    """A table of text, ``None`` where a cell is empty and not quoted."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     if '"' in body:  # Arrow takes an unclosed quote for the rest of the file
         _check_rows(body, width, name, sep, line)
-    if not body.strip("\r\n"):
-        return pa.table({f"c{i}": pa.array([], pa.string()) for i in range(width)})
     columns = [f"c{i}" for i in range(width)]
-    try:
+    if not body.strip("\r\n"):
+        return pa.table({c: pa.array([], pa.string()) for c in columns})
+    data = body.encode()
+
+    def read(block: int) -> Any:
         return arrow_csv.read_csv(
-            io.BytesIO(body.encode()),
-            read_options=arrow_csv.ReadOptions(column_names=columns, block_size=1 << 24),
+            io.BytesIO(data),
+            read_options=arrow_csv.ReadOptions(column_names=columns, block_size=block),
             parse_options=arrow_csv.ParseOptions(delimiter=sep, newlines_in_values='"' in body),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(columns, pa.string()),
                 null_values=[""],
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=False,  # "" is an empty text, nothing is missing
+                # "" is an empty text, nothing is missing; our own writer has a guard for that.
+                quoted_strings_can_be_null=marked,
             ),
         )
-    except pa.ArrowInvalid as error:
+
+    try:
+        return read(_BLOCK)
+    except pa.ArrowInvalid:
         _check_rows(body, width, name, sep, line)
+    try:  # the rows are right: one may be longer than a block
+        return read(min(len(data) + 1, 2**31 - 1))
+    except pa.ArrowInvalid as error:
         raise ValueError(f"{name} cannot be read: {str(error)[:200]}") from error
 
 
@@ -158,24 +208,25 @@ def _check_rows(body: str, width: int, name: str, sep: str, line: int) -> None:
     reader = csv.reader(io.StringIO(body, newline=""), delimiter=sep, strict=True)
     begins, longer, rows = line, 0, 0
     first: tuple[int, list[str]] | None = None  # a row of another length: its line, its fields
-    while True:
-        try:
-            row = next(reader)
-        except StopIteration:
-            break
-        except csv.Error as error:
-            what = "a quote is never closed"
-            if "expected after" in str(error):
-                what = "a quote stands inside a quoted field (it is written twice there)"
-            raise ValueError(
-                f"{name}, the row that begins in line {begins}: {what}. Correct the quotes."
-            ) from None
-        if row:
-            rows += 1
-            longer += len(row) == width + 1
-            if len(row) != width and first is None:
-                first = begins, row
-        begins = line + reader.line_num
+    with _long_fields(len(body)):
+        while True:
+            try:
+                row = next(reader)
+            except StopIteration:
+                break
+            except csv.Error as error:
+                what = "a quote is never closed"
+                if "expected after" in str(error):
+                    what = "a quote stands inside a quoted field (it is written twice there)"
+                raise ValueError(
+                    f"{name}, the row that begins in line {begins}: {what}. Correct the quotes."
+                ) from None
+            if row:
+                rows += 1
+                longer += len(row) == width + 1
+                if len(row) != width and first is None:
+                    first = begins, row
+            begins = line + reader.line_num
     if first is None:
         return
     if longer == rows:
@@ -201,8 +252,18 @@ def _other_separator(text: str, sep: str) -> str:
 # --- fields -> columns ----------------------------------------------------------------------------
 
 
+def _unguarded(values: Any) -> tuple[Any, bool]:
+    """Text without our guards, and whether there was one: then it was text when it was written."""
+    from pyarrow import compute as pc
+
+    guarded = pc.starts_with(values, "'")
+    if not pc.any(guarded).as_py():
+        return values, False
+    return pc.if_else(guarded, pc.replace_substring_regex(values, "^'", ""), values), True
+
+
 def _texts(values: Any) -> Any:
-    """Text as it is, ``None`` where a cell is empty and not quoted."""
+    """Text as it is, ``None`` where missing."""
     import pandas as pd
 
     return pd.Series(values.to_numpy(), dtype=object)
@@ -225,7 +286,10 @@ def _labels(values: Any) -> Any:
 
 
 def _typed(values: Any, decimal: str) -> Any:
-    """Numbers if all cells are numbers (or words for "missing"), else text."""
+    """Numbers if all cells are numbers (or words for "missing"), else text.
+
+    Whether text is numbers but for a few cells is for ``infer_schema`` to say.
+    """
     import pandas as pd
     import pyarrow as pa
     from pyarrow import compute as pc
@@ -236,15 +300,20 @@ def _typed(values: Any, decimal: str) -> Any:
     if numbers.null_count == len(numbers):  # nothing but words: let the words be
         return _texts(values)
     if decimal != ".":
+        grouped = pc.match_substring_regex(numbers, _THOUSANDS)
+        numbers = pc.if_else(grouped, pc.replace_substring(numbers, ".", ""), numbers)
         numbers = pc.replace_substring(numbers, decimal, ".")
+        fits = pc.fill_null(pc.match_substring_regex(numbers, f"^{_NUMBER}$"), False)
+        values = pc.if_else(fits, numbers, values)
     if pc.any(pc.match_substring_regex(numbers, _CODE)).as_py():
         return _texts(values)
+    numbers = pc.replace_substring_regex(numbers, r"^\+([\d.])", r"\1")  # Arrow knows no plus
     for kind in (pa.int64(), pa.float64()):
         try:
             found = pc.cast(numbers, kind)
         except pa.ArrowInvalid:
             continue
-        if kind == pa.int64() and pc.any(pc.match_substring(numbers, "x")).as_py():
+        if kind == pa.int64() and pc.any(pc.match_substring_regex(numbers, "[xX]")).as_py():
             continue  # hexadecimal
         return pd.Series(found.to_numpy())
     return _texts(values)

@@ -1,49 +1,74 @@
-"""A user's table from a file, and predictions to one: CSV, TSV, Parquet, Arrow.
+"""A user's table from a file, and predictions to one. A file format is one row of ``FORMATS``.
 
 What cannot be read exactly is refused with the place and a way out; nothing is guessed silently.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
 import os
-import re
+import sys
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from softset.checks import check_choice, listed, nearest
-from softset.storage.files import write_safely
+from softset.storage.files import check_writable, write_safely
+from softset.tables.columnar import (
+    STREAM,
+    read_arrow,
+    read_parquet,
+    write_arrow,
+    write_parquet,
+)
 from softset.tables.delimited import parse_delimited
+from softset.tables.excel import read_excel
+from softset.tables.guards import MARK, guard, guard_name
+from softset.tables.limits import bytes_allowed, too_large
 
 if TYPE_CHECKING:
     import pandas
 
-TEXT = (".csv", ".tsv", ".tab", ".txt", ".data")
-PARQUET = (".parquet", ".pq")
-ARROW = (".arrow", ".feather", ".ipc")
-# What files begin with that are something else than their name says.
-_MAGIC = {
-    b"PAR1": "a Parquet file (.parquet)",
-    b"ARROW1": "an Arrow file (.arrow)",
-    b"\x1f\x8b": "a gzip file (.csv.gz)",
-    b"PK\x03\x04": "a zip archive or an Excel sheet: save it as CSV",
-    b"\x89HDF": "an HDF5 file: save it as CSV or Parquet",
-    b"%PDF": "a PDF",
-}
-# Cells that a spreadsheet would run as a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-# A table in memory takes several times the size of its text.
-_TIMES = 8
 # Beyond this size, a file that unpacks to more than so many times its own is no honest table.
 _BOMB_BYTES, _BOMB_TIMES = 100 * 2**20, 200
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How to read: the options of ``read_table``, with the limit in bytes."""
+
+    sep: str | None
+    encoding: str | None
+    decimal: str
+    labels: Collection[str]
+    text: Collection[str]
+    limit: int
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file: the endings of its names, what it begins with (text may begin with anything),
+    how it is read, and how it is written, if it can be."""
+
+    name: str
+    endings: tuple[str, ...]
+    begins: tuple[bytes, ...]
+    read: Callable[[Path, Reading], Any]
+    write: Callable[[Any, Path], Any] | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is text, which may come packed (``.gz``) or through a pipe."""
+        return not self.begins
+
+
 def read_table(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | IO[bytes],
     *,
     sep: str | None = None,
     encoding: str | None = None,
@@ -53,7 +78,9 @@ def read_table(
     drop: Collection[str] = (),
     limit: int | None = None,
 ) -> pandas.DataFrame:
-    """The table in ``path``: CSV, TSV (also ``.gz``), Parquet or Arrow, by the name's ending.
+    """The table in ``path``: CSV, TSV (also ``.gz``), Parquet, Arrow or Excel, by the ending.
+
+    ``"-"`` is standard input, which is CSV as any other stream of bytes.
 
     In CSV, a column is numbers if every cell is one, or a word for "missing" such as NA; else text.
     Whole files are looked at, not the first rows. A cell without anything in it is missing; ``""``
@@ -80,39 +107,14 @@ def read_table(
     >>> frame["age"].tolist(), frame["label"].tolist()
     ([31.0, nan], ['01', '02'])
     """
-    path = Path(path)
-    name = path.name
     check_choice("decimal", decimal, (".", ","))
-    if path.is_dir():
-        raise ValueError(f"{name} is a directory; a file is expected.")
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {str(path)!r}.")
-    most = _limit(limit)
-    suffix = path.with_suffix("").suffix.lower() if path.suffix.lower() == ".gz" else None
-    kind = suffix if suffix is not None else path.suffix.lower()
-    with open(path, "rb") as file:
-        head = file.read(512)
-    if not head:
-        raise ValueError(f"{name} is empty. A table with column names and rows is expected.")
-    if kind in PARQUET or kind in ARROW:
-        frame = _read_columns(path, head, kind, most)
-    elif kind in TEXT or (kind == "" and not _looks_like(head)):
-        data = _unpacked(path, most) if suffix is not None else _whole(path, most)
-        _refuse_other_kinds(name, data[:8], sep)
-        frame = parse_delimited(
-            data,
-            name,
-            sep=_separator(sep, kind),
-            encoding=encoding,
-            decimal=decimal,
-            labels=labels,
-            text=text,
-        )
+    reading = Reading(sep, encoding, decimal, labels, text, bytes_allowed(limit))
+    if isinstance(path, str | os.PathLike) and str(path) != "-":
+        name, frame = Path(path).name, _read_path(Path(path), reading)
     else:
-        raise ValueError(
-            f"{name}: the ending {path.suffix!r} is not known. Use .csv, .tsv, .csv.gz, .parquet, "
-            ".arrow or .feather."
-        )
+        stream = sys.stdin.buffer if isinstance(path, str | os.PathLike) else path
+        name = "standard input" if stream is sys.stdin.buffer else "the stream"
+        frame = _parsed(_all_of(stream, name, reading.limit), name, ",", reading)
     columns = [str(c) for c in frame.columns]
     labels, drop = expanded(labels, columns), expanded(drop, columns)
     _check_names(name, columns, labels, drop)
@@ -121,19 +123,49 @@ def read_table(
     return frame
 
 
+def _read_path(path: Path, reading: Reading) -> Any:
+    name = path.name
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; a file is expected.")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    packed = path.suffix.lower() == ".gz"
+    ending = (path.with_suffix("") if packed else path).suffix.lower()
+    form = _BY_ENDING.get(ending)
+    if form is None or (packed and not form.is_text):
+        known = ", ".join(e for e in _BY_ENDING if e)
+        raise ValueError(
+            f"{name}: the ending {path.suffix!r} is not known. It may be {known}; text also .gz."
+        )
+    if not path.is_file():  # a pipe, as <(command) makes it, can be read once
+        if not form.is_text or packed:
+            raise ValueError(f"{path} is a device or pipe; only text can be read from one.")
+        return form.read(path, reading)
+    with open(path, "rb") as file:
+        head = file.read(16)
+    if not head:
+        raise ValueError(f"{name} is empty. A table with column names and rows is expected.")
+    if not form.is_text and not head.startswith(form.begins):
+        other = _looks_like(head) or ("" if b"\0" in head else "text; a CSV file is named .csv")
+        raise ValueError(f"{name} is no {form.name} file{f', it is {other}' if other else ''}.")
+    return form.read(path, reading)
+
+
 def expanded(names: Collection[str], columns: Collection[str]) -> list[str]:
     """Names of columns, each once: "a,b" is two, unless a column has that name.
 
     >>> expanded(["a,b", "c, d"], ["a", "b", "c, d"])
     ['a', 'b', 'c, d']
     """
-    parts = [[n] if n in columns else [p.strip() for p in n.split(",")] for n in names]
+    known = set(columns)
+    parts = [[n] if n in known else [p.strip() for p in n.split(",")] for n in names]
     return list(dict.fromkeys(name for part in parts for name in part if name))
 
 
 def _check_names(name: str, columns: list[str], *wanted: Collection[str]) -> None:
+    known = set(columns)
     for column in (c for group in wanted for c in group):
-        if column not in columns:
+        if column not in known:
             hint = nearest(column, columns)
             raise ValueError(
                 f"{name} has no column {column!r}.{hint} Its columns: {listed(columns, 30)}."
@@ -141,65 +173,73 @@ def _check_names(name: str, columns: list[str], *wanted: Collection[str]) -> Non
 
 
 def _refuse_infinite(name: str, frame: Any, labels: Collection[str]) -> None:
-    for column in frame.columns:
-        values = frame[column].to_numpy() if column not in labels else np.zeros(0)
-        if values.dtype.kind == "f" and np.isinf(values).any():
-            found = np.flatnonzero(np.isinf(values))
+    for column, series in frame.items():
+        if series.dtype.kind != "f" or column in labels:
+            continue
+        infinite = np.isinf(series.to_numpy(dtype=np.float64, na_value=np.nan))
+        if infinite.any():
             raise ValueError(
-                f"{name}: column {column!r} has {len(found)} infinite value(s) (inf, or beyond "
-                f"1e308), the first in row {found[0] + 1}. Correct them, or leave the cells empty: "
-                "missing values are allowed."
+                f"{name}: column {column!r} has {infinite.sum()} infinite value(s) (inf, or beyond "
+                f"1e308), the first in row {int(infinite.argmax()) + 1}. Correct them, or leave "
+                "the cells empty: missing values are allowed."
             )
 
 
 # --- text -----------------------------------------------------------------------------------------
 
 
-def _separator(sep: str | None, kind: str) -> str:
-    if sep is None:
-        return "\t" if kind in (".tsv", ".tab") else ","
-    sep = {"tab": "\t", "\\t": "\t", "space": " "}.get(sep, sep)
-    if len(sep) != 1 or sep in '"\r\n':
-        raise ValueError(f"sep must be one character (or 'tab'), got {sep!r}.")
-    return sep
+def _read_text(sep: str) -> Callable[[Path, Reading], Any]:
+    def read(path: Path, reading: Reading) -> Any:
+        limit = reading.limit
+        if path.is_file() and path.suffix.lower() != ".gz" and path.stat().st_size > limit:
+            raise too_large(path.name, path.stat().st_size, limit)
+        if path.suffix.lower() == ".gz":
+            data = _unpacked(path, limit)
+        else:
+            with open(path, "rb") as file:
+                data = _all_of(file, path.name, limit)
+        return _parsed(data, path.name, sep, reading)
+
+    return read
 
 
-def _limit(limit: int | None) -> int:
-    if limit is not None:
-        return limit
-    given = os.environ.get("SOFTSET_LIMIT")
-    if given:
-        try:
-            return int(float(given) * 2**20)
-        except (ValueError, OverflowError):
-            raise ValueError(f"SOFTSET_LIMIT must be megabytes, got {given!r}.") from None
-    try:
-        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-        with open("/proc/meminfo") as file:
-            found = re.search(r"MemAvailable:\s+(\d+) kB", file.read())
-        free = int(found[1]) * 1024 if found else free
-    except (OSError, ValueError, AttributeError):  # not on every system
-        free = 8 * 2**30
-    return free // _TIMES
-
-
-def _too_large(name: str, size: int | None, most: int) -> ValueError:
-    holds = "more data" if size is None else f"{size / 2**20:.0f} MB of data, more"
-    return ValueError(
-        f"{name} holds {holds} than the limit of {most / 2**20:.0f} MB here (an eighth of the free "
-        "memory). Take a sample of the rows, leave out columns, use a larger machine, or "
-        "raise the limit with SOFTSET_LIMIT (megabytes)."
+def _parsed(data: bytes, name: str, sep: str, reading: Reading) -> Any:
+    if what := _looks_like(data[:16]):
+        raise ValueError(f"{name} is not text but {what}. Give a file with the right ending.")
+    if not data:
+        raise ValueError(f"{name} is empty. A table with column names and rows is expected.")
+    return parse_delimited(
+        data,
+        name,
+        sep=sep if reading.sep is None else _separator(reading.sep),
+        encoding=reading.encoding,
+        decimal=reading.decimal,
+        labels=reading.labels,
+        text=reading.text,
     )
 
 
-def _whole(path: Path, most: int) -> bytes:
-    size = path.stat().st_size
-    if size > most:
-        raise _too_large(path.name, size, most)
-    return path.read_bytes()
+def _separator(sep: str) -> str:
+    sep = {"tab": "\t", "\\t": "\t", "space": " "}.get(sep, sep)
+    if len(sep) != 1 or sep in '"\r\n' or not sep.isascii():
+        raise ValueError(f"sep must be one character (ASCII, or 'tab'), got {sep!r}.")
+    return sep
 
 
-def _unpacked(path: Path, most: int) -> bytes:
+def _all_of(stream: IO[bytes], name: str, limit: int) -> bytes:
+    """Everything that a stream holds, as long as it stays within the limit."""
+    parts, size = [], 0
+    while part := stream.read(1 << 22):
+        if not isinstance(part, bytes):
+            raise ValueError(f"{name} must give bytes (open it with 'rb'), got text.")
+        size += len(part)
+        if size > limit:
+            raise too_large(name, None, limit)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _unpacked(path: Path, limit: int) -> bytes:
     """The content of a gzip file, as long as it stays within the limit."""
     bomb = max(_BOMB_BYTES, _BOMB_TIMES * path.stat().st_size)
     parts, size = [], 0
@@ -207,8 +247,8 @@ def _unpacked(path: Path, most: int) -> bytes:
         with gzip.open(path) as file:
             while part := file.read(1 << 22):
                 size += len(part)
-                if size > most:
-                    raise _too_large(path.name, None, most)
+                if size > limit:
+                    raise too_large(path.name, None, limit)
                 if size > bomb:
                     raise ValueError(
                         f"{path.name} unpacks to more than {_BOMB_TIMES} times its size. If that "
@@ -222,91 +262,92 @@ def _unpacked(path: Path, most: int) -> bytes:
     return b"".join(parts)
 
 
+def _write_text(sep: str) -> Callable[[Any, Path], None]:
+    def write(frame: Any, path: Path) -> None:
+        safe, marked = _guarded(frame)
+        # Python's writer leaves a lone carriage return without quotes.
+        returns = any(
+            isinstance(v, str) and "\r" in v
+            for name in safe
+            if safe[name].dtype.kind == "O"
+            for v in (name, *safe[name])
+        )
+        quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+        safe.to_csv(path, index=False, sep=sep, lineterminator="\n", quoting=quoting)
+        if marked:
+            with open(path, "a", encoding="utf-8", newline="") as file:
+                file.write(MARK)
+
+    return write
+
+
+def _guarded(frame: Any) -> tuple[Any, bool]:
+    """``frame`` with its text and column names guarded, and whether that changed anything."""
+    import pandas as pd
+
+    names = [guard_name(str(name)) for name in frame.columns]
+    changed = names != [str(name) for name in frame.columns]
+    if len(names) == 1:  # a missing cell is "" then, and ";" in the name a sign of trouble
+        changed |= bool(frame.iloc[:, 0].isna().any()) or not names[0].isalnum()
+    columns = {}
+    for i, name in enumerate(names):
+        series = frame.iloc[:, i]
+        if series.dtype.kind not in "biufcmM":
+            before = series.to_numpy(dtype=object)
+            cells = [guard(cell) for cell in before]
+            if any(isinstance(cell, str) and "\0" in cell for cell in cells):
+                raise ValueError(
+                    f"column {name!r} holds text with a NUL character, which CSV cannot hold. Take "
+                    "it out, or write Parquet."
+                )
+            changed |= any(a is not b for a, b in zip(before, cells, strict=True))
+            series = pd.Series(cells, dtype=object)
+        columns[name] = series.reset_index(drop=True)
+    return pd.DataFrame(columns), changed
+
+
+# --- formats --------------------------------------------------------------------------------------
+
+FORMATS = (
+    Format("CSV", (".csv", ".txt", ".data", ""), (), _read_text(","), _write_text(",")),
+    Format("TSV", (".tsv", ".tab"), (), _read_text("\t"), _write_text("\t")),
+    Format(
+        "Parquet",
+        (".parquet", ".pq"),
+        (b"PAR1",),
+        lambda path, reading: read_parquet(path, reading.limit),
+        write_parquet,
+    ),
+    Format(
+        "Arrow",
+        (".arrow", ".feather", ".ipc"),
+        (b"ARROW1", STREAM),
+        lambda path, reading: read_arrow(path, reading.limit),
+        write_arrow,
+    ),
+    Format(
+        "Excel",
+        (".xlsx", ".xlsm"),
+        (b"PK\x03\x04",),
+        lambda path, reading: read_excel(path, reading.limit, reading.text),
+    ),
+)
+_BY_ENDING = {ending: form for form in FORMATS for ending in form.endings}
+# What else files begin with that are named as tables.
+_OTHERS = {
+    b"\x1f\x8b": "a gzip file (.csv.gz)",
+    b"\xd0\xcf\x11\xe0": "an old Excel file: save it as .xlsx or CSV",
+    b"\x89HDF": "an HDF5 file: save it as CSV or Parquet",
+    b"%PDF": "a PDF",
+}
+
+
 def _looks_like(head: bytes) -> str:
-    return next((what for magic, what in _MAGIC.items() if head.startswith(magic)), "")
-
-
-def _refuse_other_kinds(name: str, head: bytes, sep: str | None) -> None:
-    if what := _looks_like(head):
-        raise ValueError(f"{name} is not text but {what}. Give it the right ending.")
-
-
-# --- Parquet and Arrow ----------------------------------------------------------------------------
-
-
-def _read_columns(path: Path, head: bytes, kind: str, most: int) -> Any:
-    import pyarrow as pa
-
-    name = path.name
-    wanted = "Parquet" if kind in PARQUET else "Arrow"
-    magic = b"PAR1" if kind in PARQUET else b"ARROW1"
-    if not head.startswith(magic) and not (wanted == "Arrow" and head[:4] in _STREAM):
-        other = _looks_like(head)
-        if not other and b"\0" not in head:
-            other = "text; a CSV file should be named .csv"
-        raise ValueError(f"{name} is no {wanted} file{f', it is {other}' if other else ''}.")
-    try:
-        table = _parquet(path, most) if wanted == "Parquet" else _arrow(path, head, most)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{name} is damaged or not whole: it cannot be read as {wanted} "
-            f"({str(error).splitlines()[0][:120]}). Write or copy it again."
-        ) from None
-    inner = [n for n in table.column_names if re.fullmatch(r"__index_level_\d+__", n)]
-    table = table.drop_columns(inner)
-    _check_columns(name, table)
-    if table.num_rows == 0:
-        raise ValueError(f"{name} has 0 rows.")
-    return table.to_pandas(ignore_metadata=True)
-
-
-# An Arrow stream begins with a continuation mark.
-_STREAM = (b"\xff\xff\xff\xff",)
-
-
-def _parquet(path: Path, most: int) -> Any:
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(path) as file:
-        info = file.metadata
-        size = sum(info.row_group(i).total_byte_size for i in range(info.num_row_groups))
-        if size > most:
-            raise _too_large(path.name, size, most)
-        return file.read()
-
-
-def _arrow(path: Path, head: bytes, most: int) -> Any:
-    from pyarrow import ipc
-
-    size = path.stat().st_size
-    if size > most:
-        raise _too_large(path.name, size, most)
-    if head[:4] in _STREAM:
-        with ipc.open_stream(path) as stream:
-            return stream.read_all()
-    with ipc.open_file(path) as file:
-        return file.read_all()
-
-
-def _check_columns(name: str, table: Any) -> None:
-    import pyarrow as pa
-
-    twice = sorted({n for n in table.column_names if table.column_names.count(n) > 1})
-    if twice:
-        raise ValueError(f"{name} has the column name(s) {listed(twice)} more than once.")
-    for field in table.schema:
-        if pa.types.is_nested(field.type):
-            raise ValueError(
-                f"{name}: column {field.name!r} is nested ({field.type}); every cell must hold one "
-                "value. Unfold it into columns, or leave it out of the file."
-            )
-        if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
-            raise ValueError(
-                f"{name}: column {field.name!r} holds raw bytes; save it as text or numbers."
-            )
-
-
-# --- output ---------------------------------------------------------------------------------------
+    """What a file is by its first bytes, if it is no text."""
+    for form in FORMATS:
+        if form.begins and head.startswith(form.begins):
+            return f"{'an' if form.name[0] in 'AE' else 'a'} {form.name} file ({form.endings[0]})"
+    return next((what for begins, what in _OTHERS.items() if head.startswith(begins)), "")
 
 
 def write_table(
@@ -315,46 +356,19 @@ def write_table(
     """Write ``frame`` as CSV, TSV, Parquet or Arrow, whole or not at all.
 
     An existing file is replaced only with ``force``. In CSV, text that a spreadsheet would run as a
-    formula (it begins with ``=``, ``+``, ``-`` or ``@``) gets a ``'`` in front.
+    formula (it begins with ``=``, ``+``, ``-`` or ``@``) gets a ``'`` in front, which
+    ``read_table`` takes away again (see ``softset.tables.guards``).
     """
     path = Path(path)
-    refuse_existing(path, force)
-    suffix = path.suffix.lower()
-    check_choice("the ending of the output", suffix, (".csv", ".tsv", *PARQUET, *ARROW))
-    if suffix in PARQUET:
-        write_safely(path, lambda temporary: frame.to_parquet(temporary, index=False))
-    elif suffix in ARROW:
-        write_safely(path, frame.to_feather)
-    else:
-        sep = "\t" if suffix == ".tsv" else ","
-        safe = guarded(frame)
-        write_safely(path, lambda temporary: safe.to_csv(temporary, index=False, sep=sep))
-
-
-def refuse_existing(path: Path, force: bool) -> None:
-    """An error if something would be overwritten that must not be."""
-    if path.exists() and not force:
-        raise ValueError(f"{path} exists already. Say --force to replace it, or name another.")
-
-
-def guard(cell: Any) -> Any:
-    """A text cell as a spreadsheet may show it.
-
-    >>> guard("=1+1"), guard("a"), guard(-1)
-    ("'=1+1", 'a', -1)
-    """
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
-
-
-def guarded(frame: Any) -> Any:
-    """A copy of ``frame`` with text cells and column names as a spreadsheet may show them."""
-    safe = frame.copy()
-    for column in safe.columns:
-        if getattr(safe[column].dtype, "kind", "O") in "OUT" or safe[column].dtype.name == "str":
-            safe[column] = [guard(cell) for cell in safe[column]]
-    return safe.rename(columns=guard)
-
-
-def guarded_rows(rows: Iterable[Iterable[Any]]) -> list[list[Any]]:
-    """The same for plain rows."""
-    return [[guard(cell) for cell in row] for row in rows]
+    endings = [ending for ending, form in _BY_ENDING.items() if form.write and ending]
+    check_choice("the ending of the output", path.suffix.lower(), endings)
+    check_writable(path, force)
+    write = _BY_ENDING[path.suffix.lower()].write
+    assert write is not None
+    try:
+        write_safely(path, lambda temporary: write(frame, temporary))
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{path.name} cannot be written: text holds {error.object[error.start]!r}, which UTF-8 "
+            "has not."
+        ) from None

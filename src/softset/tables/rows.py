@@ -1,35 +1,40 @@
-"""Rows by what they hold: equal rows together.
+"""Rows of numbers by what they hold: equal rows together.
 
 So a fit does not depend on the order of the rows, a weight of 2 is exactly a row given twice, and
 no row has an equal one on the other side of a split."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softset.checks import listed
+from softset.tables.kinds.number import is_identifier
+
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class Rows(NamedTuple):
-    """Distinct rows in an order of their content, with summed weights."""
+    """Inputs, targets and weights of the same rows."""
 
-    x: Floats
-    y: NDArray[np.int64]  # class numbers (n,), or 0/1 (n, labels)
-    w: Floats
+    x: Floats  # (n, features)
+    y: Ints  # class numbers (n,), or 0/1 (n, labels)
+    w: Floats  # (n,)
 
 
 def row_codes(values: NDArray[np.generic], salt: int = 0) -> NDArray[np.uint64]:
-    """A 64-bit hash of each row.
+    """A 64-bit hash of each row; 0.0 and -0.0 are equal, and so are all NaN.
 
-    >>> import numpy as np
     >>> a = row_codes(np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]]))
     >>> bool(a[0] == a[2]), bool(a[0] == a[1])
     (True, False)
     """
-    bits = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
+    numbers = np.asarray(values, dtype=np.float64) + 0.0  # -0.0 + 0.0 is 0.0
+    bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)
     start = np.full(1, salt % 2**64, dtype=np.uint64)
     codes = np.repeat(_mix(start), len(bits))
     for column in bits.T:
@@ -45,14 +50,21 @@ def _mix(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return h ^ (h >> np.uint64(31))
 
 
-def distinct_rows(x: Floats, y: NDArray[np.int64], w: Floats) -> Rows:
-    """Leave out rows of weight zero and put equal ones (inputs and target) together."""
+def distinct_rows(x: Floats, y: Ints, w: Floats) -> Rows:
+    """Rows in an order of their content: equal ones (inputs and target) are one, their weights
+    summed; those of weight zero are left out.
+
+    >>> rows = distinct_rows(np.array([[1.0], [2.0], [1.0]]), np.array([0, 1, 0]), np.ones(3))
+    >>> sorted(zip(rows.x[:, 0].tolist(), rows.w.tolist()))
+    [(1.0, 2.0), (2.0, 1.0)]
+    """
     some = w > 0
     x, y, w = x[some], y[some], w[some]
     both = np.column_stack([x, y])
     codes = row_codes(both)
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    if not np.array_equal(both[first][inverse], both):  # two rows of one code: about never
+    # Two different rows with one code: about never.
+    if not np.array_equal(both[first][inverse], both, equal_nan=True):
         _, first, inverse = np.unique(both, axis=0, return_index=True, return_inverse=True)
     # Added smallest first: the sum does not depend on the order of the rows.
     order = np.argsort(w, kind="stable")
@@ -60,8 +72,12 @@ def distinct_rows(x: Floats, y: NDArray[np.int64], w: Floats) -> Rows:
     return Rows(x[first], y[first], summed)
 
 
-def _strata(y: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The class; of several labels, the rarest that a row has (or none)."""
+def strata_of(y: Ints) -> Ints:
+    """The class of each row; of several labels, the rarest that it has (-1: none).
+
+    >>> strata_of(np.array([[1, 0], [1, 1], [0, 0]])).tolist()
+    [0, 1, -1]
+    """
     if y.ndim == 1:
         return y
     counts = np.where(y.sum(0) > 0, y.sum(0), len(y) + 1)
@@ -69,21 +85,35 @@ def _strata(y: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(y.any(1), rarity.argmin(1), -1)
 
 
-Ints = NDArray[np.int64]
-
-
 def equal_rows(X: Any) -> Ints:
-    """A number for each row, the same for rows that are equal in all columns.
+    """A number for each row of a data frame or array, the same for rows that are equal.
 
-    >>> equal_rows(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])).tolist()[::2]
-    [0, 0]
+    In an array, columns with a different whole number in every row (identifiers) are not looked
+    at, with a warning; of a data frame leave out those that its schema marks.
+
+    >>> equal_rows(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])).tolist()
+    [0, 1, 0]
     """
     if hasattr(X, "columns"):
         from pandas.util import hash_pandas_object
 
         codes = hash_pandas_object(X, index=False).to_numpy()
     else:
-        codes = row_codes(np.asarray(X, dtype=np.float64))
+        codes = row_codes(_without_identifiers(np.asarray(X, dtype=np.float64)))
     _, first, found = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(np.argsort(first))  # numbered as they come
     return order[found.ravel()].astype(np.int64)
+
+
+def _without_identifiers(x: Floats) -> Floats:
+    alike = [not is_identifier(column) for column in x.T]
+    if all(alike) or not any(alike):
+        return x
+    warnings.warn(
+        f"column(s) {listed(i for i, other in enumerate(alike) if not other)} hold a different "
+        "whole number in every row, as a customer number does; duplicate rows are searched for "
+        "without them. If they are identifiers, leave them out.",
+        UserWarning,
+        stacklevel=3,
+    )
+    return x[:, alike]

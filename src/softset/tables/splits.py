@@ -7,27 +7,59 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from softset.tables.rows import Ints, Rows, _strata, row_codes
+from softset.tables.rows import Ints, Rows, row_codes, strata_of
 
 
 def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.intp], ...]:
-    """Training and validation row numbers: ``fraction`` of each class, chosen by hashed content.
+    """The one hold-out: numbers of the rows to train on, and of those to hold out.
 
-    A class with one distinct row trains; rows with equal inputs stay on one side.
+    About ``fraction`` of the rows of each class are held out (of several labels: of the rows whose
+    rarest label it is). They are chosen by a hash of their inputs and ``salt``, so that the order
+    of the rows does not matter, and rows with equal inputs stay on one side. A class with one
+    distinct row trains; what has more duplicates than are to be held out trains too. Where most
+    rows have an equal one (a few categories), that is what the data is like, and rows are held out
+    one by one.
+
+    >>> rows = Rows(np.arange(20.0)[:, None] // 2, np.arange(20) // 16, np.ones(20))
+    >>> train, held = content_split(rows, 0.25, salt=0)
+    >>> len(held), bool(np.isin(rows.x[held], rows.x[train]).any())
+    (6, False)
     """
     codes = row_codes(rows.x, salt)
-    # Rows with equal inputs but different targets count as one, in the class of the first.
-    values, first, group = np.unique(codes, return_index=True, return_inverse=True)
-    strata = _strata(rows.y)[first]
-    held = np.zeros(len(values), dtype=bool)
-    for stratum in np.unique(strata):
-        own = np.flatnonzero(strata == stratum)  # in the order of their codes: random
-        count = min(max(1, round(fraction * len(own))), len(own) - 1)
-        held[own[:count]] = True
+    if 2 * len(np.unique(codes)) < len(codes):
+        copy = _copy_number(np.column_stack([codes, strata_of(rows.y).astype(np.uint64)]))
+        codes = row_codes(np.column_stack([rows.x, rows.y, copy]), salt)
+    groups, group, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+    group = group.ravel()
+    # Rows with equal inputs but different targets count as the rarest of their classes.
+    classes, strata = np.unique(strata_of(rows.y), return_inverse=True)
+    rank = np.argsort(np.argsort(np.bincount(strata), kind="stable"))
+    rarest = np.full(len(groups), len(classes))
+    np.minimum.at(rarest, group, rank[strata.ravel()])
+    held = np.zeros(len(groups), dtype=bool)
+    for k in np.unique(rarest):
+        own = np.flatnonzero(rarest == k)  # in the order of their codes: random
+        count = sizes[own].sum()
+        wanted = min(max(1, round(fraction * count)), count - 1)
+        fits = sizes[own] <= wanted
+        taken = fits & (np.cumsum(np.where(fits, sizes[own], 0)) <= wanted)
+        if not taken.any() and len(own) > 1:
+            taken[sizes[own].argmin()] = True
+        held[own[taken]] = True
     if not held.any():  # every class has one row: early stopping needs some
         held[: max(1, round(fraction * len(held)))] = len(held) > 1
-    validation = held[group.ravel()]
-    return np.flatnonzero(~validation), np.flatnonzero(validation)
+    return np.flatnonzero(~held[group]), np.flatnonzero(held[group])
+
+
+def _copy_number(keys: NDArray[np.uint64]) -> Ints:
+    """0 for the first row of its kind, 1 for the second, …"""
+    _, kind = np.unique(keys, axis=0, return_inverse=True)
+    order = np.argsort(kind.ravel(), kind="stable")
+    sorted_kind = kind.ravel()[order]
+    first = np.searchsorted(sorted_kind, sorted_kind)
+    number = np.empty(len(keys), dtype=np.int64)
+    number[order] = np.arange(len(keys)) - first
+    return number
 
 
 def repeated_folds(

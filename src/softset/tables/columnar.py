@@ -1,0 +1,133 @@
+"""Parquet and Arrow files: read whole, within a limit, refused where a cell is not one value."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from softset.checks import listed, repeated
+from softset.tables.limits import too_large
+
+# An Arrow stream begins with a continuation mark.
+STREAM = b"\xff\xff\xff\xff"
+
+
+def read_parquet(path: Path, limit: int) -> Any:
+    """The table in a Parquet file as a data frame."""
+    return _frame(path, limit, "Parquet", _parquet)
+
+
+def read_arrow(path: Path, limit: int) -> Any:
+    """The table in an Arrow (Feather) file or stream as a data frame."""
+    return _frame(path, limit, "Arrow", _arrow)
+
+
+def write_parquet(frame: Any, path: Path) -> None:
+    """Write a data frame as Parquet."""
+    _write(frame, "Parquet", lambda plain: plain.to_parquet(path, index=False))
+
+
+def write_arrow(frame: Any, path: Path) -> None:
+    """Write a data frame as an Arrow (Feather) file."""
+    _write(frame, "Arrow", lambda plain: plain.to_feather(path))
+
+
+def _write(frame: Any, kind: str, write: Any) -> None:
+    import pyarrow as pa
+
+    try:
+        write(frame.reset_index(drop=True))
+    except (pa.ArrowException, UnicodeError) as error:
+        raise ValueError(
+            f"the table cannot be written as {kind} ({_first_line(error)}). Write it as .csv, or "
+            "make every column one type."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0][:120]
+
+
+def _frame(path: Path, limit: int, kind: str, read: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        table = read(path, limit)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{path.name} is damaged or not whole: it cannot be read as {kind} "
+            f"({_first_line(error)}). Write or copy it again."
+        ) from None
+    names = table.column_names
+    table = table.drop_columns([n for n in names if re.fullmatch(r"__index_level_\d+__", n)])
+    _check_columns(path.name, table)
+    if table.num_rows == 0:
+        raise ValueError(f"{path.name} has 0 rows.")
+    return table.to_pandas(ignore_metadata=True)
+
+
+def _parquet(path: Path, limit: int) -> Any:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        info = file.metadata
+        size = sum(info.row_group(i).total_byte_size for i in range(info.num_row_groups))
+        # What repeats itself is stored once; in memory, every cell is there.
+        size = max(size, info.num_rows * info.num_columns)
+        if size > limit:
+            raise too_large(path.name, size, limit)
+        return file.read()
+
+
+def _arrow(path: Path, limit: int) -> Any:
+    from pyarrow import ipc
+
+    size = path.stat().st_size
+    if size > limit:
+        raise too_large(path.name, size, limit)
+    with open(path, "rb") as file:
+        stream = file.read(4) == STREAM
+    with (ipc.open_stream if stream else ipc.open_file)(path) as file:
+        return file.read_all()
+
+
+def _check_columns(name: str, table: Any) -> None:
+    if twice := repeated(table.column_names):
+        raise ValueError(f"{name} has the column name(s) {listed(twice)} more than once.")
+    for field in table.schema:
+        what = _trouble(field.type)
+        if what:
+            raise ValueError(f"{name}: column {field.name!r} {what}")
+
+
+def _trouble(kind: Any) -> str:
+    """Why cells of this type cannot be used, if they cannot."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_nested(kind):
+        return (
+            f"is nested ({kind}); every cell must hold one value. Unfold it into columns, or leave "
+            "it out of the file."
+        )
+    plain = (
+        types.is_null,
+        types.is_boolean,
+        types.is_integer,
+        types.is_floating,
+        types.is_decimal,
+        types.is_string,
+        types.is_large_string,
+        types.is_string_view,
+        types.is_date,
+        types.is_time,
+        types.is_timestamp,
+        types.is_duration,
+    )
+    if any(fits(kind) for fits in plain):
+        return ""
+    if "binary" in str(kind):
+        return "holds raw bytes; save it as text or numbers."
+    return f"holds {kind}, which is neither numbers, text nor dates; leave it out of the file."

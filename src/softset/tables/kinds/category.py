@@ -1,0 +1,168 @@
+"""Text as categories: an output for each frequent value, one for all rare ones."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from softset.tables.kinds.base import (
+    IDENTIFIER_ROWS,
+    MISSING_WORDS,
+    Cells,
+    Column,
+    Fitted,
+    Mask,
+    UnseenWarning,
+    Values,
+    as_text,
+)
+from softset.tables.kinds.number import read_numbers
+from softset.tables.kinds.saved import Saved
+
+# A category gets at most so many outputs; rarer values share one.
+MOST_VALUES = 50
+# Text that is nearly all different is an identifier.
+_IDENTIFIER_SHARE = 0.9
+_COMMA_NUMBER = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+\s*")
+_WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(0|[1-9]\d*)?(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Category(Fitted):
+    """An output for each of ``kept``, and one for all of ``rare``; an unknown value has none.
+
+    Numbers are matched by value: "50" and "50.0" are one category.
+    """
+
+    kept: tuple[str, ...]
+    rare: tuple[str, ...]
+    kind: ClassVar[str] = "category"
+    instead: ClassVar[str] = "they are no category that the model knows"
+
+    @classmethod
+    def recognise(cls, cells: Cells) -> Column | None:
+        """Whatever text the other kinds have left."""
+        if not cells.is_text:
+            return None
+        words, counts, _ = cells.distinct
+        present = len({value_key(word) for word in words})
+        column = Column(cells.name, "category", int(cells.missing.sum()), present)
+        if present == 1 and not column.missing:
+            return column.drop("is constant")
+        commas = [word for word in words[:1000] if _COMMA_NUMBER.fullmatch(word)]
+        if commas and len(commas) >= 0.9 * len(words[:1000]):
+            note = (
+                f"column {cells.name!r} is text that looks like decimal commas, e.g. {commas[0]!r};"
+                " write decimal points, or read it with decimal=',' (--decimal ,)."
+            )
+            column = replace(column, note=note)
+        if (rows := counts.sum()) >= IDENTIFIER_ROWS and present > _IDENTIFIER_SHARE * rows:
+            return column.drop(f"has a different text in nearly every row{_numbers_among(cells)}")
+        return column
+
+    @classmethod
+    def fit(cls, column: Column, cells: Cells) -> Self:
+        counts: dict[str, int] = {}
+        words, often, _ = _words(cells).distinct
+        for word, count in zip(words, often, strict=True):
+            counts[value_key(word)] = counts.get(value_key(word), 0) + int(count)
+        # Most frequent first, by name among equals: the same whatever the order of the rows.
+        ranked = sorted(counts, key=lambda word: (-counts[word], word))
+        fewest = max(2, min(20, len(cells.missing) // 500))
+        kept = [word for word in ranked[:MOST_VALUES] if counts[word] >= fewest]
+        if len(ranked) == 2 and len(kept) == 1:
+            kept = ranked
+        return cls(column, tuple(kept), tuple(ranked[len(kept) :]))
+
+    @property
+    def parts(self) -> list[str]:
+        name = self.column.name
+        other = [f"{name} (other)"] if self.rare else []
+        return [f"{name}={word}" for word in self.kept] + other
+
+    def encode(self, cells: Cells, out: Values) -> Mask:
+        cells = _words(cells)
+        place = {word: i for i, word in enumerate(self.kept)}
+        place.update(dict.fromkeys(self.rare, len(self.kept)))
+        by_value = {value_key(word): i for word, i in reversed(place.items())}
+        words, _, codes = cells.distinct
+        # The output of each distinct word; -1 unknown, -2 a word for "missing" that is unknown.
+        found = [place.get(word, by_value.get(value_key(word), -1)) for word in words]
+        absent = [i < 0 and w.strip() in MISSING_WORDS for i, w in zip(found, words, strict=True)]
+        missing = np.append(np.array(absent, dtype=bool), True)[codes]
+        outputs = np.append(np.array(found, dtype=np.int64), -1)[codes]
+        known = np.flatnonzero(outputs >= 0)
+        out[known, outputs[known]] = 1.0
+        unknown = (outputs < 0) & ~missing
+        if unknown.any():
+            warnings.warn(
+                f"column {cells.name!r}: {unknown.sum()} value(s) were never seen in training and "
+                f"count as no category: {cells.sample(unknown)}.",
+                UnseenWarning,
+                stacklevel=5,
+            )
+        return missing
+
+    def imputed(self) -> str:
+        if not self.column.missing:
+            return ""
+        count, name = self.column.missing, self.column.name
+        return f"column {name!r}: {count} missing value(s) are a category of their own."
+
+    @classmethod
+    def learnt(cls, column: Column, state: Saved) -> dict[str, Any]:
+        kept, rare = state.texts("kept"), state.texts("rare")
+        if len({*kept, *rare}) < len(kept) + len(rare):
+            raise ValueError(f"column {column.name!r} names a category twice.")
+        return {"kept": tuple(kept), "rare": tuple(rare)}
+
+
+def value_key(word: str) -> str:
+    """What two texts share if they are the same number, or the same truth; else the text.
+
+    Codes such as 007 are names.
+
+    >>> [value_key(w) for w in ("50", "50.0", "+5e1", "007", "TRUE", "x")]
+    ['50', '50', '50', '007', 'true', 'x']
+    """
+    text = word.strip()
+    if not text or text[0] not in "+-.0123456789tTfF":
+        return word
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    if _WHOLE.fullmatch(text):
+        return "0" if text in ("-0", "+0") else text.removeprefix("+")
+    if not _DECIMAL.fullmatch(text) or not any(c.isdigit() for c in text):
+        return word
+    try:
+        number = float(text)
+    except ValueError:
+        return word
+    if abs(number) >= 2**53:  # beyond, different texts may be the same float
+        return word
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def _words(cells: Cells) -> Cells:
+    """The cells as text, however they are stored."""
+    if cells.is_text:
+        return cells
+    return replace(cells, stored="text", values=as_text(cells.series))
+
+
+def _numbers_among(cells: Cells) -> str:
+    """Which cell keeps a column from being numbers, if many are."""
+    words, counts, codes = cells.distinct
+    numbers, bad = read_numbers(words)
+    count = counts[~np.isnan(numbers)].sum()
+    if count < 0.1 * counts.sum():
+        return ""
+    return (
+        f" ({count} of them are numbers; the first cells that are none: "
+        f"{cells.sample(np.append(bad, False)[codes])})"
+    )

@@ -1,0 +1,187 @@
+"""Numbers, also in text: the value, the median where it is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softset.tables.kinds.base import (
+    ENOUGH,
+    IDENTIFIER_ROWS,
+    MISSING_WORDS,
+    Cells,
+    Column,
+    Fitted,
+    Mask,
+    Values,
+    check_finite,
+    is_constant,
+    median,
+    refuse_or_warn,
+    unreadable,
+)
+from softset.tables.kinds.saved import Saved
+
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
+# A code such as 007 is a name, not a number.
+_CODE = re.compile(r"[+-]?0\d+", re.ASCII)
+_TRUTH = {"true": 1.0, "false": 0.0}
+# Doubles hold every whole number up to here.
+_EXACT = 2**53
+
+
+@dataclass(frozen=True)
+class Number(Fitted):
+    """One output, the number; ``fill``, the median of the training rows, where it is missing."""
+
+    fill: float
+    kind: ClassVar[str] = "number"
+
+    @classmethod
+    def recognise(cls, cells: Cells) -> Column | None:
+        """Numbers, or text of which at least nine tenths are numbers."""
+        values, bad = cells.values, np.zeros(len(cells.values), dtype=bool)
+        if cells.stored == "text":
+            if not _mostly_numbers(cells):
+                return None
+            values, bad = _read(cells)
+        elif cells.stored != "number":
+            return None
+        check_finite(cells, values)
+        missing = np.isnan(values)
+        note, words = unreadable(cells, bad, "numbers")
+        present = values[~missing]
+        whole = bool((np.mod(present, 1) == 0).all())
+        identifier = whole and is_identifier(_exactly(cells, present))
+        notes = [note, *_notes(cells, present, whole, identifier, read=cells.is_text and not words)]
+        column = Column(
+            cells.name,
+            "number",
+            int(missing.sum()),
+            note=" ".join(filter(None, notes)),
+            identifier=identifier,
+            words=words,
+        )
+        if not missing.any() and is_constant(values):
+            alike = "holds integers above 2^53 that are all alike as numbers"
+            return replace(column, note=note).drop(alike if identifier else "is constant")
+        if not missing.any() and len(values) >= IDENTIFIER_ROWS and (np.diff(values) == 1).all():
+            return replace(column, note=note).drop("only counts the rows")
+        return column
+
+    @classmethod
+    def fit(cls, column: Column, cells: Cells) -> Self:
+        return cls(column, median(_numbers(column, cells)))
+
+    @property
+    def parts(self) -> list[str]:
+        return [self.column.name]
+
+    def encode(self, cells: Cells, out: Values) -> Mask:
+        values = _numbers(self.column, cells)
+        missing = np.isnan(values)
+        out[:, 0] = np.where(missing, self.fill, values)
+        return missing
+
+    @classmethod
+    def learnt(cls, column: Column, state: Saved) -> dict[str, Any]:
+        return {"fill": state.number("fill")}
+
+
+def _notes(cells: Cells, present: Values, whole: bool, identifier: bool, read: bool) -> list[str]:
+    """What the user should know of a column of numbers."""
+    name, notes = cells.name, []
+    if read:
+        notes.append(
+            f"column {name!r} is text, but all of it is numbers: it is read as numbers. If they "
+            "are names, make it a pandas category."
+        )
+    if whole and (np.abs(present) > _EXACT).any():
+        notes.append(
+            f"column {name!r} holds integers above 2^53, which lose their last digits as numbers; "
+            "if it is an identifier, leave it out."
+        )
+    if identifier:
+        notes.append(
+            f"column {name!r} holds a different whole number in every row, as a customer number "
+            "does; it is used, but duplicate rows are searched for without it. If it is an "
+            "identifier, leave it out (--drop)."
+        )
+    return notes
+
+
+def is_identifier(values: Values) -> bool:
+    """Whether whole numbers are as different as customer numbers: no two alike.
+
+    >>> is_identifier(np.arange(100.0) ** 2), is_identifier(np.arange(100.0) // 2)
+    (True, False)
+    """
+    if len(values) < IDENTIFIER_ROWS or len(np.unique(values[:1000])) < len(values[:1000]):
+        return False
+    return bool((np.mod(values, 1) == 0).all()) and len(np.unique(values)) == len(values)
+
+
+def _exactly(cells: Cells, present: Values) -> Values:
+    """Whole numbers with all of their digits, where floats would lose some."""
+    kind = cells.series.dtype.kind if isinstance(cells.series.dtype, np.dtype) else ""
+    return cells.series.to_numpy() if kind and kind in "iu" else present
+
+
+def read_numbers(words: Sequence[str]) -> tuple[NDArray[np.float64], Mask]:
+    """Text as numbers, and where it is none; words for "missing" are NaN.
+
+    >>> read_numbers(["1", " 2.5", "?", "1,000"])
+    (array([1. , 2.5, nan, nan]), array([False, False, False,  True]))
+    """
+    texts = [word.strip() for word in words]
+    numbers = np.full(len(texts), np.nan)
+    bad = np.zeros(len(texts), dtype=bool)
+    for i, text in enumerate(texts):
+        if _NUMBER.fullmatch(text):
+            numbers[i] = float(text)
+        else:
+            bad[i] = text not in MISSING_WORDS
+    rest = [texts[i].lower() for i in np.flatnonzero(bad)]
+    if rest and {*rest} <= set(_TRUTH) and set(numbers[~np.isnan(numbers)]) <= {0.0, 1.0}:
+        numbers[bad] = [_TRUTH[word] for word in rest]  # as numbers, booleans are these
+        bad[:] = False
+    return numbers, bad
+
+
+def _mostly_numbers(cells: Cells) -> bool:
+    words, counts, _ = cells.distinct
+    good = np.array([bool(_NUMBER.fullmatch(word.strip())) for word in words], dtype=bool)
+    absent = np.array([word.strip() in MISSING_WORDS for word in words], dtype=bool)
+    count = int(counts[good].sum())
+    if count == 0 or count < ENOUGH * counts[~absent].sum():
+        return False
+    found = [words[i].strip() for i in np.flatnonzero(good)]
+    codes = sum(int(counts[i]) for i in np.flatnonzero(good) if _CODE.fullmatch(words[i].strip()))
+    alike = len({len(w) if w.isdigit() else 0 for w in found}) == 1
+    return not codes or not (alike or codes > (1 - ENOUGH) * count)
+
+
+def _read(cells: Cells) -> tuple[NDArray[np.float64], Mask]:
+    """Every cell of a column of text as a number, and where it is none."""
+    words, _, codes = cells.distinct
+    numbers, bad = read_numbers(words)
+    # A missing cell has the code -1: the last entry.
+    return np.append(numbers, np.nan)[codes], np.append(bad, False)[codes]
+
+
+def _numbers(column: Column, cells: Cells) -> NDArray[np.float64]:
+    """The cells of a column that is known to hold numbers."""
+    values = cells.values
+    if cells.stored == "date":
+        refuse_or_warn(column, cells, ~cells.missing, "a number")
+        return np.full(len(values), np.nan)
+    if cells.is_text:
+        values, bad = _read(cells)
+        refuse_or_warn(column, cells, bad, "a number")
+    check_finite(cells, values)
+    return values

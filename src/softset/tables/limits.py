@@ -1,0 +1,39 @@
+"""How much of a file is read: no more than the memory holds."""
+
+from __future__ import annotations
+
+import os
+import re
+
+# A table in memory takes several times the size of its text.
+_TIMES = 8
+
+
+def bytes_allowed(limit: int | None) -> int:
+    """``limit`` if given; else ``SOFTSET_LIMIT`` (megabytes), or an eighth of the free memory."""
+    if limit is not None:
+        return limit
+    given = os.environ.get("SOFTSET_LIMIT")
+    if given:
+        try:
+            return int(float(given) * 2**20)
+        except (ValueError, OverflowError):
+            raise ValueError(f"SOFTSET_LIMIT must be megabytes, got {given!r}.") from None
+    try:
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+        with open("/proc/meminfo") as file:
+            found = re.search(r"MemAvailable:\s+(\d+) kB", file.read())
+        free = int(found[1]) * 1024 if found else free
+    except (OSError, ValueError, AttributeError):  # not on every system
+        free = 8 * 2**30
+    return free // _TIMES
+
+
+def too_large(name: str, size: int | None, limit: int) -> ValueError:
+    """The error for a file of ``size`` bytes, or of more than were read."""
+    holds = "more data" if size is None else f"{size / 2**20:.0f} MB of data, more"
+    return ValueError(
+        f"{name} holds {holds} than the limit of {limit / 2**20:.0f} MB here (an eighth of the "
+        "free memory). Take a sample of the rows, leave out columns, use a larger machine, or "
+        "raise the limit with SOFTSET_LIMIT (megabytes)."
+    )

@@ -1,0 +1,84 @@
+"""Dates: what a calendar says, however they are written; a few bad cells are missing."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from softset.tables.columns import infer_schema
+from softset.tables.encoder import TableEncoder, UnseenWarning
+
+N = 60
+DAYS = pd.date_range("2024-01-01", periods=N, freq="26h")
+
+
+def test_dates_become_what_a_calendar_says():
+    moment = datetime.datetime(2024, 2, 29, 13, 30)
+    frame = pd.DataFrame({"t": [moment, datetime.datetime(1969, 12, 31, 23, 0)]})
+    encoder = TableEncoder().fit(frame)
+    rows = [dict(zip(encoder.names_, row, strict=True)) for row in encoder.transform(frame)]
+    for row, t in zip(rows, frame["t"], strict=True):
+        assert row["t year"] == t.year
+        assert row["t month"] == t.month
+        assert row["t day"] == t.day
+        assert row["t day of week"] == t.weekday()
+        assert row["t second of day"] == t.hour * 3600 + t.minute * 60
+        assert row["t days"] * 86400 == (t - datetime.datetime(1970, 1, 1)).total_seconds()
+
+
+def test_text_dates_equal_real_ones():
+    days = pd.date_range("2024-01-01", periods=N, freq="26h")
+    real = TableEncoder().fit_transform(pd.DataFrame({"t": days}))
+    text = pd.DataFrame({"t": days.strftime("%Y-%m-%dT%H:%M:%SZ")})
+    assert np.array_equal(TableEncoder().fit_transform(text), real)
+
+
+def test_a_time_zone_keeps_its_clock():
+    noon = pd.date_range("2024-07-01 12:00", periods=3, tz="Asia/Tokyo")
+    encoder = TableEncoder().fit(pd.DataFrame({"t": noon}))
+    found = encoder.transform(pd.DataFrame({"t": noon}))
+    assert set(found[:, encoder.names_.index("t second of day")]) == {12 * 3600}
+
+
+def test_a_few_bad_cells_are_missing_and_said():  # 2
+    values = [*DAYS.strftime("%d.%m.%Y")[:57], "31.2.2024", "unknown", "?"]
+    with pytest.warns(
+        UserWarning, match=r"2 of 60 cells are no dates as %d.%m.%Y .*'31.2.2024' in"
+    ):
+        (found,) = infer_schema(pd.DataFrame({"t": values}))
+    assert (found.kind, found.missing, found.format) == ("date", 3, "%d.%m.%Y")
+    assert set(found.words) == {"31.2.2024", "unknown"}
+    with pytest.warns(UserWarning, match="2 of 60"):
+        encoder = TableEncoder().fit(pd.DataFrame({"t": values}))
+    found = encoder.transform(pd.DataFrame({"t": ["unknown", "2.1.2024"]}))
+    assert found[:, encoder.names_.index("t (missing)")].tolist() == [1, 0]
+    assert found[1, encoder.names_.index("t day")] == 2
+
+
+def test_new_words_at_prediction_are_warned_about():
+    encoder = TableEncoder().fit(pd.DataFrame({"t": DAYS.strftime("%Y-%m-%d")}))
+    new = pd.DataFrame({"t": [*DAYS.strftime("%Y-%m-%d")[:20], "soon"]})
+    with pytest.warns(UnseenWarning, match=r"1 value.* never seen in training.*'soon' in row 21"):
+        encoder.transform(new)
+
+
+def test_of_two_orders_that_fit_nearly_all_the_better_is_taken():
+    many = [f"{1 + i % 12}/{1 + i % 9}/2024" for i in range(100)]
+    with pytest.warns(UserWarning, match="month/day/year"):
+        assert infer_schema(pd.DataFrame({"t": many}))[0].missing == 0
+    with pytest.warns(UserWarning, match="day/month/year"):
+        assert infer_schema(pd.DataFrame({"t": [*many, "25/12/2024"]}))[0].missing == 0
+
+
+def test_real_dates_in_training_may_be_written_in_a_file_later():
+    encoder = TableEncoder().fit(pd.DataFrame({"t": DAYS}))
+    real = encoder.transform(pd.DataFrame({"t": DAYS}))
+    for form in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M"):
+        assert np.array_equal(encoder.transform(pd.DataFrame({"t": DAYS.strftime(form)})), real)
+
+
+def test_constant_dates_are_dropped_however_they_are_written():
+    for value in ("2024-01-31", datetime.date(2024, 1, 31), pd.Timestamp("2024-01-31")):
+        with pytest.warns(UserWarning, match="constant"):
+            assert infer_schema(pd.DataFrame({"t": [value] * 30}))[0].kind == "dropped"

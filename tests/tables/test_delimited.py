@@ -1,0 +1,117 @@
+"""CSV and TSV, strictly: encodings, long fields, headers, decimal commas."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from softset.tables.files import read_table
+
+
+def read(content, **options):
+    data = content.encode() if isinstance(content, str) else content
+    return read_table(io.BytesIO(data), **options)
+
+
+@pytest.mark.parametrize("size", [200_000, 10_000_000, 20_000_000])
+def test_long_quoted_fields_are_read(size):  # 13
+    limit = csv.field_size_limit()
+    text = "x" * (size // 2) + '"' + "\n" + "y" * (size // 2)
+    found = read('a,b\n1,"' + text.replace('"', '""') + '"\n2,z\n')
+    assert found["b"].tolist() == [text, "z"]
+    assert csv.field_size_limit() == limit
+
+
+def test_a_long_field_without_quotes_is_read():
+    long = "x" * 17_000_000  # longer than a block
+    assert read(f"a,b\n1,{long}\n2,z\n")["b"].tolist() == [long, "z"]
+
+
+def test_a_long_name_is_read():
+    long = "x" * 200_000
+    assert read(f'"{long}",b\n1,2\n').columns.tolist() == [long, "b"]
+
+
+ENCODINGS = [
+    ("utf-16", "utf-16"),
+    ("utf-16-le", "utf-16-le"),
+    ("utf-16-be", "utf-16-be"),
+    ("utf-32", "utf-32"),
+    ("utf-32-le", "utf-32-le"),
+    ("utf-32-be", "utf-32-be"),
+]
+
+
+@pytest.mark.parametrize(("encoding", "named"), ENCODINGS)
+def test_other_encodings_are_named_as_they_are(encoding, named):  # 13
+    data = ("name,city\n" + "Ann,Málaga\n" * 50).encode(encoding)
+    with pytest.raises(ValueError, match=rf"--encoding {named}$"):
+        read(data)
+    assert read(data, encoding=named)["city"].tolist() == ["Málaga"] * 50
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "hex", "base64", "a\0b", "", "rot13", "zip"])
+def test_an_unknown_encoding_is_an_error_of_ours(encoding):
+    if encoding == "":
+        assert len(read("a,b\n1,2\n", encoding=encoding)) == 1  # as if left out
+        return
+    with pytest.raises(ValueError, match=r"encoding .* is not known"):
+        read("a,b\n1,2\n", encoding=encoding)
+
+
+def test_text_that_no_file_can_hold_is_refused():
+    with pytest.raises(ValueError, match="is not unicode_escape"):
+        read(b"a,b\n1,\\ud800\n", encoding="unicode_escape")
+
+
+HEADERS = [
+    (",,\n1,2,3\n", "nothing but separators|column names"),
+    ('a,"b\n1,2\n', "column names cannot be read"),
+    ('a,"b"c\n1,2\n', "column names cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), HEADERS)
+def test_a_header_that_is_none_is_refused(content, words):
+    with pytest.raises(ValueError, match=words):
+        read(content)
+
+
+def test_blank_lines_before_the_header_are_skipped():
+    assert read("\n \n\na,b\n1,2\n").columns.tolist() == ["a", "b"]
+
+
+DECIMALS = [
+    (["1,5", "-2,25", "3"], [1.5, -2.25, 3.0]),
+    (["1.000", "2.500,5", "7"], [1000.0, 2500.5, 7.0]),  # points between thousands
+    (["1.234.567", "2,0"], [1234567.0, 2.0]),
+    (["+1,5", "2"], [1.5, 2.0]),
+]
+
+
+@pytest.mark.parametrize(("cells", "numbers"), DECIMALS)
+def test_decimal_commas(cells, numbers):
+    found = read("a;b\n" + "".join(f"{c};x\n" for c in cells), sep=";", decimal=",")
+    assert found["a"].tolist() == numbers
+
+
+def test_one_bad_cell_leaves_decimal_commas_readable():  # 2
+    cells = [f"{i},5" for i in range(40)] + ["unknown"]
+    found = read("a;b\n" + "".join(f"{c};x\n" for c in cells), sep=";", decimal=",")
+    assert found["a"].tolist() == [f"{i}.5" for i in range(40)] + ["unknown"]
+
+
+def test_a_plus_is_no_reason_to_be_text():
+    assert read("a,b\n+1,x\n-2,y\n")["a"].tolist() == [1, -2]
+    assert read("a,b\n+1.5,x\n-2,y\n")["a"].tolist() == [1.5, -2.0]
+    assert read("a,b\n+x,x\n-2,y\n")["a"].tolist() == ["+x", "-2"]
+    assert read("a,b\n0X1F,x\n2,y\n")["a"].tolist() == ["0X1F", "2"]
+
+
+def test_wide_files_are_read():  # 12
+    width = 3000
+    random = np.random.default_rng(0)
+    row = ",".join(str(v) for v in random.integers(0, 9, width))
+    found = read(",".join(f"c{i}" for i in range(width)) + f"\n{row}\n{row}\n")
+    assert found.shape == (2, width)
