@@ -6,6 +6,9 @@ import math
 
 from softset.checks import check_number
 
+# The square of a smaller error is no float.
+SMALLEST = 1e-100
+
 
 def confusion_error_bound(n: int, classes: int = 2, delta: float = 0.05) -> float:
     """How far a batch's confusion matrix may be off: ``sqrt(log(2 d^2 / delta) / (2 n))``.
@@ -17,9 +20,7 @@ def confusion_error_bound(n: int, classes: int = 2, delta: float = 0.05) -> floa
     0.0498
     """
     check_number("n", n, 1, math.inf, closed="low")
-    check_number("classes", classes, 2, math.inf, closed="low")
-    check_number("delta", delta, 0, 1)
-    return math.sqrt(math.log(2 * classes**2 / delta) / (2 * n))
+    return math.sqrt(_log_cells(classes, delta) / (2 * n))
 
 
 def batch_size_for(
@@ -37,9 +38,18 @@ def batch_size_for(
     4061
     """
     check_number("error", error, 0, 1, closed="high")
-    check_number("classes", classes, 2, math.inf, closed="low")
-    check_number("delta", delta, 0, 1)
     if prevalence is not None:
         check_number("prevalence", prevalence, 0, 1)
         error = error * prevalence
-    return math.ceil(math.log(2 * classes**2 / delta) / (2 * error**2))
+    if error < SMALLEST:
+        raise ValueError(
+            f"error must be at least {SMALLEST:g} (times prevalence, if given), got {error:g}."
+        )
+    return math.ceil(_log_cells(classes, delta) / (2 * error**2))
+
+
+def _log_cells(classes: int, delta: float) -> float:
+    """``log(2 d^2 / delta)``, for any number of classes."""
+    check_number("classes", classes, 2, math.inf, closed="low")
+    check_number("delta", delta, 0, 1)
+    return math.log(2) + 2 * math.log(classes) - math.log(delta)

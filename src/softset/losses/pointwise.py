@@ -17,7 +17,15 @@ from softset.counting.values import check_labels
 
 def class_weight_buffer(class_weight: Any) -> Tensor | None:
     """Class weights as a module keeps them: numbers in float64."""
-    return None if class_weight is None else as_numbers("class_weight", class_weight).double()
+    if class_weight is None:
+        return None
+    v = as_numbers("class_weight", class_weight)
+    if v.requires_grad:
+        raise ValueError(
+            "class_weight of a loss is a constant, got one that requires a gradient. Pass its "
+            "detach(), or learn it with metric_loss(..., class_weight=...)."
+        )
+    return v.double()
 
 
 class MeanLoss(nn.Module):

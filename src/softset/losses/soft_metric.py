@@ -207,8 +207,8 @@ class MetricLoss(nn.Module):
         tau = self.threshold
         classes = len(tau) if self.task == "multilabel" and hasattr(tau, "__len__") else classes
         shape = {"binary": (2,), "multiclass": (2, classes), "multilabel": (2, classes)}
-        scores = torch.full(shape.get(self.task, (2,)), 0.5)
-        labels = torch.tensor([0, 1])
+        scores = torch.full(shape.get(self.task, (2,)), 0.5, device="cpu")
+        labels = torch.tensor([0, 1], device="cpu")
         target = labels if self.task != "multilabel" else labels.unsqueeze(-1).expand(scores.shape)
         step = self.step if not _has_batch_parameters(self.step) else LinearStep()
         settings = self._arranging() | {"class_weight": None, "batch_dims": 0}

@@ -11,6 +11,10 @@ from torch import Tensor
 from softset.checks import check_number
 from softset.counting.problem import Problem, as_numbers
 from softset.losses.pointwise import MeanLoss
+from softset.metrics.formulas import BETAS
+
+# A class that is rarer has a balanced weight that leaves float32.
+RAREST = 1e-30
 
 
 class SurrogateFBetaLoss(MeanLoss):
@@ -40,27 +44,31 @@ class SurrogateFBetaLoss(MeanLoss):
         *,
         ignore_index: int | None = None,
     ) -> None:
-        check_number("prevalence", prevalence, 0, 1)
-        check_number("beta", beta, 0, float("inf"))
+        p = as_numbers("prevalence", prevalence).double()
+        if p.requires_grad:
+            raise ValueError("prevalence is a constant of the training set. Pass its detach().")
+        check_number("prevalence", p, RAREST, 1)
+        check_number("beta", beta, *BETAS, closed="both")
         check_number("q", q, 0, 1, closed="both")
-        p = torch.as_tensor(prevalence, dtype=torch.float64)
         super().__init__(task="binary" if p.dim() == 0 else "multilabel", ignore_index=ignore_index)
         self.beta, self.q, self.class_balanced = beta, q, class_balanced
         self.prevalence: Tensor
         self.register_buffer("prevalence", p, persistent=False)
 
-    def _per_label(self, values: Tensor) -> Tensor:
-        return values if values.dim() == 0 else values.unsqueeze(-1)
+    def _shares(self, problem: Problem) -> Tensor:
+        """The prevalence, to broadcast with scores ``[*batch, N]`` or ``[*batch, labels, N]``."""
+        p = self.prevalence.to(problem.z.device)
+        return p if p.dim() == 0 else p.unsqueeze(-1)
 
     def class_weights(self, problem: Problem) -> Tensor | None:
         if not self.class_balanced:
             return None
-        p = self._per_label(self.prevalence)
+        p = self._shares(problem)
         return torch.where(problem.y > 0, 1 / p, 1 / (1 - p))
 
     def each(self, problem: Problem) -> Tensor:
         z, y = problem.z, problem.y
-        p = self._per_label(self.prevalence)
+        p = self._shares(problem)
         c = (self.beta**2 * p / (1 - p)).to(z.dtype)
         log_f, log_cf = F.logsigmoid(z), torch.log(c + torch.sigmoid(z))
         if self.q == 0:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion
+from softset.counting.cells import Confusion, MatrixNotCountedError
+from softset.counting.numerics import under_transform
 from softset.metrics.base import Metric
 
 
@@ -35,64 +36,65 @@ class Custom(Metric):
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def wants_matrix(self, task: str, classes: int, *, training: bool = False) -> bool:
-        if not training or torch.compiler.is_compiling():
-            return task == "multiclass"
-        key = (task, classes)
+        # Where it is judged it may read what it likes; where it is trained for, it is tried.
+        reads = self._try(task, classes) if training else True
+        return reads and task == "multiclass"
+
+    def _try(self, task: str, classes: int) -> bool:
+        """Whether it reads the matrix of made-up counts; refuse it if that fails."""
+        cells = _made_up(task, classes)
+        if under_transform(cells):  # nothing can be tried
+            return True
         try:
-            known = _probed.setdefault(self.function, {})
+            known = _tried.setdefault(self.function, {})
         except TypeError:  # not hashable, or no weak references: try it every time
             known = {}
+        key = (task, classes)
         if key not in known:
-            known[key] = _probe(self.function, self.name, task, classes)
-        return known[key] and task == "multiclass"
+            known[key] = _reads_matrix(self.function, self.name, task, classes, cells)
+        return known[key]
 
 
-_probed: weakref.WeakKeyDictionary[Any, dict[tuple[str, int], bool]] = weakref.WeakKeyDictionary()
+_tried: weakref.WeakKeyDictionary[Any, dict[tuple[str, int], bool]] = weakref.WeakKeyDictionary()
 
 
 def _unbatched(function: Callable[[Confusion], Tensor], c: Confusion, dims: int) -> Tensor:
+    """The function of every single confusion."""
     if dims == 0:
         value = function(c)
-        return value if isinstance(value, Tensor) else torch.as_tensor(value)
+        return value if isinstance(value, Tensor) else torch.as_tensor(value, device=c.tp.device)
+    names = [f.name for f in fields(c) if isinstance(getattr(c, f.name), Tensor)]
 
-    def single(
-        tp: Tensor, predicted: Tensor, support: Tensor, total: Tensor, *matrix: Tensor
-    ) -> Tensor:
-        one = Confusion(tp, predicted, support, total, c.task, matrix[0] if matrix else None)
-        return function(one)
+    def single(*tensors: Tensor) -> Tensor:
+        return function(replace(c, **dict(zip(names, tensors, strict=True))))
 
     for _ in range(dims):
         single = torch.func.vmap(single)
-    matrix = [] if c.counted_matrix is None else [c.counted_matrix]
-    return single(c.tp, c.predicted, c.support, c.total, *matrix)
+    return single(*(getattr(c, name) for name in names))
+
+
+def _made_up(task: str, classes: int) -> Tensor:
+    """Cells in which everything happens, and mostly the right thing."""
+    d = max(2, classes if task == "multiclass" else 2)
+    numbers = torch.arange(1.0, d * d + 1, dtype=torch.float64, device="cpu").reshape(d, d)
+    return numbers + 10 * torch.eye(d, dtype=torch.float64, device="cpu")
 
 
 @torch.enable_grad()
-def _probe(function: Any, name: str, task: str, classes: int) -> bool:
+def _reads_matrix(function: Any, name: str, task: str, classes: int, cells: Tensor) -> bool:
     refused = f"metric {name} is refused: on made-up {task} counts "
-    d = max(2, classes if task == "multiclass" else 2)
-    cells = torch.arange(1.0, d * d + 1, dtype=torch.float64).reshape(d, d) + 10 * torch.eye(d)
     cells.requires_grad_()
-    if task == "multiclass":
-        c = Confusion.from_matrix(cells)
-    else:
-        c = Confusion.from_matrix(cells, task="binary")
-        if task == "multilabel":
-            c = replace(c.map(lambda t: t.unsqueeze(-1).repeat(classes)), task=task)
-    wants_matrix = False
+    c = Confusion.from_matrix(cells, task="multiclass" if task == "multiclass" else "binary")
+    if task == "multilabel":
+        c = replace(c.map(lambda t: t.unsqueeze(-1).repeat(classes)), task=task)
+    reads = False
     try:
-        value = function(replace(c, counted_matrix=None))
-    except ValueError as error:
-        if "matrix=True" not in str(error):
-            raise ValueError(f"{refused}it raised {error!r}.") from error
-        wants_matrix = True
+        try:
+            value = function(replace(c, counted_matrix=None))
+        except MatrixNotCountedError:
+            reads, value = True, function(c)
     except Exception as error:
         raise ValueError(f"{refused}it raised {error!r}.") from error
-    if wants_matrix:
-        try:
-            value = function(c)
-        except Exception as error:
-            raise ValueError(f"{refused}it raised {error!r}.") from error
     if not isinstance(value, Tensor):
         raise ValueError(f"{refused}it returned {type(value).__name__}, not a tensor.")
     if value.dim() != 0:
@@ -105,4 +107,4 @@ def _probe(function: Any, name: str, task: str, classes: int) -> bool:
     if not torch.isfinite(grad).all() or not grad.any():
         kind = "zero" if torch.isfinite(grad).all() else "not finite"
         raise ValueError(f"{refused}its gradient is {kind}.")
-    return wants_matrix
+    return reads

@@ -129,6 +129,12 @@ class BalancedAccuracy(Metric):
         return ratio(ratio(c.tp, c.support).sum(-1), present.sum(-1))
 
 
+# Beyond these the square of beta leaves nothing of one of the two kinds of mistakes.
+BETAS = (1e-6, 1e6)
+# Names such as "f2" end here: "f11" is "f1" with a slip of the finger rather than a wish.
+LARGEST_SHORT_BETA = 10.0
+
+
 @dataclass(frozen=True)
 class FBeta(Fraction):
     """``(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp)``: recall counts ``b`` times as much.
@@ -143,9 +149,12 @@ class FBeta(Fraction):
     def __init__(
         self, beta: Any = 1.0, average: str | None = "macro", both_classes: bool = False
     ) -> None:
-        check_number("beta", beta, 0, float("inf"))
         if isinstance(beta, Tensor):
+            if beta.requires_grad:
+                raise ValueError("beta is a constant of the metric. Pass its detach().")
             beta = beta.tolist()
+        hint = "Beyond that use Precision() or Recall(), which it comes to."
+        check_number("beta", beta, *BETAS, closed="both", hint=hint)
         beta = float(beta) if isinstance(beta, int | float) else tuple(float(b) for b in beta)
         for key, value in (("beta", beta), ("average", average), ("both_classes", both_classes)):
             object.__setattr__(self, key, value)
@@ -169,9 +178,10 @@ class FBeta(Fraction):
 
     @property
     def key(self) -> str:
-        if isinstance(self.beta, tuple):
-            return f"fbeta({', '.join(f'{b:g}' for b in self.beta)})"
-        return f"f{self.beta:g}"
+        betas = self.beta if isinstance(self.beta, tuple) else (self.beta,)
+        digits = ", ".join(f"{b:g}" if float(f"{b:g}") == b else repr(b) for b in betas)
+        short = self.beta is betas[0] and betas[0] <= LARGEST_SHORT_BETA and "e" not in digits
+        return f"f{digits}" if short else f"fbeta({digits})"
 
 
 def F1(average: str | None = "macro", both_classes: bool = False) -> FBeta:  # noqa: N802

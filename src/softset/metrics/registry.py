@@ -18,6 +18,7 @@ from softset.metrics.curves import AUROC, AveragePrecision
 from softset.metrics.custom import Custom
 from softset.metrics.formulas import (
     F1,
+    LARGEST_SHORT_BETA,
     MCC,
     Accuracy,
     BalancedAccuracy,
@@ -138,8 +139,9 @@ METRICS: dict[str, Row] = {
         ("auprc", "ap"),
     ),
 }
-"""Every metric by name. ``"f2"``, ``"f0.5"`` and so on stand for ``FBeta``; ``"_macro"``,
-``"_micro"`` and ``"_weighted"`` may follow a name that is averaged, with scikit-learn's meaning."""
+"""Every metric by name. ``"f2"``, ``"f0.5"`` and so on, up to ``"f10"``, stand for ``FBeta``, and
+``"fbeta(20)"`` for any; ``"_macro"``, ``"_micro"`` and ``"_weighted"`` may follow a name that is
+averaged, with scikit-learn's meaning."""
 
 
 MetricLike = str | Metric | Callable[[Confusion], Tensor]
@@ -183,16 +185,17 @@ def one_number(metric: MetricLike) -> Metric:
 def label_of(metric: MetricLike) -> str:
     """A metric in running text; the name of an unknown one stays as it is.
 
-    >>> label_of("f1_macro"), label_of("mcc"), label_of("f0.5"), label_of("f3"), label_of("profit")
-    ('macro F1', 'MCC', 'F0.5', 'F3', 'profit')
+    >>> [label_of(m) for m in ("f1_macro", "mcc", "f0.5", "f3", FBeta(20), "profit")]
+    ['macro F1', 'MCC', 'F0.5', 'F3', 'F20', 'profit']
     """
     try:
         found = get_metric(metric)
     except ValueError:
         return str(metric)
     row = METRICS.get(found.key)
-    base = found.key.upper() if row is None and isinstance(found, FBeta) else found.name
-    base = row.label if row is not None else base
+    base = found.key if row is None else row.label
+    if row is None and isinstance(found, FBeta) and isinstance(found.beta, float):
+        base = f"F{found.beta:g}"
     return f"{found.average} {base}" if found.says_average else base
 
 
@@ -207,15 +210,12 @@ def range_of(metric: MetricLike) -> tuple[float, float]:
 
 
 def _parse(name: str) -> Metric:
-    base, _, suffix = name.lower().rpartition("_")
-    average: dict[str, Any] = {}
-    if suffix in ("macro", "micro", "weighted") and base:
-        average = {"average": suffix, "both_classes": True}
-    else:
-        base = name.lower()
-    found = re.fullmatch(r"f_?(\d+(?:\.\d+)?)", base)
-    if found and float(found[1]) > 0:
-        return FBeta(float(found[1]), **average)
+    base, average = _split(name)
+    beta = _short_beta(base)
+    if beta is not None and beta <= LARGEST_SHORT_BETA:
+        return FBeta(beta, **average)
+    if found := re.fullmatch(r"fbeta\(([\d., e+-]+)\)", base):
+        return FBeta(_betas(name, found[1]), **average)
     for key, row in METRICS.items():
         if base == key or base in row.aliases:
             if average and row.averages == _JOINT:
@@ -223,7 +223,35 @@ def _parse(name: str) -> Metric:
             return row.make(**average)
     names = [*METRICS, *(alias for row in METRICS.values() for alias in row.aliases)]
     hint = nearest(base, names)
+    if beta is not None:
+        hint += f" F-beta with so large a beta is 'fbeta({beta:g})'."
     raise ValueError(f"metric {name!r} is not known.{hint} Known: {', '.join(METRICS)}.")
+
+
+def _split(name: str) -> tuple[str, dict[str, Any]]:
+    """A name without its average, and the average."""
+    base, _, suffix = name.lower().rpartition("_")
+    if suffix in ("macro", "micro", "weighted") and base:
+        return base, {"average": suffix, "both_classes": True}
+    return name.lower(), {}
+
+
+def _short_beta(base: str) -> float | None:
+    """The number in a name such as ``"f2"``."""
+    found = re.fullmatch(r"f_?(\d+(?:\.\d+)?)", base)
+    beta = float(found[1]) if found else 0.0
+    return beta if beta > 0 else None
+
+
+def _betas(name: str, inside: str) -> float | list[float]:
+    """The numbers between the brackets of ``"fbeta(0.5, 2)"``."""
+    try:
+        numbers = [float(part) for part in inside.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"metric {name!r} must hold numbers, as 'fbeta(20)' or 'fbeta(0.5, 2)' do."
+        ) from None
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def pack_metric(metric: MetricLike) -> Any:
@@ -237,9 +265,15 @@ def pack_metric(metric: MetricLike) -> Any:
 
 
 def unpack_metric(packed: Any) -> MetricLike | None:
-    """The inverse of ``pack_metric``; ``None`` for a metric of the user\'s own."""
-    if packed is None or isinstance(packed, str):
-        return packed
+    """The inverse of ``pack_metric``; ``None`` for a metric of the user's own."""
+    if isinstance(packed, str):
+        # Files from before short names ended at 10 may hold "f11".
+        base, average = _split(packed)
+        beta = _short_beta(base)
+        short = beta is None or beta <= LARGEST_SHORT_BETA
+        return packed if short else FBeta(beta, **average)
+    if packed is None:
+        return None
     return _classes()[packed["class"]](**packed["fields"])
 
 

@@ -43,6 +43,7 @@ def binary_kernel(problem: Problem, step: Step, taus: Sequence[Any], grid: bool)
         taus = [tau.to(dtype) if isinstance(tau, Tensor) else tau for tau in taus]
         return BinaryKernel(step, taus, grid, from_logits, dtype)
     plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
+    plain = plain and not torch.compiler.is_compiling()  # which sees the composition only
     if grid and plain and step.width == 1 and _is_uniform(tuple(taus)):
         size = len(taus) + 1
         return grid_kernel(step, size, from_logits, _resolving(z, size - 1))
