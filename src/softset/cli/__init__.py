@@ -5,6 +5,7 @@ Command modules import nothing heavier than typer at their top, so that ``--help
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -24,7 +25,6 @@ app = typer.Typer(
     name="softset",
     help="Train classifiers for the metric they are judged by, and find out whether it pays.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -60,13 +60,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     warnings.showwarning = _one_line  # type: ignore[assignment]
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for stream in (sys.stdout, sys.stderr):  # a label the terminal has no letters for is escaped
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = app(args=arguments, prog_name="softset", standalone_mode=False)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:  # `softset … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + 13)
+        _end_of_pipe()
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # the argument parser made it its own
+            _end_of_pipe()
+        raise
     except (ValueError, OSError, ImportError) as error:
         _fail(error)
     except Exception as error:
@@ -74,6 +81,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             raise
         _fail(error.format_message())
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end_of_pipe() -> NoReturn:
+    """What a program killed by SIGPIPE tells the shell; nothing is left to be written at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(128 + 13)
 
 
 def _add_commands_of_others() -> None:
@@ -114,6 +127,11 @@ def _one_line(message: Warning | str, *_: Any) -> None:
 
 # Commands register themselves; they import this module, so they come last.
 from softset.cli import compare as compare  # noqa: E402
-from softset.cli import files as files  # noqa: E402
+from softset.cli import demo as demo  # noqa: E402
+from softset.cli import evaluate as evaluate  # noqa: E402
+from softset.cli import predict as predict  # noqa: E402
+from softset.cli import report as report  # noqa: E402
+from softset.cli import train as train  # noqa: E402
+from softset.cli import tune as tune  # noqa: E402
 
 _add_commands_of_others()

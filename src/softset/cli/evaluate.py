@@ -1,0 +1,141 @@
+"""``softset evaluate``: every metric of a model or of a file of predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from softset.cli import app
+from softset.cli.inputs import category_columns, check_files, need, parts, read_labelled
+from softset.cli.options import (
+    AsJson,
+    DataFile,
+    Decimal,
+    Encoding,
+    Logits,
+    PosLabel,
+    ScoreColumns,
+    Seed,
+    Sep,
+    Target,
+)
+from softset.cli.outputs import console, print_json
+from softset.cli.scores import Scored, decide, read_scores
+
+
+@app.command("evaluate")
+def run(
+    file: DataFile,
+    target: Target,
+    model: Annotated[
+        Path | None, typer.Option(help="A model of `softset train` or `compare`.")
+    ] = None,
+    scores: ScoreColumns = None,
+    logits: Logits = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="Of two classes or labels. Left out: that of the model, the column `prediction`, "
+            "or 0.5."
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", "-m", help="Only these (f1,mcc); all if left out."),
+    ] = None,
+    pos_label: PosLabel = None,
+    level: Annotated[float, typer.Option(help="Of the confidence intervals.")] = 0.95,
+    resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 1000,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """All metrics of a model, or of scores in a file.
+
+    With bootstrap confidence intervals.
+
+    \b
+    softset evaluate test.csv --target churn --model model.softset
+    softset evaluate predictions.csv --target churn -m f1,mcc
+    softset evaluate scored.csv --target churn --scores probability --threshold 0.3
+
+    A column `prediction`, which `softset predict` writes, is what was decided, unless --scores or
+    --threshold is given. Rows that the model was trained on make it look better than it is.
+    """
+    need("pandas", *([] if as_json else ["rich"]))
+    check_files(file, *([model] if model is not None else []))
+    if model is not None and scores:
+        raise ValueError("give --model or --scores, not both.")
+
+    from softset.decisions.intervals import metric_table
+    from softset.metrics.registry import get_metric
+
+    chosen = [get_metric(m) for m in parts(metric)] or None
+    reading = {"sep": sep, "encoding": encoding, "decimal": decimal}
+    if model is not None:
+        found = _by_model(model, file, target, reading)
+        by = "the model"
+    else:
+        found = read_scores(file, target, scores, logits, pos_label, **reading)
+        by = "column 'prediction'" if found.task != "multilabel" else "columns 'prediction_…'"
+    decided = found.prediction
+    if threshold is not None or scores or decided is None:
+        decided = decide(found.p, found.task, threshold)
+        by = (
+            "the largest score" if found.task == "multiclass" else f"threshold {threshold or 0.5:g}"
+        )
+    rows = metric_table(
+        found.p,
+        decided,
+        found.y,
+        task=found.task,
+        metrics=chosen,
+        level=level,
+        resamples=resamples,
+        seed=seed,
+    )
+    classes, count = found.classes, len(found.y)
+    if as_json:
+        facts = {"file": file.name, "task": found.task, "classes": classes, "rows": count}
+        print_json({**facts, "level": level, "metrics": rows})
+        return
+    what = {"binary": f"positive class {classes[-1]!r}", "multilabel": f"{len(classes)} labels"}
+    kind = what.get(found.task, f"{len(classes)} classes")
+    _print_metrics(rows, f"{file.name}: {count} rows, {kind}, decided by {by}", level)
+
+
+def _by_model(path: Path, file: Path, target: list[str], reading: dict[str, Any]) -> Scored:
+    from softset.classifiers.model import load_model
+
+    model = load_model(path)
+    text = [c for c in category_columns(model) if c not in target]
+    data = read_labelled(file, target, text=text, **reading)
+    several = len(data.target) > 1
+    if several != (model.task == "multilabel"):
+        wanted = ", ".join(model.target) or "one column"
+        raise ValueError(f"the model predicts {wanted}; --target names {len(data.target)}.")
+    p, decided = model.predict_both(data.table)
+    y = model.codes(data.labels)
+    if several:
+        return Scored(model.task, data.target, p, y, decided)
+    p = p[:, 1] if model.task == "binary" else p
+    return Scored(model.task, model.classes_.tolist(), p, y, model.codes(decided))
+
+
+def _print_metrics(rows: list[dict[str, Any]], title: str, level: float) -> None:
+    from rich.table import Table
+
+    out = console()
+    out.print(title, style="bold")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    table.add_column(f"{level:.0%} interval", justify="right")
+    for row in rows:
+        span = f"{row['low']:.4f} to {row['high']:.4f}"
+        table.add_row(row["metric"], f"{row['value']:.4f}", span)
+    out.print(table)

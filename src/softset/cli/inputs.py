@@ -1,0 +1,138 @@
+"""What commands read: first whether it is there at all, with nothing heavy imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+# The extra that brings a package.
+_EXTRAS = {"pandas": "cli", "rich": "cli", "jinja2": "report"}
+_EXTRAS |= {"lightgbm": "boosting", "xgboost": "boosting"}
+
+
+def need(*packages: str) -> None:
+    """Refuse to begin without packages that the work will need at its end.
+
+    >>> need("json")
+    """
+    missing = [p for p in packages if find_spec(p) is None]
+    if missing:
+        extras = ",".join(dict.fromkeys(_EXTRAS[p] for p in missing))
+        one = "is" if len(missing) == 1 else "are"
+        raise ImportError(
+            f"{' and '.join(missing)} {one} not installed: pip install 'softset[{extras}]'"
+        )
+
+
+def check_files(*paths: Path) -> None:
+    """Refuse names of files that are not there, before anything heavy is imported."""
+    for path in paths:
+        if path.is_dir():
+            raise ValueError(f"{path} is a directory; a file is expected.")
+        if str(path) != "-" and not path.exists():
+            raise FileNotFoundError(f"there is no file {str(path)!r}.")
+
+
+def stem(path: Path) -> str:
+    """The name of a file without its endings.
+
+    >>> stem(Path("data/adult.csv.gz")), stem(Path("-"))
+    ('adult', 'stdin')
+    """
+    return "stdin" if str(path) == "-" else path.name.split(".")[0]
+
+
+def parts(given: Sequence[str] | None) -> list[str]:
+    """What was given several times, or separated by commas.
+
+    >>> parts(["f1,mcc", "auroc"])
+    ['f1', 'mcc', 'auroc']
+    """
+    return list(dict.fromkeys(p.strip() for item in given or [] for p in item.split(",") if p))
+
+
+@dataclass
+class Labelled:
+    """A table, what is to be predicted, and the names of the target columns."""
+
+    table: Any
+    y: Any
+    target: list[str]
+    groups: Any = None
+    weight: Any = None
+
+    @property
+    def labels(self) -> Any:
+        """``y`` as an array, of several targets ``(n, labels)``."""
+        return self.y.to_numpy() if len(self.target) > 1 else self.y
+
+
+def read_labelled(
+    path: Path,
+    target: Sequence[str],
+    *,
+    groups: str | None = None,
+    weight: str | None = None,
+    drop: Sequence[str] | None = None,
+    **reading: Any,
+) -> Labelled:
+    """The table in a file without its target, and the target; ``reading`` as for ``read_table``."""
+    from softset.tables.files import expanded, read_table
+    from softset.tables.labels import label_matrix
+
+    frame = read_table(path, labels=target, drop=drop or (), **reading)
+    wanted = expanded(target, frame.columns)
+    apart = [name for name in (groups, weight) if name is not None]
+    check_columns(path, frame, [*wanted, *apart])
+    for name in [*wanted, *apart]:
+        _refuse_missing(path, name, frame[name])
+    table = frame.drop(columns=[*wanted, *apart])
+    if not len(table.columns):
+        raise ValueError(f"{path.name} has no column but {', '.join([*wanted, *apart])}.")
+    if len(wanted) == 1:
+        y = frame[wanted[0]].to_numpy()
+    else:
+        import pandas as pd
+
+        y = pd.DataFrame(label_matrix(frame[wanted].to_numpy(dtype=object)), columns=wanted)
+    return Labelled(
+        table,
+        y,
+        wanted,
+        groups=None if groups is None else frame[groups],
+        weight=None if weight is None else frame[weight].to_numpy(),
+    )
+
+
+def category_columns(model: Any) -> list[str]:
+    """The columns that a model takes as text."""
+    known = model.encoder.columns_ if model.encoder is not None else []
+    return [c.name for c in known if c.kind == "category"]
+
+
+def check_columns(path: Path, frame: Any, wanted: Iterable[str]) -> None:
+    """Refuse names of columns that are not there."""
+    from softset.checks import listed, nearest
+
+    columns = [str(c) for c in frame.columns]
+    known = set(columns)
+    for name in wanted:
+        if name not in known:
+            raise ValueError(
+                f"{path.name} has no column {name!r}.{nearest(name, columns)} Its columns: "
+                f"{listed(columns, 30)}."
+            )
+
+
+def _refuse_missing(path: Path, name: str, series: Any) -> None:
+    rows = [i + 1 for i, gone in enumerate(series.isna()) if gone]
+    if rows:
+        shown = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
+        raise ValueError(
+            f"{path.name}: column {name!r} is missing in {len(rows)} row(s): {shown} (row 1 is "
+            "the first after the column names). Fill or remove them; a class with an empty name "
+            'is written "".'
+        )

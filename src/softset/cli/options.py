@@ -1,0 +1,57 @@
+"""Arguments and options that commands share, each defined once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DataFile = Annotated[
+    Path,
+    typer.Argument(
+        help="A table: .csv, .tsv (also .gz), .parquet, .arrow, .feather, .xlsx; - is standard "
+        "input, as CSV."
+    ),
+]
+ModelFile = Annotated[Path, typer.Argument(help="A model of `softset train` or `compare`.")]
+Target = Annotated[
+    list[str],
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="COLUMN",
+        help="The column to predict. Several (repeat it, or a,b) are labels of 0 and 1 each.",
+    ),
+]
+MetricName = Annotated[
+    str,
+    typer.Option("--metric", "-m", help="What to be good at: f1, f2, mcc, auroc, …"),
+]
+PosLabel = Annotated[
+    str | None,
+    typer.Option(metavar="CLASS", help="The positive class of two; the last in order if left out."),
+]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Columns to leave out.")
+]
+Sep = Annotated[str | None, typer.Option(help="What separates fields: ',', ';', tab.")]
+Encoding = Annotated[str | None, typer.Option(help="Of a text file: utf-8, latin-1, utf-16, …")]
+Decimal = Annotated[str, typer.Option(help="The decimal mark of a text file, '.' or ','.")]
+Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Jobs = Annotated[int | None, typer.Option(help="Runs at once; all cores if left out.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+ScoreColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scores",
+        metavar="COLUMN",
+        help="Column(s) with probabilities: of the positive class, or one for each class or label, "
+        "in order. Left out: the columns p_<class> that `softset predict` writes.",
+    ),
+]
+Logits = Annotated[bool, typer.Option("--logits", help="Scores are logits, not probabilities.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on standard output, nothing else.")
+]

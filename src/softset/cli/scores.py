@@ -1,0 +1,144 @@
+"""Probabilities and decisions in a file, as ``softset predict`` writes them, or others do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softset.cli.inputs import Labelled, check_columns, read_labelled
+
+
+@dataclass
+class Scored:
+    """Rows with their classes as numbers: ``p`` is ``(n,)`` or ``(n, classes or labels)``.
+
+    ``prediction`` is what a column of that name says, as numbers of classes (0 and 1 of labels), or
+    None if the file has none.
+    """
+
+    task: str
+    classes: list[Any]
+    p: Any
+    y: Any
+    prediction: Any
+
+
+def read_scores(
+    file: Path,
+    target: list[str],
+    columns: list[str] | None,
+    logits: bool,
+    pos_label: str | None,
+    **reading: Any,
+) -> Scored:
+    """The scores in a file; those of ``softset predict`` unless ``columns`` names others."""
+    import numpy as np
+
+    from softset.tables.files import expanded
+    from softset.tables.labels import read_labels
+
+    # Decisions are class names: "01" is not 1.
+    data = read_labelled(file, target, text=["prediction"], **reading)
+    labels, y = read_labels(data.labels, pos_label)
+    task: str = labels.task
+    classes = data.target if task == "multilabel" else labels.names
+    used = expanded(columns or [], data.table.columns)
+    if not used:
+        used = [f"p_{c}" for c in (classes[1:] if task == "binary" else classes)]
+        if any(n not in data.table.columns for n in used):
+            raise ValueError(
+                f"{file.name} has no column(s) {', '.join(used)}: say where the probabilities are "
+                "with --scores COLUMN, or give --model."
+            )
+    wanted = 1 if task == "binary" else len(classes)
+    if len(used) != wanted:
+        raise ValueError(
+            f"--scores names {len(used)} column(s), {wanted} expected: "
+            + (
+                f"the probability of {classes[1]!r}."
+                if task == "binary"
+                else f"one for each of {', '.join(map(str, classes))}, in this order."
+            )
+        )
+    check_columns(file, data.table, used)
+    p = np.column_stack([_numbers(file, name, data.table[name]) for name in used])
+    p = _probabilities(p, task, logits, used)
+    p = p[:, 0] if task == "binary" else p
+    return Scored(task, classes, p, y, _prediction(file, data, classes, task))
+
+
+def _prediction(file: Path, data: Labelled, classes: Sequence[Any], task: str) -> Any:
+    import numpy as np
+
+    from softset.tables.labels import label_matrix
+
+    names = ["prediction"] if task != "multilabel" else [f"prediction_{c}" for c in classes]
+    if any(name not in data.table.columns for name in names):
+        return None
+    if task == "multilabel":
+        return label_matrix(data.table[names].to_numpy(dtype=object))
+    known = {str(c): k for k, c in enumerate(classes)}
+    found = [str(v) for v in data.table["prediction"].tolist()]
+    for row, value in enumerate(found, 1):
+        if value not in known:
+            raise ValueError(
+                f"{file.name}: the prediction {value!r} in row {row} is no class of the target "
+                f"({', '.join(known)}). Decide by --scores or --threshold instead."
+            )
+    return np.array([known[v] for v in found])
+
+
+def _numbers(file: Path, name: str, series: Any) -> Any:
+    import numpy as np
+
+    try:
+        values = series.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{file.name}: column {name!r} must hold numbers (scores).") from None
+    bad = np.flatnonzero(np.isnan(values))
+    if len(bad):
+        raise ValueError(
+            f"{file.name}: the score {name!r} is missing in {len(bad)} row(s), the first is row "
+            f"{bad[0] + 1}."
+        )
+    return values
+
+
+def _probabilities(p: Any, task: str, logits: bool, names: list[str]) -> Any:
+    import numpy as np
+    import torch
+
+    if logits:
+        z = torch.from_numpy(p)
+        return (torch.softmax(z, -1) if task == "multiclass" else torch.sigmoid(z)).numpy()
+    outside = (p < 0) | (p > 1)
+    if outside.any():
+        row, column = (int(i) for i in np.argwhere(outside)[0])
+        raise ValueError(
+            f"probabilities must lie in [0, 1]; {names[column]!r} has {p[row, column]:g} in row "
+            f"{row + 1}. If these are logits, say --logits."
+        )
+    if task == "multiclass":
+        sums = p.sum(1)
+        if (np.abs(sums - 1) > 0.01).any():
+            row = int(np.abs(sums - 1).argmax())
+            raise ValueError(
+                f"the probabilities of a row must add up to 1, those of row {row + 1} give "
+                f"{sums[row]:g}. If these are logits, say --logits."
+            )
+        return p / sums[:, None]
+    return p
+
+
+def decide(p: Any, task: str, threshold: float | None) -> Any:
+    """Numbers of classes, or 0 and 1 of labels, by one threshold; 0.5 if left out."""
+    from softset.decisions.decision import Decision, scores_of
+
+    count = 1 if task == "binary" else p.shape[1]
+    if threshold is None:
+        return Decision.plain(task, count)(scores_of(p, task))
+    if task == "multiclass":
+        raise ValueError("--threshold is for two classes or labels; of several the largest wins.")
+    return Decision.at(task, threshold, count)(scores_of(p, task))

@@ -1,0 +1,189 @@
+"""``softset train``: one model, one file, and how good it is on rows that were held out."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from softset.cli import app
+from softset.cli.inputs import Labelled, check_files, need, parts, read_labelled, stem
+from softset.cli.options import (
+    AsJson,
+    DataFile,
+    Decimal,
+    Drop,
+    Encoding,
+    Force,
+    MetricName,
+    Output,
+    PosLabel,
+    Seed,
+    Sep,
+    Target,
+)
+from softset.cli.outputs import fresh_name, print_json, say, say_notes
+from softset.training.recipes import RECIPES
+
+_FOLDS = 5  # one of them is held out for the score
+
+
+# Those of networks; a test sees to it that the others are here, too.
+_RECIPES = ", ".join(f"{name} ({row.about})" for name, row in RECIPES.items())
+_RECIPES += ", boosting, boosting-metric (gradient boosting), forest (random forest)."
+
+
+@app.command("train")
+def run(
+    file: DataFile,
+    target: Target,
+    metric: MetricName = "f1",
+    recipe: Annotated[str, typer.Option(help=_RECIPES)] = "warm",
+    output: Output = None,
+    force: Force = False,
+    pos_label: PosLabel = None,
+    sample_weight: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column with the rows' weights.")
+    ] = None,
+    drop: Drop = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train one model for a metric and save it.
+
+    \b
+    softset train data.csv --target churn --metric f1
+    softset train data.parquet -t species -m balanced_accuracy --recipe forest -o species.softset
+
+    Then it is trained once more on four fifths of the rows, to tell how good it is on the last.
+    Which recipe is best on your data is what `softset compare` finds out.
+    """
+    need("pandas")
+    check_files(file)
+    from softset.storage.files import check_writable
+
+    path = output or fresh_name(f"{stem(file)}-{recipe}.softset")
+    check_writable(path, force, inputs=[file])
+
+    import softset
+    from softset.checks import check_choice
+    from softset.classifiers import model as models
+    from softset.metrics.registry import one_number
+
+    one_number(metric)
+    check_choice("recipe", recipe, models.RECIPES)
+    known = getattr(softset, models.RECIPES[recipe][0])().get_params()  # of its classifier
+    if "library" in known:
+        need(known["library"])
+    data = read_labelled(
+        file,
+        target,
+        weight=sample_weight,
+        drop=drop,
+        sep=sep,
+        encoding=encoding,
+        decimal=decimal,
+    )
+    info = {
+        "target": data.target,
+        "drop": [*(drop or []), *parts(drop), *([sample_weight] if sample_weight else [])],
+        "file": file.name,
+        "rows": len(data.table),
+        "softset": softset.__version__,
+        "seed": seed,
+    }
+    settings: dict[str, Any] = {"recipe": recipe, "pos_label": pos_label, "seed": seed}
+    if "verbose" in known:
+        settings["verbose"] = int(sys.stderr.isatty())
+    model = models.train_model(
+        data.table, data.labels, metric, sample_weight=data.weight, info=info, **settings
+    )
+    model.save(path)
+    held_out = _held_out(data, metric, settings)
+    notes = model.encoder.notes_ if model.encoder is not None else []
+    facts = {
+        "model": str(path),
+        "metric": model.metric,
+        "recipe": recipe,
+        "task": model.task,
+        "classes": data.target if model.task == "multilabel" else model.classes_.tolist(),
+        "threshold": model.threshold,
+        "rows": len(data.table),
+        "columns": len(data.table.columns),
+        "inputs": len(model.encoder.names_) if model.encoder is not None else None,
+        "held_out": None if held_out is None else vars(held_out),
+        "notes": notes,
+    }
+    if as_json:
+        print_json(facts)
+        return
+    say_notes(notes)
+    print(f"{path}: {recipe} for {model.metric}, {facts['rows']} rows, {facts['inputs']} inputs")
+    print(f"classes: {', '.join(map(str, facts['classes']))}")
+    print(_decision(model))
+    if held_out is not None:
+        print(
+            f"{model.metric} on {held_out.rows} rows held out: {held_out.value:.3f} "
+            f"[{held_out.low:.3f}, {held_out.high:.3f}]"
+        )
+
+
+def _decision(model: Any) -> str:
+    if model.task == "multiclass":
+        pairs = zip(model.classes_.tolist(), model.threshold, strict=True)
+        return "offsets of log-probabilities: " + ", ".join(f"{c} {o:+.3f}" for c, o in pairs)
+    if model.task == "multilabel":
+        return "thresholds: " + ", ".join(f"{t:.4g}" for t in model.threshold)
+    return f"threshold: {model.threshold:.4g} (probability of {model.classes_[1]})"
+
+
+@dataclass
+class HeldOut:
+    """The metric on rows that a model did not see, with its 95 % bootstrap interval."""
+
+    rows: int
+    value: float
+    low: float
+    high: float
+
+
+def _held_out(data: Labelled, metric: str, settings: dict[str, Any]) -> HeldOut | None:
+    """The score of a model like the one that was saved, trained on four fifths of the rows.
+
+    Equal rows stay on one side. ``None``, and a note, if a class has too few rows to be split.
+    """
+    import numpy as np
+
+    from softset.classifiers.model import train_model
+    from softset.comparison.data import read_table
+    from softset.decisions.intervals import metric_table
+    from softset.tables.splits import repeated_folds
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # all of it was said of the whole table
+        try:
+            table = read_table(
+                data.table, data.y, None, settings["pos_label"], None, _FOLDS, "together"
+            )
+        except ValueError as error:
+            say(f"softset: note: no rows are held out for a score: {error}")
+            return None
+        fold = repeated_folds(table.strata, table.groups, _FOLDS, 1, settings["seed"])[0]
+        train, test = np.flatnonzero(fold), np.flatnonzero(fold == 0)
+        weight = None if data.weight is None else data.weight[train]
+        model = train_model(
+            data.table.iloc[train], data.labels[train], metric, sample_weight=weight, **settings
+        )
+        p, decided = model.predict_both(data.table.iloc[test])
+    y = model.codes(data.labels[test])
+    if model.task != "multilabel":
+        decided = model.codes(decided)
+    p = p[:, 1] if model.task == "binary" else p
+    (row,) = metric_table(p, decided, y, task=model.task, metrics=[metric])
+    return HeldOut(len(test), row["value"], row["low"], row["high"])

@@ -1,0 +1,81 @@
+"""``softset tune-threshold``: the best cut for scores in a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from softset.cli import app
+from softset.cli.inputs import check_files, need
+from softset.cli.options import (
+    AsJson,
+    DataFile,
+    Decimal,
+    Encoding,
+    Logits,
+    MetricName,
+    PosLabel,
+    ScoreColumns,
+    Sep,
+    Target,
+)
+from softset.cli.outputs import print_json
+from softset.cli.scores import read_scores
+
+
+@app.command("tune-threshold")
+def run(
+    file: DataFile,
+    target: Target,
+    metric: MetricName = "f1",
+    scores: ScoreColumns = None,
+    logits: Logits = False,
+    pos_label: PosLabel = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = ".",
+    as_json: AsJson = False,
+) -> None:
+    """The best threshold for scores in a file.
+
+    Every cut is tried.
+
+    \b
+    softset tune-threshold validation.csv --target churn --scores probability --metric f1
+
+    Often this is all that is needed. Use rows that the model was not trained on. For several
+    classes it gives offsets to add to the log-probabilities before the largest one is taken.
+    """
+    need("pandas")
+    check_files(file)
+
+    from softset.decisions.evaluation import evaluate
+    from softset.decisions.offsets import best_offsets
+    from softset.decisions.thresholds import best_threshold
+    from softset.metrics.registry import get_metric
+
+    m = get_metric(metric)
+    found = read_scores(
+        file, target, scores, logits, pos_label, sep=sep, encoding=encoding, decimal=decimal
+    )
+    task, p, y = found.task, found.p, found.y
+    given: Any = {"task": task, "from_logits": False}
+    before = evaluate(p, y, m, **given)
+    if task == "multiclass":
+        cut: Any = best_offsets(p, y, m, from_logits=False)
+        after = evaluate(p, y, m, offsets=cut, **given)
+    else:
+        cut = best_threshold(p, y, m, **given)
+        after = evaluate(p, y, m, threshold=cut, **given)
+    key = "offsets" if task == "multiclass" else "threshold"
+    if as_json:
+        facts = {"metric": m.name, "task": task, "classes": found.classes, "rows": len(y)}
+        print_json({**facts, key: cut, "value": after, "value_before": before})
+        return
+    default = "without" if task == "multiclass" else "at 0.5"
+    if task == "binary":
+        print(f"threshold for {m.name} of {found.classes[1]!r}: {cut:.6g}")
+    else:
+        print(f"{key} for {m.name}:")
+        for name, number in zip(found.classes, cut, strict=True):
+            print(f"  {name}: {number:.6g}")
+    print(f"{m.name}: {after:.4f}, {default} {before:.4f} ({len(y)} rows, tuned on these)")

@@ -1,0 +1,101 @@
+"""``softset evaluate``: whose decisions it judges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import softset as ss
+
+
+@pytest.fixture
+def scored():
+    """Rare positives that a threshold of 0.2 finds and one of 0.5 does not."""
+    random = np.random.default_rng(0)
+    y = random.random(400) < 0.15
+    p = np.clip(0.1 + 0.2 * y + random.normal(0, 0.08, 400), 0.001, 0.999)
+    frame = pd.DataFrame({"p_no": 1 - p, "p_yes": p, "label": np.where(y, "yes", "no")})
+    return frame.assign(prediction=np.where(p >= 0.2, "yes", "no"))
+
+
+def value(facts, metric="f1"):
+    return {row["metric"]: row["value"] for row in facts["metrics"]}[metric]
+
+
+def test_a_column_of_predictions_is_what_was_decided(run, scored):
+    scored.to_csv("p.csv", index=False)
+    y, p = scored["label"] == "yes", scored["p_yes"].to_numpy()
+    at = {t: ss.evaluate(p, y, "f1", threshold=t, from_logits=False) for t in (0.2, 0.25, 0.5)}
+    assert at[0.2] > at[0.5] + 0.3
+    arguments = ["evaluate", "p.csv", "-t", "label"]
+    assert value(run.json(*arguments)) == pytest.approx(at[0.2])
+    # What is asked for wins over it.
+    assert value(run.json(*arguments, "--threshold", "0.25")) == pytest.approx(at[0.25])
+    assert value(run.json(*arguments, "--scores", "p_yes")) == pytest.approx(at[0.5])
+    assert run(*arguments).startswith("p.csv: 400 rows, positive class 'yes', decided by column")
+    # Without it, one half.
+    scored.drop(columns="prediction").to_csv("q.csv", index=False)
+    assert value(run.json("evaluate", "q.csv", "-t", "label")) == pytest.approx(at[0.5])
+    assert "decided by threshold 0.5" in run("evaluate", "q.csv", "-t", "label")
+
+
+def test_the_json_keeps_its_shape(run, scored):
+    scored.to_csv("p.csv", index=False)
+    facts = run.json("evaluate", "p.csv", "-t", "label", "-m", "f1,mcc")
+    assert list(facts) == ["file", "task", "classes", "rows", "level", "metrics"]
+    assert [row["metric"] for row in facts["metrics"]] == ["f1", "mcc"]
+    assert set(facts["metrics"][0]) == {"metric", "value", "low", "high"}
+
+
+def test_offsets_of_several_classes_are_in_the_predictions(run):
+    random = np.random.default_rng(0)
+    y = random.integers(0, 3, 300)
+    p = random.dirichlet([1, 1, 1], 300)
+    decided = np.where(random.random(300) < 0.8, y, 0)  # nothing to do with the largest p
+    frame = pd.DataFrame(p, columns=["p_0", "p_1", "p_2"]).assign(y=y, prediction=decided)
+    frame.to_csv("p.csv", index=False)
+    facts = run.json("evaluate", "p.csv", "-t", "y", "-m", "accuracy")
+    assert value(facts, "accuracy") == pytest.approx((decided == y).mean())
+    assert "--threshold is for two classes" in run.refused(
+        "evaluate", "p.csv", "-t", "y", "--threshold", "0.3"
+    )
+
+
+def test_labels_have_predictions_of_their_own(run):
+    random = np.random.default_rng(0)
+    y = random.random((200, 2)) < 0.4
+    decided = y ^ (random.random((200, 2)) < 0.1)
+    frame = pd.DataFrame({"a": y[:, 0] * 1, "b": y[:, 1] * 1, "p_a": 0.5, "p_b": 0.5})
+    frame = frame.assign(prediction_a=decided[:, 0] * 1, prediction_b=decided[:, 1] * 1)
+    frame.to_csv("p.csv", index=False)
+    facts = run.json("evaluate", "p.csv", "-t", "a,b", "-m", "f1")
+    expected = ss.evaluate(decided * 1.0, y, "f1", task="multilabel", from_logits=False)
+    assert value(facts) == pytest.approx(expected)
+
+
+def test_a_prediction_that_is_no_class_is_named(run, scored):
+    scored.loc[6, "prediction"] = "maybe"
+    scored.to_csv("p.csv", index=False)
+    text = run.refused("evaluate", "p.csv", "-t", "label")
+    assert "the prediction 'maybe' in row 7 is no class of the target (no, yes)" in text
+
+
+def test_class_names_are_not_numbers(run, scored):
+    """01 and 1 are two classes; a column that is read as numbers would join them."""
+    for name in ("label", "prediction"):
+        scored[name] = scored[name].map({"no": "01", "yes": "1"})
+    scored = scored.rename(columns={"p_no": "p_01", "p_yes": "p_1"})
+    scored.to_csv("p.csv", index=False)
+    agree = (scored["label"] == scored["prediction"]).mean()
+    facts = run.json("evaluate", "p.csv", "-t", "label", "-m", "accuracy")
+    assert facts["classes"] == ["01", "1"]
+    assert value(facts, "accuracy") == pytest.approx(agree)
+
+
+def test_a_threshold_wins_over_that_of_the_model(run, data):
+    data[["x", "city", "two"]].to_csv("data.csv", index=False)
+    run("train", "data.csv", "-t", "two", "--recipe", "boosting", "-o", "m.softset")
+    arguments = ["evaluate", "data.csv", "-t", "two", "--model", "m.softset", "-m", "recall"]
+    own, low = run.json(*arguments), run.json(*arguments, "--threshold", "1e-6")
+    assert value(own, "recall") < 1 == value(low, "recall")

@@ -1,0 +1,134 @@
+"""``softset train``, and a model's way through all commands."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import softset as ss
+from softset.classifiers.model import RECIPES, load_model
+
+TASKS = {
+    "binary": (["two"], "boosting", ["no", "yes"]),
+    "multiclass": (["three"], "boosting", [0, 1, 2]),
+    "multilabel": (["a", "b"], "forest", ["a", "b"]),
+}
+SMALL = ["--drop", "id,who,three,a,b", "--recipe", "boosting"]
+
+
+@pytest.mark.filterwarnings("ignore:column 'id' has a different text")
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_model_from_training_to_evaluation(run, data, task, kind):
+    target, recipe, classes = TASKS[task]
+    file, new = f"data.{kind}", f"new.{kind}"
+    for part, name in ((data[:150], file), (data[150:], new)):
+        part.to_csv(name, index=False) if kind == "csv" else part.to_parquet(name)
+    others = [c for c in ("two", "three", "a", "b", "who") if c not in target]
+    arguments = [a for name in target for a in ("--target", name)]
+    facts = run.json("train", file, *arguments, "--drop", ",".join(others), "--recipe", recipe)
+    assert (facts["task"], facts["classes"]) == (task, classes)
+    assert facts["model"] == f"data-{recipe}.softset"
+
+    summary = run.json("predict", facts["model"], new, "--keep", "id")
+    assert (summary["output"], summary["rows"]) == ("new-predictions.csv", 50)
+    found = pd.read_csv("new-predictions.csv")
+    model = load_model(facts["model"])
+    p = found[[f"p_{c}" for c in classes]].to_numpy()
+    np.testing.assert_allclose(p, model.predict_proba(data[150:]), atol=1e-12)
+    assert found["id"].tolist() == data["id"][150:].tolist()
+    names = ["prediction_a", "prediction_b"] if task == "multilabel" else ["prediction"]
+    decided = found[names].to_numpy().squeeze()
+    assert (decided == model.predict(data[150:])).all()
+
+    by_model = run.json("evaluate", new, *arguments, "--model", facts["model"])
+    assert by_model["task"] == task
+    assert {row["metric"] for row in by_model["metrics"]} == set(ss.METRICS)
+    value = {row["metric"]: row["value"] for row in by_model["metrics"]}
+    y = model.codes(data[target][150:].to_numpy().squeeze())
+    scores = p[:, 1] if task == "binary" else p
+    area = ss.evaluate(scores, y, "auroc", task=task, from_logits=False)
+    assert value["auroc"] == pytest.approx(area)
+    assert value["accuracy"] == pytest.approx(
+        np.mean(decided == data[target][150:].to_numpy().squeeze())
+    )
+    # A file of predictions says the same as the model that made them.
+    joined = pd.concat([found, data[target][150:].reset_index(drop=True)], axis=1)
+    joined.to_csv("scored.csv", index=False)
+    again = run.json("evaluate", "scored.csv", *arguments)
+    assert again["metrics"] == by_model["metrics"]
+
+
+def test_what_is_printed_for_people(run, data):
+    data.to_csv("data.csv", index=False)
+    out = run("train", "data.csv", "-t", "two", *SMALL, "-o", "m.softset").splitlines()
+    assert out[0] == "m.softset: boosting for f1, 200 rows, 3 inputs"
+    assert out[1] == "classes: no, yes"
+    assert out[2].startswith("threshold: 0.")
+    assert re.fullmatch(r"f1 on \d+ rows held out: 0\.\d{3} \[0\.\d{3}, [01]\.\d{3}\]", out[3])
+    assert len(out) == 4
+    out = run("evaluate", "data.csv", "-t", "two", "--model", "m.softset", "--level", "0.9")
+    assert out.splitlines()[0] == "data.csv: 200 rows, positive class 'yes', decided by the model"
+    assert "90% interval" in out.splitlines()[1]
+    assert len(out.splitlines()) == 2 + len(ss.METRICS)
+    out = run("predict", "m.softset", "data.csv", "-o", "p.tsv")
+    assert out.splitlines()[0] == "p.tsv: 200 rows"
+
+
+def test_default_names_do_not_collide(run, data):
+    data[["x", "two"]].to_csv("data.csv", index=False)
+    arguments = ["train", "data.csv", "-t", "two", "--recipe", "boosting"]
+    names = [run.json(*arguments)["model"] for _ in range(2)]
+    assert names == ["data-boosting.softset", "data-boosting-2.softset"]
+
+
+def test_the_positive_class_and_weights_reach_the_model(run, data):
+    frame = data[["x", "two"]].assign(w=np.linspace(0.1, 2, 200))
+    frame.to_csv("data.csv", index=False)
+    arguments = ["train", "data.csv", "-t", "two", "--recipe", "boosting", "--sample-weight", "w"]
+    run(*arguments, "--pos-label", "no", "-o", "m.softset")
+    model = load_model("m.softset")
+    assert model.classes_.tolist() == ["yes", "no"]
+    assert [c.name for c in model.encoder.columns_] == ["x"]
+    run(*arguments[:-2], "--drop", "w", "-o", "n.softset")
+    plain = load_model("n.softset").predict_proba(frame)[:, ::-1]
+    assert not np.allclose(model.predict_proba(frame), plain)
+
+
+def test_the_score_is_of_rows_the_model_did_not_see(run):
+    """Labels without any meaning, on rows that trees know by heart."""
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{k}": random.normal(size=300) for k in range(3)})
+    frame["y"] = random.integers(0, 2, 300)
+    twice = pd.concat([frame, frame], ignore_index=True)  # equal rows stay on one side
+    twice.to_csv("data.csv", index=False)
+    arguments = ["train", "data.csv", "-t", "y", "--recipe", "forest", "-m", "accuracy"]
+    facts = run.json(*arguments, "-o", "m.softset")
+    held = facts["held_out"]
+    assert held["rows"] == pytest.approx(120, abs=6)
+    assert held["low"] < held["value"] < held["high"] < 0.75
+    seen = (load_model("m.softset").predict(twice) == twice["y"]).mean()
+    assert seen > 0.9
+
+
+def test_too_few_rows_of_a_class_are_a_note_and_no_score(run, data):
+    frame = data[["x", "two"]].copy()
+    frame.loc[:2, "two"] = "once"
+    frame.to_csv("data.csv", index=False)
+    facts = run.json("train", "data.csv", "-t", "two", "--recipe", "forest")
+    assert facts["held_out"] is None
+    assert "no rows are held out for a score: class 'once' has 3 rows" in run.err
+
+
+def test_every_recipe_is_in_the_help(run):
+    text = " ".join(run("train", "--help").split())
+    assert [name for name in RECIPES if f" {name} (" not in text.replace(",", " (")] == []
+
+
+def test_json_is_all_that_is_printed(run, data):
+    data[["x", "city", "two"]].to_csv("data.csv", index=False)
+    json.loads(run("train", "data.csv", "-t", "two", "--recipe", "boosting", "--json"))
