@@ -66,7 +66,8 @@ def _unbatched(function: Callable[[Confusion], Tensor], c: Confusion, dims: int)
     names = [f.name for f in fields(c) if isinstance(getattr(c, f.name), Tensor)]
 
     def single(*tensors: Tensor) -> Tensor:
-        return function(replace(c, **dict(zip(names, tensors, strict=True))))
+        changed: dict[str, Any] = dict(zip(names, tensors, strict=True))
+        return function(replace(c, **changed))
 
     for _ in range(dims):
         single = torch.func.vmap(single)

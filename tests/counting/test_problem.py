@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import softset as ss
+from tests.reference import random_problem
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
+@pytest.mark.parametrize("step", [None, ss.LinearStep(), ss.SigmoidStep()])
+def test_probabilities_count_as_their_logits(task, step):
+    z, y = random_problem(task)
+    p = torch.softmax(z, 1) if task == "multiclass" else torch.sigmoid(z)
+    one = ss.confusion(z, y, task=task, step=step)
+    other = ss.confusion(p, y, task=task, step=step, from_logits=False)
+    torch.testing.assert_close(one.tp, other.tp)
+    torch.testing.assert_close(one.predicted, other.predicted)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
+def test_weights_classes_and_ignored_entries(task):
+    z, y = random_problem(task, n=40, classes=3)
+    step = ss.LinearStep()
+
+    def same(a, b):
+        torch.testing.assert_close(a.tp, b.tp)
+        torch.testing.assert_close(a.predicted, b.predicted)
+        torch.testing.assert_close(a.total, b.total)
+
+    whole = torch.arange(40) % 3
+    repeated = ss.confusion(
+        z.repeat_interleave(whole, 0), y.repeat_interleave(whole, 0), task=task, step=step
+    )
+    same(ss.confusion(z, y, task=task, step=step, sample_weight=whole), repeated)
+
+    by_class = torch.tensor([0.5, 2.0] if task == "binary" else [0.5, 2.0, 1.0])
+    a = ss.confusion(z, y, task=task, step=step, class_weight=by_class)
+    if task == "multilabel":  # there it is the weight of a label
+        same(a, ss.confusion(z, y, task=task, step=step).map(lambda t: t * by_class))
+    else:
+        same(a, ss.confusion(z, y, task=task, step=step, sample_weight=by_class[y]))
+
+    marked, spoiled = y.clone(), z.clone()
+    marked[:5] = -1
+    spoiled[:5] = torch.nan
+    kept = ss.confusion(z[5:], y[5:], task=task, step=step)
+    for scores in (z, spoiled):
+        same(ss.confusion(scores, marked, task=task, step=step, ignore_index=-1), kept)
+        p = torch.softmax(scores, 1) if task == "multiclass" else torch.sigmoid(scores)
+        p[:2] = 7.0  # no probability, and of no account
+        for chosen in (step, ss.SigmoidStep()):
+            without = ss.confusion(p[5:], y[5:], task=task, step=chosen, from_logits=False)
+            settings = {"task": task, "step": chosen, "from_logits": False, "ignore_index": -1}
+            same(ss.confusion(p, marked, **settings), without)
+    x = spoiled.requires_grad_()
+    ss.confusion(x, marked, task=task, step=step, ignore_index=-1).tp.sum().backward()
+    assert (x.grad[:5] == 0).all()
+    assert torch.isfinite(x.grad).all()
+
+
+def test_lists_of_numbers_keep_their_digits():
+    """As arrays do: 0.7 in float32 lies below 0.7."""
+    assert ss.confusion([0.7], [1], threshold=0.7, from_logits=False).tp == 1
+    lists, arrays = (
+        ss.confusion(
+            kind([0.7, 0.2]),
+            kind([1, 0]),
+            step=ss.LinearStep(),
+            sample_weight=kind([0.1, 0.3]),
+            class_weight=kind([0.7, 1.1]),
+        )
+        for kind in (list, np.array)
+    )
+    assert (lists.tp, lists.predicted, lists.total) == (arrays.tp, arrays.predicted, arrays.total)
+
+
+def test_images_have_their_classes_in_the_second_dimension():
+    g = torch.Generator().manual_seed(0)
+    z, y = torch.randn(2, 3, 4, 5, generator=g), torch.randint(0, 3, (2, 4, 5), generator=g)
+    step = ss.LinearStep()
+    c = ss.confusion(z, y, task="multiclass", step=step)
+    flat = z.permute(0, 2, 3, 1).reshape(-1, 3)
+    torch.testing.assert_close(
+        c.tp, ss.confusion(flat, y.flatten(), task="multiclass", step=step).tp
+    )
+    w = torch.tensor([1.0, 3.0])
+    each = w[:, None, None].expand(2, 4, 5)
+    a, b = (ss.confusion(z, y, task="multiclass", step=step, sample_weight=v) for v in (w, each))
+    torch.testing.assert_close(a.tp, b.tp)
+
+
+def test_shapes_and_dtypes_that_mean_the_same():
+    z, y = random_problem("binary", n=30, dtype=torch.float32)
+    expected = ss.confusion(z, y, step=ss.LinearStep())
+    for scores in (z, z[:, None]):
+        for target in (y, y[:, None], y.bool(), y.float(), y.int(), y.to(torch.uint8), y.numpy()):
+            got = ss.confusion(scores, target, step=ss.LinearStep())
+            assert (got.tp, got.predicted) == (expected.tp, expected.predicted)
+
+
+BAD = [
+    # scores, target, settings, what the message says
+    (torch.zeros(3, 2), torch.zeros(3), {}, r"\(N,\) or \(N, 1\).*multiclass"),
+    (torch.zeros(3, 4), torch.zeros(3), {}, r"\(N,\) or \(N, 1\)"),
+    (torch.zeros(3), torch.zeros(4), {}, "target must have the shape"),
+    (torch.zeros(3), torch.zeros(1, 3), {}, "target must have the shape"),
+    (torch.zeros(3, 1), torch.zeros(3, 3), {}, "target must have the shape"),
+    (torch.zeros(()), torch.zeros(()), {}, r"\(N,\) or \(N, 1\)"),
+    (torch.zeros(0), torch.zeros(0), {}, "empty"),
+    (torch.zeros(2), torch.tensor([-1, 1]), {}, r"0 and 1 only, got -1.*target > 0"),
+    (torch.zeros(2), torch.tensor([0.5, 1]), {}, r"0 and 1 only, got 0.5"),
+    (torch.zeros(2), torch.tensor([0.0, torch.nan]), {}, "0 and 1 only, got nan"),
+    (torch.zeros(2), torch.tensor([0, 2]), {}, "0 and 1 only, got 2"),
+    (torch.tensor([0.0, torch.nan]), torch.tensor([0, 1]), {}, "NaN: the first bad row is 1"),
+    (torch.tensor([0.5, 1.5]), torch.tensor([0, 1]), {"from_logits": False}, r"\[0, 1\].*1.5"),
+    (torch.tensor([0.5, -2]), torch.tensor([0, 1]), {"from_logits": False}, r"got -2.*from_logits"),
+    (torch.zeros(2, dtype=torch.complex64), torch.zeros(2), {}, "real numbers"),
+    (torch.zeros(2), torch.zeros(2), {"threshold": 1.0}, r"threshold must be in \(0, 1\), got 1.0"),
+    (torch.zeros(2), torch.zeros(2), {"threshold": 0}, "threshold must be in"),
+    (torch.zeros(2), torch.zeros(2), {"threshold": [0.1, 0.2, 0.3]}, "one for each label"),
+    (torch.zeros(2), torch.zeros(2), {"thresholds": [0.1, 1.2]}, "thresholds must be in"),
+    (torch.zeros(2), torch.zeros(2), {"thresholds": 0.5}, "thresholds must be a list"),
+    (torch.zeros(2), torch.zeros(2), {"thresholds": [[0.2, 0.5]]}, "thresholds must be a list"),
+    (torch.zeros(2), torch.zeros(2), {"thresholds": torch.tensor(0.5)}, "must be a list"),
+    (torch.zeros(2), torch.zeros(2), {"thresholds": torch.ones(2, 2) / 2}, "must be a list"),
+    (torch.zeros(2), torch.zeros(2), {"thresholds": ()}, "thresholds must be a list"),
+    (torch.zeros(2), torch.zeros(2), {"thresholds": ["a"]}, "thresholds must be a list"),
+    (torch.zeros(2), torch.zeros(2), {"task": "multi"}, "task must be one of"),
+    (torch.zeros(2), torch.zeros(2), {"offsets": [0, 1]}, "offsets are for"),
+    (torch.zeros(2), torch.zeros(2), {"sample_weight": [1.0, -1]}, "not negative"),
+    (torch.zeros(2), torch.zeros(2), {"sample_weight": [1.0, torch.nan]}, "finite"),
+    (torch.zeros(2), torch.zeros(2), {"sample_weight": [0.0, 0]}, "zero everywhere"),
+    (torch.zeros(2), torch.zeros(2), {"sample_weight": [1.0]}, "sample_weight must have shape"),
+    (torch.zeros(2), torch.zeros(2), {"class_weight": [1.0]}, "class_weight must hold 2"),
+    (torch.zeros(2), torch.zeros(2), {"class_weight": {0: 1.0}}, "class_weight must hold numbers"),
+    (torch.zeros(2), torch.zeros(2), {"sample_weight": "ab"}, "sample_weight must hold numbers"),
+    ({"a": 1}, torch.zeros(2), {}, "scores must hold numbers .*, got dict"),
+    (torch.zeros(2), ["a", "b"], {}, "target must hold numbers .*, got list"),
+    (torch.zeros(2), torch.zeros(2), {"class_weight": [1.0, -2]}, "class_weight must be in"),
+    (torch.zeros(2, 3), torch.tensor([0, 3]), {"task": "multiclass"}, "classes 0 to 2.*got 3"),
+    (torch.zeros(2, 3), torch.tensor([0, -1]), {"task": "multiclass"}, "ignore_index=-1"),
+    (torch.zeros(2, 3), torch.tensor([0.5, 1]), {"task": "multiclass"}, "class numbers"),
+    (torch.zeros(2, 3), torch.zeros(2, 3), {"task": "multiclass"}, "without the classes"),
+    (torch.zeros(2), torch.zeros(2), {"task": "multiclass"}, r"\(N, C\)"),
+    (torch.zeros(2, 1), torch.zeros(2), {"task": "multiclass"}, "two classes"),
+    (torch.zeros(2, 3), torch.zeros(2).long(), {"task": "multiclass", "threshold": 0.4}, "offsets"),
+    (torch.zeros(2, 3), torch.zeros(2).long(), {"task": "multiclass", "offsets": [1]}, "offsets"),
+    (torch.zeros(2), torch.zeros(2), {"task": "multilabel"}, r"\(N, L\)"),
+    (torch.zeros(2, 3), torch.zeros(2, 2), {"task": "multilabel"}, "target must have the shape"),
+]
+
+
+@pytest.mark.parametrize("step", [None, ss.LinearStep(), ss.SigmoidStep()])
+@pytest.mark.parametrize(("scores", "target", "settings", "message"), BAD)
+def test_bad_arguments_are_refused(scores, target, settings, message, step):
+    with pytest.raises(ValueError, match=message):
+        ss.confusion(scores, target, step=step, **settings)

@@ -1,0 +1,102 @@
+"""What every loss promises."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+import softset as ss
+from tests.reference import TASKS, random_problem
+
+MEAN_LOSSES = {
+    "cross-entropy": ss.CrossEntropyLoss,
+    "absolute": ss.MeanAbsoluteErrorLoss,
+    "focal": ss.FocalLoss,
+    "focal 0.5": lambda **k: ss.FocalLoss(0.5, **k),
+}
+
+
+def every_loss(task):
+    for make in MEAN_LOSSES.values():
+        yield make(task=task)
+    yield ss.MetricLoss("f1", task=task)
+    if task != "multiclass":
+        p = 0.3 if task == "binary" else [0.3, 0.4, 0.5, 0.6]
+        yield ss.SurrogateFBetaLoss(p)
+        yield ss.SurrogateFBetaLoss(p, beta=2, q=0.7)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_all_losses_share_one_signature(task):
+    z, y = random_problem(task, n=20)
+    w = torch.arange(20) % 3
+    repeated = z.repeat_interleave(w, 0), y.repeat_interleave(w, 0)
+    for loss in every_loss(task):
+        assert loss(z, y).shape == ()
+        torch.testing.assert_close(loss(z, y, w), loss(*repeated))
+        assert loss(z.float(), y).dtype == torch.float32
+        for copied in (pickle.loads(pickle.dumps(loss)), copy.deepcopy(loss)):
+            assert torch.equal(copied(z, y), loss(z, y))
+        x = z.clone().requires_grad_()
+        assert torch.autograd.gradcheck(loss, (x, y))
+        assert torch.autograd.gradgradcheck(loss, (x, y))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_all_losses_survive_extreme_logits(task):
+    for size in (20.0, 1e4):
+        shape = (6,) if task == "binary" else (6, 4)
+        z = torch.full(shape, size)
+        z[::2] = -size
+        y = (
+            torch.zeros(6).long()
+            if task == "multiclass"
+            else (torch.arange(z.numel()) % 2).reshape(shape)
+        )
+        for dtype in (torch.float32, torch.bfloat16):
+            for loss in every_loss(task):
+                x = z.to(dtype, copy=True).requires_grad_()
+                value = loss(x, y)
+                value.backward()
+                assert torch.isfinite(value), loss
+                assert torch.isfinite(x.grad).all(), loss
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_ignored_entries_are_left_out_of_every_loss(task):
+    z, y = random_problem(task, n=20)
+    marked = y.clone()
+    marked[:4] = -1
+    for make in (*MEAN_LOSSES.values(), lambda **k: ss.MetricLoss("f1", **k)):
+        loss = make(task=task, ignore_index=-1)
+        torch.testing.assert_close(loss(z, marked), loss(z[4:], y[4:]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ss.SurrogateFBetaLoss(0), "prevalence must be in"),
+        (lambda: ss.SurrogateFBetaLoss(0.5, beta=-1), "beta must be in"),
+        (lambda: ss.SurrogateFBetaLoss(0.5, q=2), "q must be in"),
+        (lambda: ss.FocalLoss(-1), "gamma must be in"),
+        (lambda: ss.CrossEntropyLoss(task="x"), "task must be one of"),
+        (lambda: ss.CrossEntropyLoss(class_weight={0: 1.0}), "class_weight must hold numbers"),
+        (lambda: ss.MetricLoss(class_weight={0: 1.0}), "class_weight must hold numbers"),
+        (lambda: ss.balanced_class_weight(["a", "b"]), "target must hold numbers"),
+        (lambda: ss.CrossEntropyLoss()(torch.zeros(2), torch.tensor([-1, 1])), "target > 0"),
+        (
+            lambda: ss.CrossEntropyLoss(class_weight=[1.0])(torch.zeros(2), torch.ones(2)),
+            "class_weight",
+        ),
+        (
+            lambda: ss.CrossEntropyLoss(task="multiclass")(torch.zeros(2, 2), torch.tensor([0, 2])),
+            "classes 0 to 1",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+import softset as ss
+from tests.reference import random_problem
+
+
+def cost(c):
+    return 1 - (5 * c.fn + c.fp) / c.total
+
+
+def test_a_custom_metric_is_a_loss_an_evaluator_and_a_tuner():
+    z, y = random_problem("binary", n=80)
+    said = z >= 0
+    fn, fp = ((y == 1) & ~said).sum(), ((y == 0) & said).sum()
+    assert ss.evaluate(z, y, cost) == pytest.approx(1 - (5 * fn + fp).item() / 80)
+    x = z.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: ss.metric_loss(x, y, cost), (x,))
+    tau = ss.best_threshold(z, y, cost)
+    assert ss.evaluate(z, y, cost, threshold=tau) >= ss.evaluate(z, y, cost)
+    grid = ss.metric_loss(x, y, cost, thresholds=[0.3, 0.6])
+    each = [ss.metric_loss(x, y, cost, threshold=t) for t in (0.3, 0.6)]
+    assert grid.item() == pytest.approx(sum(e.item() for e in each) / 2)
+
+
+@pytest.mark.parametrize("task", ["multiclass", "multilabel"])
+def test_a_custom_metric_sees_one_confusion_at_a_time(task):
+    def worst_recall(c):
+        return (c.tp / c.support).min()
+
+    parts = [random_problem(task, seed=s) for s in range(3)]
+    z, y = (torch.stack([p[k] for p in parts]) for k in (0, 1))
+    together = ss.metric_loss(z, y, worst_recall, task=task, batch_dims=1)
+    alone = [ss.metric_loss(a, b, worst_recall, task=task) for a, b in parts]
+    torch.testing.assert_close(together, torch.stack(alone))
+
+
+def test_a_custom_metric_that_reads_the_matrix_gets_it():
+    def no_confusion_of_first_with_last(c):
+        return 1 - (c.matrix[0, -1] + c.matrix[-1, 0]) / c.total[0]
+
+    z, y = random_problem("multiclass")
+    z.requires_grad_()
+    loss = ss.MetricLoss(no_confusion_of_first_with_last, task="multiclass")
+    assert torch.autograd.gradcheck(lambda z: loss(z, y), (z,))
+    hard = ss.confusion(z, y, task="multiclass", matrix=True).matrix
+    expected = 1 - (hard[0, -1] + hard[-1, 0]).item() / len(y)
+    got = ss.evaluate(z, y, no_confusion_of_first_with_last, task="multiclass")
+    assert got == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (lambda c: c.tp / (c.tp - c.tp), "it is inf|it is nan"),
+        (lambda c: torch.floor(c.tp / c.total), "its gradient is zero"),
+        (lambda c: c.tp.detach() / c.total.detach(), "no gradient"),
+        (lambda c: c.tp.item() / c.total.item(), "returned float, not a tensor"),
+        (lambda c: torch.stack([c.tp, c.fp]), "not one number"),
+        (lambda c: c.true_positives, "it raised AttributeError"),
+        (lambda c: torch.sqrt(c.tp - c.tp) + c.tp, "gradient is not finite"),
+    ],
+)
+def test_a_custom_metric_that_cannot_be_trained_on_is_refused(metric, message):
+    with pytest.raises(ValueError, match=f"is refused: on made-up binary counts.*({message})"):
+        ss.MetricLoss(metric)
