@@ -316,3 +316,12 @@ def test_extreme_members_train_or_stop_with_finite_weights(extreme, recipe):
     assert torch.isfinite(trained.weights).all()
     failed = trained.outcome == ["not finite"]
     assert [w.category for w in said] == [RuntimeWarning] * failed
+
+
+def test_whole_numbers_may_come_as_floats():
+    x, y = make_binary(60)
+    floats = {"batch_size": 20.0, "max_epochs": 2.0, "patience": 3.0, "shared_order": 1.0}
+    whole = {name: int(value) for name, value in floats.items()}
+    a = train_members((4,), (x, y), members=[Member(seed=3)], **whole)
+    b = train_members((4.0,), (x, y), members=[Member(seed=3.0)], **floats)
+    assert torch.equal(a.weights, b.weights)

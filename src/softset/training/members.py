@@ -156,12 +156,12 @@ def train_members(
         phases=make_phases(recipe, metric, task, class_weight),
         task=task,
         optimizer=optimizer,
-        batch_size=batch_size,
+        batch_size=int(batch_size),
         max_epochs=max_epochs,
         patience=patience,
         monitor=monitor,
         sampling=sampling,
-        shared_order=shared_order,
+        shared_order=None if shared_order is None else int(shared_order),
         network=make_network(network, data.x, outputs_of(data, task)),
     )
     run = _Members(settings, data, judged)
@@ -231,7 +231,7 @@ class _Members(Loop):
         if several and settings.sampling != "shuffled":
             raise ValueError(f"sampling={settings.sampling!r} does not fit task='multilabel'.")
         dtype = data.x.dtype if data.x.is_floating_point() else torch.get_default_dtype()
-        seeds = [member.seed for member in self.members]
+        seeds = [int(member.seed) for member in self.members]
         best, buffers = self.network.start(seeds, dtype)
         self.best = best.to(data.x.device)
         self.best_buffers = {name: b.to(data.x.device) for name, b in buffers.items()}
