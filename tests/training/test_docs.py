@@ -7,7 +7,14 @@ from pathlib import Path
 
 import torch
 
+from softset.training.recipes import RECIPES
+
 DOCS = Path(__file__).parents[2] / "docs" / "training.md"
+
+
+def test_the_page_lists_every_recipe():
+    listed = re.findall(r'^\| `"([\w-]+)"`', DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(RECIPES)
 
 
 def test_code_in_the_docs_runs(tmp_path, monkeypatch):

@@ -213,6 +213,18 @@ def test_a_loss_that_is_not_finite_ends_the_training_and_is_written_down(kind, w
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_phase_that_only_makes_it_worse_leaves_the_weights_where_they_were(kind):
+    train, validation = split(*make_binary())
+    network = train_members((6,), train, recipe="cross-entropy", max_epochs=1).network
+    start = network.module(network.start([0], torch.float64)[0][0], {})
+    settings = {"rate": 100.0, "max_epochs": 2}
+    history, scores = train_one(kind, "cross-entropy", train, validation, **settings)
+    before = ss.CrossEntropyLoss()(start(validation[0]), validation[1]).item()
+    assert min(history["validation_loss"]) > before, "or this test says nothing"
+    torch.testing.assert_close(scores, start(train[0]).squeeze(-1).detach())
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_cooling_needs_validation_data(kind):
     train, _ = split(*make_binary())
     wanted = "validation" if kind == "members" else "val_loader"

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import softset as ss
+from softset.training.phases import make_phases
 from softset.training.recipes import RECIPES
 
 ROOT = Path(__file__).parents[2]
@@ -97,6 +99,25 @@ def test_one_new_row_is_in_the_help_and_help_is_quick():
     for name, row in RECIPES.items():
         assert f"{name} ({row.about})" in words
     assert shown.splitlines()[-1] == "[]"
+
+
+def test_the_rows_are_what_they_say():
+    made = {name: make_phases(name, "f1", "binary") for name in RECIPES}
+    assert {name: [phase.name for phase in phases] for name, phases in made.items()} == {
+        "cross-entropy": ["cross-entropy"],
+        "metric": ["soft metric"],
+        "metric-grid": ["soft metric"],
+        "anneal": ["soft metric"],
+        "warm": ["cross-entropy", "soft metric"],
+    }
+    assert made["metric"][0].loss.threshold == 0.5
+    (grid,) = made["metric-grid"]
+    assert grid.loss.thresholds == tuple(i / 10 for i in range(1, 10))
+    assert grid.loss.step == ss.LinearStep(0.2)
+    (cooled,) = made["anneal"]
+    assert cooled.loss.step == ss.LinearStep.at_temperature(0.2)
+    assert [phase.cooling is not None for p in made.values() for phase in p].count(True) == 1
+    assert [phase.rate for phase in made["warm"]] == [1.0, 0.1]
 
 
 def test_descriptions_are_one_short_line():
