@@ -2,11 +2,20 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, f1_score, fbeta_score, roc_auc_score
+import torch
+from sklearn.metrics import (
+    accuracy_score,
+    f1_score,
+    fbeta_score,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 
 from softset_papers.datasets.splits import Part
-from softset_papers.judging import judge
-from softset_papers.networks import Fitted, class_weights, make_loss
+from softset_papers.judging import Fitted, judge, judge_classes
+
+LOGIT = {"output": "logit"}
 
 GRID = np.arange(1, 10) / 10
 
@@ -43,7 +52,7 @@ def scores_at(cut, case, k):
     ("code", 1 / (1 + np.exp(-GRID))),
 ])  # fmt: skip
 def test_means_over_thresholds(protocol, cuts, case):
-    values = judge(*case, logit_output=True)[protocol]
+    values = judge(*case, LOGIT)[protocol]
     for k in range(2):
         each = [scores_at(cut, case, k) for cut in cuts]
         for name in each[0]:
@@ -52,13 +61,13 @@ def test_means_over_thresholds(protocol, cuts, case):
 
 
 def test_losses_that_end_in_a_sigmoid_are_never_cut_as_logits(case):
-    values = judge(*case, logit_output=False)
+    values = judge(*case, {})
     assert values["code"] == values["published"]
 
 
 def test_fair_is_at_half_and_tuned_on_validation_alone(case):
     fitted, validation, test = case
-    fair = judge(*case, logit_output=True)["fair"]
+    fair = judge(*case, LOGIT)["fair"]
     for k in range(2):
         half = scores_at(0.5, case, k)
         for name in ("f1", "f2", "accuracy", "f1 macro"):
@@ -81,17 +90,46 @@ def test_fair_is_at_half_and_tuned_on_validation_alone(case):
 def test_other_test_labels_do_not_move_the_threshold(case):
     fitted, validation, test = case
     flipped = test._replace(y=1 - test.y)
-    one, two = (judge(fitted, validation, t, True)["fair"] for t in (test, flipped))
+    one, two = (judge(fitted, validation, t, LOGIT)["fair"] for t in (test, flipped))
     assert one["threshold for f1"] == two["threshold for f1"]
 
 
-def test_weights_of_the_paper():
-    """000 table 8: 4800 pairs with 1454 positives give 0.72 and 1.65."""
-    y = np.array([1] * 1454 + [0] * 3346)
-    part = Part(np.zeros((4800, 1), np.float32), y, None)
-    assert class_weights(part) == pytest.approx([0.72, 1.65], abs=0.005)
+@pytest.mark.parametrize("options", [{"judged": "argmax"}, {"output": "sign"}])
+def test_decisions_of_the_largest_probability_and_of_the_sign_are_those_at_half(case, options):
+    values = judge(*case, options)
+    for k in range(2):
+        half = scores_at(0.5, case, k)
+        for protocol in ("published", "code"):
+            assert values[protocol]["f1"][k] == pytest.approx(half["f1"], abs=1e-5)
+    decided = [scores_at(0.5, case, k)["auroc"] for k in range(2)]
+    exact = values["fair"]["auroc"]
+    said = decided if options == {"output": "sign"} else exact
+    assert values["published"]["auroc"] == pytest.approx(said, abs=1e-5)
 
 
-def test_unknown_losses_are_refused():
-    with pytest.raises(ValueError, match="Did you mean 'bce'"):
-        make_loss({"loss": "bc"}, None)
+def test_f1_of_the_other_class(case):
+    fitted, validation, test = case
+    turned = Fitted(-fitted.validation, -fitted.test, {})
+    one = judge(fitted, validation, test, {})["fair"]
+    two = judge(turned, *(p._replace(y=1 - p.y) for p in (validation, test)), {})["fair"]
+    assert one["f1 other"] == pytest.approx(two["f1"], abs=1e-5)
+    assert one["f1 macro"] == pytest.approx(
+        (np.array(one["f1"]) + np.array(one["f1 other"])) / 2, abs=1e-5
+    )
+
+
+def test_classes_are_judged_as_scikit_learn_does():
+    rng = np.random.default_rng(0)
+    names = ("cat", "dog", "frog")
+    y = torch.from_numpy(rng.integers(0, 3, 60))
+    scores = torch.from_numpy(rng.normal(size=(60, 3))) + torch.eye(3)[y]
+    values = judge_classes([scores], [scores], y, y, names)["fair"]
+    said = scores.argmax(1)
+    assert values["f1"][0] == pytest.approx(f1_score(y, said, average="macro"), abs=1e-5)
+    for index, name in ((1, "dog"), (2, "frog")):
+        one = {"labels": [index], "average": "macro"}
+        assert values[f"precision {name}"][0] == pytest.approx(
+            precision_score(y, said, **one), abs=1e-5
+        )
+        assert values[f"recall {name}"][0] == pytest.approx(recall_score(y, said, **one), abs=1e-5)
+    assert values["f1 tuned"][0] >= values["f1"][0]  # tuned on the same rows here

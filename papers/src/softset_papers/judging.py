@@ -1,29 +1,48 @@
-"""From the scores of trained networks to the numbers of a table, under every protocol at once."""
+"""From the scores of trained classifiers to the numbers of a table, under every protocol."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softset.counting.cells import Confusion, confusion
 from softset.counting.numerics import ratio
 from softset.decisions.evaluation import evaluate
+from softset.decisions.offsets import best_offsets
 from softset.decisions.thresholds import best_threshold
 from softset.metrics.base import Metric
-from softset.metrics.formulas import FBeta
+from softset.metrics.formulas import FBeta, Precision, Recall
 from softset.metrics.registry import get_metric
 from softset.training.recipes import GRID
 from softset_papers.datasets.splits import Part
-from softset_papers.networks import Fitted
+
+PROTOCOLS = ("fair", "published", "code")
+"""How trained networks are judged.
+
+- ``fair``: on probabilities, at threshold 0.5 and at one tuned on validation; AUROC is exact.
+- ``published``: what the text of paper 000 says: the mean over thresholds 0.1 … 0.9, on
+  probabilities; AUROC of the thresholded decisions, which is what its tables hold. Papers 002 and
+  003 decide for the largest probability.
+- ``code``: as ``published``, but with the *logits* of every loss that does not end in a sigmoid
+  (cross-entropy, WMW, adversarial, Dice) cut at 0.1 … 0.9, as the published code does.
+"""
 
 
-def _macro_f1(c: Confusion) -> Tensor:
-    """Mean of the F1 of both classes."""
-    negative = ratio(2 * c.tn, 2 * c.tn + c.fp + c.fn)
-    return (ratio(2 * c.tp, 2 * c.tp + c.fp + c.fn) + negative) / 2
+class Fitted(NamedTuple):
+    """Scores (logits; positive means positive) of every trial, ``[trials, rows]``."""
+
+    validation: NDArray[np.float64]
+    test: NDArray[np.float64]
+    info: dict[str, Any]  # plain values: epochs, outcome, …
+
+
+def other_f1(c: Confusion) -> Tensor:
+    """F1 with the other class as the positive one."""
+    return ratio(2 * c.tn, 2 * c.tn + c.fp + c.fn)
 
 
 def _decided_auroc(c: Confusion) -> Tensor:
@@ -39,7 +58,8 @@ METRICS: dict[str, Metric] = {
     "precision": get_metric("precision"),
     "recall": get_metric("recall"),
     "mcc": get_metric("mcc"),
-    "f1 macro": get_metric(_macro_f1),
+    "f1 macro": get_metric("f1_macro"),
+    "f1 other": get_metric(other_f1),
 }
 _DECIDED = get_metric(_decided_auroc)
 # Precision and recall are read at the threshold that is best for F1: alone they choose an end.
@@ -47,22 +67,30 @@ _TUNED_FOR = {"precision": "f1", "recall": "f1"}
 Values = dict[str, dict[str, list[float]]]
 
 
-def judge(
-    fitted: Fitted, validation: Part, test: Part, logit_output: bool, argmax: bool = False
-) -> Values:
+def the_same(values: dict[str, list[float]]) -> Values:
+    """Numbers that no protocol changes."""
+    return dict.fromkeys(PROTOCOLS, values)
+
+
+def judge(fitted: Fitted, validation: Part, test: Part, options: dict[str, Any]) -> Values:
     """``{protocol: {metric: [a value for each trial]}}``; fair also has ``"f1 tuned"`` and so on.
 
-    Papers 002 and 003 published the decisions of the largest probability (``argmax``): of two
-    classes, threshold 1/2.
+    ``options``: ``judged="argmax"`` for papers 002 and 003, which published the decisions of the
+    largest probability (of two classes, threshold 1/2); ``output="logit"`` where the published code
+    of 000 cut logits, ``output="sign"`` for a classifier without probabilities.
     """
     scores, y = torch.from_numpy(fitted.test), torch.from_numpy(test.y)
     w = None if test.w is None else torch.from_numpy(test.w)
-    cuts = torch.tensor(GRID, dtype=torch.float64)
-    on_logits = torch.sigmoid(cuts) if logit_output else cuts
     fair = _fair(fitted, validation, scores, y, w)
-    if argmax:
+    output = options.get("output")
+    if options.get("judged") == "argmax":
         decided = {name: fair[name] for name in (*METRICS, "auroc")}
         return {"published": decided, "code": decided, "fair": fair}
+    if output == "sign":
+        decided = _over_grid(scores, y, w, torch.tensor([0.5], dtype=torch.float64))
+        return {"published": decided, "code": decided, "fair": fair}
+    cuts = torch.tensor(GRID, dtype=torch.float64)
+    on_logits = torch.sigmoid(cuts) if output == "logit" else cuts
     return {
         "published": _over_grid(scores, y, w, cuts),
         "code": _over_grid(scores, y, w, on_logits),
@@ -70,7 +98,7 @@ def judge(
     }
 
 
-def _over_grid(scores: Tensor, y: Tensor, w: Tensor | None, cuts: Tensor) -> Any:
+def _over_grid(scores: Tensor, y: Tensor, w: Tensor | None, cuts: Tensor) -> dict[str, list[float]]:
     c = confusion(scores, y, thresholds=cuts.tolist(), sample_weight=w, batch_dims=1)
     chosen = {**METRICS, "auroc": _DECIDED}
     return {name: _plain(m(c).mean(-1)) for name, m in chosen.items()}
@@ -109,8 +137,31 @@ def _plain(values: Tensor) -> list[float]:
     return np.round(values.double().numpy(), 5).tolist()
 
 
-def at_zero(fitted: Fitted, test: Part) -> dict[str, list[float]]:
-    """What a classifier without probabilities publishes: its decisions, positive above 0."""
-    w = None if test.w is None else torch.from_numpy(test.w)
-    half = torch.tensor([0.5], dtype=torch.float64)
-    return _over_grid(torch.from_numpy(fitted.test), torch.from_numpy(test.y), w, half)
+def judge_classes(
+    validation: list[Tensor], test: list[Tensor], held: Tensor, y: Tensor, classes: tuple[str, ...]
+) -> Values:
+    """Macro metrics, and precision and recall of dog and frog, of the largest score.
+
+    ``validation`` and ``test`` have scores ``[rows, classes]`` for each trial, ``held`` and ``y``
+    the classes of those rows. ``"f1 tuned"`` adds offsets of the classes that are best on
+    validation. Nothing else differs between protocols: papers 002 and 003 take the largest
+    probability.
+    """
+    values: dict[str, list[float]] = {}
+
+    def add(name: str, value: float) -> None:
+        values.setdefault(name, []).append(round(value, 5))
+
+    for known, scores in zip(validation, test, strict=True):
+        for name in ("f1", "accuracy", "mcc"):
+            add(name, evaluate(scores, y, name, task="multiclass"))
+        precision = evaluate(scores, y, Precision(average=None), task="multiclass")
+        recall = evaluate(scores, y, Recall(average=None), task="multiclass")
+        for which in ("dog", "frog"):
+            if which in classes:
+                index = classes.index(which)
+                add(f"precision {which}", precision[index])
+                add(f"recall {which}", recall[index])
+        offsets = best_offsets(known, held, "f1")
+        add("f1 tuned", evaluate(scores, y, "f1", task="multiclass", offsets=offsets))
+    return the_same(values)

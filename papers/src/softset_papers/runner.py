@@ -6,54 +6,48 @@ a row share its run: the file of results holds it once.
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from softset.checks import check_number, nearest
+from softset.comparison.sweep import sweep
+from softset_papers.kinds.context import Context
+from softset_papers.kinds.curves import curve_run
+from softset_papers.kinds.images import graph_run, image_run
+from softset_papers.kinds.tabular import counts_run, runtime_run, train_run, weights_run
+from softset_papers.networks.searched import search_key
+from softset_papers.pages.figures import figure_run
+from softset_papers.provenance import current_commit, moved, pin
+from softset_papers.results import RESULTS, Record, forget, read_records
 from softset_papers.specification import Block, Row, Table
+from softset_papers.theory import claim_run, claims_of
 
-FITS: dict[str, str] = {
-    "network": "softset_papers.networks:fit_network",
-    "svm-perf": "softset_papers.classical:fit_svm_perf",
-    "ccs": "softset_papers.classical:fit_ccs",
-    "searched": "softset_papers.search:fit_searched",
-    "forest": "softset_papers.search:fit_forest",
+KINDS: dict[str, Callable[[dict[str, Any], Context], dict[str, Any]]] = {
+    "train": train_run,
+    "weights": weights_run,
+    "counts": counts_run,
+    "runtime": runtime_run,
+    "figure": figure_run,
+    "images": image_run,
+    "graphs": graph_run,
+    "curves": curve_run,
+    "claim": claim_run,
 }
-"""How rows are fitted: ``fit(parts, options, seeds) -> Fitted``, see ``networks``.
-
-A fit that has no seeds returns one trial. To add one: name it here, and use it as ``Row.fit``.
-"""
-KINDS: dict[str, str] = {
-    "train": "softset_papers.runner:train_run",
-    "weights": "softset_papers.counts:weights_run",
-    "counts": "softset_papers.counts:counts_run",
-    "runtime": "softset_papers.counts:runtime_run",
-    "figure": "softset_papers.figures:figure_run",
-    "images": "softset_papers.images:image_run",
-    "graphs": "softset_papers.images:graph_run",
-    "curves": "softset_papers.curves:curve_run",
-    "claim": "softset_papers.theory:claim_run",
-}
-"""What a run of a table does: ``work(run, data_dir) -> result`` with ``result["values"]`` as
-``{protocol: {metric: [numbers]}}``."""
-RESULTS = "runs.jsonl"
+"""What a run of a table does: ``work(run, context) -> result`` with ``result["values"]`` as
+``{protocol: {metric: [numbers]}}``. How rows of kind ``"train"`` are fitted: ``tabular.FITS``."""
 _SETTINGS = {"paper runs": 1}
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to run: the papers' ``trials``, spread over ``splits``; less for a quick look."""
+    """How much to run: the table's trials, or fewer for a quick look, or all that the paper did."""
 
     trials: int | None = None
-    splits: int = 1
     max_epochs: int | None = None
     rows: int | None = None
     full: bool = False  # as the paper, where our default is less
@@ -61,7 +55,6 @@ class Effort:
     def __post_init__(self) -> None:
         if self.trials is not None:
             check_number("trials", self.trials, 1, 10_000, closed="both")
-        check_number("splits", self.splits, 1, 1000, closed="both")
         if self.max_epochs is not None:
             check_number("max_epochs", self.max_epochs, 1, 10**6, closed="both")
         if self.rows is not None:
@@ -73,30 +66,42 @@ class Effort:
         return cls(trials=2, max_epochs=20, rows=1000)
 
 
-def table_runs(
+# --- what to run --------------------------------------------------------------------------------
+
+
+class Planned(NamedTuple):
+    """A run, and the row and block it is for."""
+
+    block: Block
+    row: Row
+    run: dict[str, Any]
+
+
+def plan(
     table: Table,
     effort: Effort,
     rows: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
-) -> list[tuple[Block, Row, dict[str, Any]]]:
-    """What to run for a table: each row on each data set, and the run that describes it."""
-    chosen = [r for r in table.rows if (not r.slow if rows is None else r.id in rows)]
-    blocks = [b for b in table.blocks if datasets is None or b.key in datasets]
+) -> list[Planned]:
+    """What to run for a table: each row on each data set, and the run that describes it.
+
+    Rows marked as slow are left out unless ``rows`` names them.
+    """
     _all_known("row", rows, [r.id for r in table.rows], table)
     _all_known("dataset", datasets, [b.key for b in table.blocks], table)
+    none = Block(table.title, ""), Row(table.id, table.title)
     if table.kind == "claim":
-        from softset_papers.theory import claims_of
-
-        none = Block(table.title, ""), Row(table.id, table.title, {})
-        return [(*none, {"claim": name}) for name in claims_of(table.id)]
+        return [Planned(*none, {"claim": name}) for name in claims_of(table.id)]
     if table.kind == "figure":
-        return [(Block(table.title, ""), Row(table.id, table.title, {}), {"figure": table.id})]
-    found = []
-    for block in blocks:
-        for row in chosen:
-            for split in range(effort.splits):
-                found.append((block, row, _describe(table, block, row, split, effort)))
-    return found
+        return [Planned(*none, {"figure": table.id})]
+    return [
+        Planned(block, row, _describe(table, block, row, split, effort))
+        for block in table.blocks
+        if datasets is None or block.key in datasets
+        for row in table.rows
+        if (not row.slow if rows is None else row.id in rows)
+        for split in range(row.splits_on(block))
+    ]
 
 
 def _all_known(name: str, asked: Sequence[str] | None, known: Sequence[str], table: Table) -> None:
@@ -109,26 +114,37 @@ def _all_known(name: str, asked: Sequence[str] | None, known: Sequence[str], tab
 
 
 def _describe(table: Table, block: Block, row: Row, split: int, effort: Effort) -> dict[str, Any]:
-    trials = effort.trials or table.trials
-    options = {**row.options, **row.full} if effort.full else dict(row.options)
-    if effort.max_epochs is not None and "max_epochs" in options:
-        options["max_epochs"] = min(options["max_epochs"], effort.max_epochs)
-        options["patience"] = min(options["patience"], effort.max_epochs)
     run: dict[str, Any] = {
         "data": block.dataset,
         "duplicates": block.duplicates,
         "split": split,
         "rows": effort.rows,
     }
+    splits = row.splits_on(block)
+    if splits > 1:
+        run["splits"] = splits
     if table.kind != "train":
         run["kind"] = table.kind
-    if row.options:
-        run |= {
-            "fit": row.fit,
-            "options": options,
-            "seeds": list(range(trials))[split :: effort.splits],
-        }
+    if row.settings:
+        options = row.options(block, effort.full)
+        for limit in ("max_epochs", "patience"):
+            if effort.max_epochs is not None and limit in options:
+                options[limit] = min(options[limit], effort.max_epochs)
+        trials = effort.trials or (table.full_trials if effort.full else table.trials)
+        seeds = list(range(trials))[split::splits]
+        run |= {"fit": row.fit, "options": options, "seeds": seeds}
     return run
+
+
+# --- running ------------------------------------------------------------------------------------
+
+
+class Done(NamedTuple):
+    """The records of a table's runs, in their order, and what the new ones of them cost."""
+
+    records: list[Any]
+    runs: int
+    cpu: float  # seconds
 
 
 def run_table(
@@ -140,29 +156,31 @@ def run_table(
     rows: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
     resume: bool = True,
+    again: bool = False,
     jobs: int | None = 1,
     progress: Callable[[int, int, float], None] | None = None,
-) -> list[dict[str, Any] | None]:
+) -> Done:
     """Run what is missing of a table; the records are in ``output/runs.jsonl``.
 
-    Rows marked as slow are left out unless ``rows`` names them. The networks are judged under all
-    protocols at once, so that one run serves them all.
+    The networks are judged under all protocols at once, so that one run serves them all. A search
+    that is in the file already is not done again. ``again`` forgets earlier results of these runs.
     """
-    from softset.comparison.sweep import sweep
-
     directory = Path(output)
     directory.mkdir(parents=True, exist_ok=True)
-    runs = [run for _, _, run in table_runs(table, effort or Effort(), rows, datasets)]
-    if not resume and _any_done(directory / RESULTS, runs):
+    runs = _distinct(p.run for p in plan(table, effort or Effort(), rows, datasets))
+    known = read_records(directory)
+    done = [record.run for record in known]
+    if not (resume or again) and any(run in done for run in runs):
         raise ValueError(
             f"{str(directory / RESULTS)!r} holds runs of {table.id}. Go on from them with "
             "--resume, or choose another --output."
         )
-    work = partial(
-        _work, path=KINDS[table.kind], data_dir=None if data_dir is None else str(data_dir)
-    )
-    return sweep(
-        work,
+    if again:
+        forget(directory, lambda run: run in runs)
+        done = []
+    context = Context(None if data_dir is None else str(data_dir), _searches(known))
+    records = sweep(
+        partial(_work, kind=table.kind, context=context, commit=current_commit()),
         runs,
         path=directory / RESULTS,
         settings=_SETTINGS,
@@ -170,68 +188,40 @@ def run_table(
         jobs=jobs,
         progress=progress,
     )
+    new = [r for r in records if r is not None and r["run"] not in done]
+    spent = sum(r["result"]["cpu"] if "result" in r else r["seconds"] for r in new)
+    return Done(records, len(new), spent)
 
 
-def _any_done(path: Path, runs: list[dict[str, Any]]) -> bool:
-    """Whether a file of results (which tables share) has one of these runs."""
-    from softset_papers.summary import read_records
+def _distinct(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each run once, for two blocks may share it; and none without a trial.
 
-    known = [record["run"] for record in read_records(path.parent)]
-    return any(run in known for run in runs)
-
-
-def _work(run: dict[str, Any], path: str, data_dir: str | None) -> Any:
-    return _named(path)(run, data_dir)
-
-
-def _named(path: str) -> Any:
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)
+    When there are fewer trials than splits, some splits get none.
+    """
+    found: list[dict[str, Any]] = []
+    for run in runs:
+        if run.get("seeds", [0]) != [] and run not in found:
+            found.append(run)
+    return found
 
 
-def train_run(run: dict[str, Any], data_dir: str | None) -> dict[str, Any]:
-    """Fit all trials of a row and judge them under every protocol."""
-    from softset_papers.judging import at_zero, judge
+def _searches(records: Sequence[Record]) -> dict[str, Any]:
+    """What searches found before, by what determines them; not those of a loss that has changed."""
+    return {
+        search_key(r.run): r.result["tried"]
+        for r in records
+        if "tried" in r.result and not moved(r.result.get("pin"), pin(r.run))
+    }
 
-    parts = load_parts(run["data"], run["split"], run["duplicates"], run["rows"], data_dir)
+
+def _work(run: dict[str, Any], kind: str, context: Context, commit: str) -> dict[str, Any]:
+    """One run, with what it cost and which code made it."""
     started = time.process_time()
-    fitted = _named(FITS[run["fit"]])(parts, run["options"], run["seeds"])
-    seconds = time.process_time() - started
-    logits = run["options"].get("output") == "logit"
-    argmax = run["options"].get("judged") == "argmax"
-    values = judge(fitted, parts.validation, parts.test, logits, argmax)
-    if run["options"].get("output") == "sign":
-        values |= dict.fromkeys(("published", "code"), at_zero(fitted, parts.test))
-    date = time.strftime("%Y-%m-%d", time.gmtime())
-    return {"values": values, "cpu": round(seconds, 2), "date": date, **fitted.info}
-
-
-@cache
-def load_parts(
-    name: str, split: int, duplicates: str, rows: int | None, data_dir: str | None
-) -> Any:
-    """The parts of a split of a set, perhaps of some rows only; kept for the next run."""
-    from softset_papers.datasets.papers import PaperSet, load_paper_set
-    from softset_papers.datasets.splits import make_parts
-
-    data = load_paper_set(name, data_dir)
-    if rows is not None and rows < len(data.y):
-        keep = _some(data.y, rows)
-        data = PaperSet(
-            data.name,
-            data.x[keep],
-            data.y[keep],
-            data.features,
-            None if data.weight is None else data.weight[keep],
-            None if data.official_test is None else data.official_test[keep],
-        )
-    return make_parts(data, split, duplicates)
-
-
-def _some(y: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:
-    """So many rows, at least thirty of them positive."""
-    rng = np.random.default_rng(0)
-    positive = rng.permutation(np.flatnonzero(y == 1))
-    negative = rng.permutation(np.flatnonzero(y == 0))
-    wanted = min(len(positive), max(30, round(rows * len(positive) / len(y))))
-    return np.sort(np.concatenate([positive[:wanted], negative[: rows - wanted]]))
+    result = KINDS[kind](run, context)
+    return {
+        **result,
+        "cpu": round(time.process_time() - started, 2),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "commit": commit,
+        "pin": pin(run),
+    }

@@ -1,23 +1,51 @@
-"""A table of a paper as data: which sets, which rows, how trained, and what was published."""
+"""A table of a paper as data: its sets, its rows, and every setting with where it comes from."""
 
 from __future__ import annotations
 
 import math
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from softset.checks import nearest
+# --- settings -----------------------------------------------------------------------------------
 
-PROTOCOLS = ("fair", "published", "code")
-"""How trained networks are judged.
 
-- ``fair``: on probabilities, at threshold 0.5 and at one tuned on validation; AUROC is exact.
-- ``published``: what the text of paper 000 says: the mean over thresholds 0.1 … 0.9, on
-  probabilities; AUROC of the thresholded decisions, which is what its tables hold.
-- ``code``: as ``published``, but with the *logits* of every loss that does not end in a sigmoid
-  (cross-entropy, WMW, adversarial, Dice) cut at 0.1 … 0.9, as the published code does.
-"""
+class Setting(NamedTuple):
+    """A value and where it comes from: a key of ``SOURCES``."""
+
+    value: Any
+    source: str
+
+
+Settings = dict[str, Setting]
+SOURCES = {"paper": "the paper", "code": "the authors' code", "ours": "us"}
+
+
+def paper(**values: Any) -> Settings:
+    """Settings that the paper states.
+
+    >>> paper(patience=100) | ours(trees=10)
+    {'patience': Setting(value=100, source='paper'), 'trees': Setting(value=10, source='ours')}
+    """
+    return {name: Setting(value, "paper") for name, value in values.items()}
+
+
+def code(**values: Any) -> Settings:
+    """Settings that the paper leaves open and the authors' published code has."""
+    return {name: Setting(value, "code") for name, value in values.items()}
+
+
+def ours(**values: Any) -> Settings:
+    """Settings that neither states, or that we made smaller."""
+    return {name: Setting(value, "ours") for name, value in values.items()}
+
+
+def plain(settings: Settings) -> dict[str, Any]:
+    """The values alone."""
+    return {name: setting.value for name, setting in settings.items()}
+
+
+# --- tables -------------------------------------------------------------------------------------
 
 
 class Value(NamedTuple):
@@ -27,46 +55,78 @@ class Value(NamedTuple):
     sd: float | None = None
 
 
+Values = dict[str, dict[str, dict[str, Value]]]  # by title of the block, id of the row, metric
+
+
 @dataclass(frozen=True)
 class Block:
-    """The part of a table for one data set: its name in the paper, and ours."""
+    """The part of a table for one data set: its name in the paper, and ours.
+
+    With several ``splits`` the trials are spread over them, one split after the other.
+    """
 
     title: str
     dataset: str
     duplicates: str = "anywhere"
     extra: bool = False  # not in the paper
     untuned: str = "at 0.5"  # how it is decided where nothing is tuned
+    splits: int = 1
+    weighted: bool = False  # rows have weights, which not every method can take
 
     @property
     def key(self) -> str:
         """What tells blocks apart."""
-        return self.dataset + ("-together" if self.duplicates == "together" else "")
+        together = "-together" if self.duplicates == "together" else ""
+        return self.dataset + together + ("-splits" if self.splits > 1 else "")
 
 
 @dataclass(frozen=True)
 class Row:
     """One way to train.
 
-    ``fit`` names a function in ``softset_papers.runner.FITS`` and ``options`` is what it gets:
-    plain values only, for they identify the run in the file of results. ``full`` changes them to
-    what the paper did, where that is too much for a desk.
+    ``fit`` is a key of ``softset_papers.runner.FITS`` and ``settings`` is what it gets: plain
+    values only, for they identify the run in the file of results.
+
+    Args:
+        full: what ``--full`` changes, to what the paper did where that is too much for a desk.
+        on: by the key of a block, what is different there.
+        fixed: settings that are written in the code and the same for every run; only shown.
+        splits: over how many splits the trials are spread; that of the block if left out.
+        before: settings that earlier results lack, and what those did instead. Such results are
+            shown, and said to need another run.
+        unweighted: it cannot take weights of rows.
     """
 
     id: str
     label: str
-    options: dict[str, Any]
+    settings: Settings = field(default_factory=dict)
     fit: str = "network"
     extra: bool = False  # not in the paper
     slow: bool = False  # hours: run only when it is asked for by name
-    full: dict[str, Any] = field(default_factory=dict)
+    full: Settings = field(default_factory=dict)
+    on: dict[str, Settings] = field(default_factory=dict)
+    fixed: Settings = field(default_factory=dict)
+    splits: int | None = None
+    before: dict[str, str] = field(default_factory=dict)
+    unweighted: bool = False
+
+    def options(self, block: Block | None = None, full: bool = False) -> dict[str, Any]:
+        """The values of all settings on a block."""
+        own = {} if block is None else self.on.get(block.key, {})
+        return plain(self.settings | own | (self.full if full else {}))
+
+    def splits_on(self, block: Block) -> int:
+        """Over how many splits the trials are spread there."""
+        return block.splits if self.splits is None else self.splits
 
 
 @dataclass(frozen=True)
 class Table:
     """A table, with published values by block title, row id and metric.
 
-    ``kind`` is ``"train"``, or names a function in ``softset_papers.runner.KINDS`` for what is not
-    trained (counts, weights, figures).
+    ``kind`` is a key of ``softset_papers.runner.KINDS``: ``"train"``, or what is done for tables
+    that are counted, drawn or proved. ``lacks`` says in words what ``--full`` leaves out of the
+    paper's protocol; ``full_trials`` is how many trials the paper made.
     """
 
     id: str
@@ -74,40 +134,16 @@ class Table:
     blocks: tuple[Block, ...] = ()
     rows: tuple[Row, ...] = ()
     metrics: tuple[str, ...] = ()
-    published: dict[str, dict[str, dict[str, Value]]] = field(default_factory=dict)
     kind: str = "train"
     note: str = ""
     trials: int = 10
+    full_trials: int = 10
+    lacks: str = ""
+    published: Values = field(default_factory=dict)
 
     def value(self, block: Block, row: Row, metric: str) -> Value | None:
         """What the paper says, if anything."""
         return self.published.get(block.title, {}).get(row.id, {}).get(metric)
-
-
-_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:±(\d+(?:\.\d+)?))?")
-
-
-def read_values(metrics: tuple[str, ...], text: str) -> dict[str, dict[str, Value]]:
-    """Published values from lines ``row: 0.75±0.01 0.85±0.01 …``, one number for each metric.
-
-    >>> read_values(("f1",), "bce: 0.70±0.02")
-    {'bce': {'f1': Value(mean=0.7, sd=0.02)}}
-    """
-    found = {}
-    for line in filter(None, map(str.strip, text.strip().splitlines())):
-        row, _, numbers = line.partition(":")
-        parts = numbers.split()
-        if len(parts) != len(metrics):
-            raise ValueError(f"row {row!r} has {len(parts)} values for {len(metrics)} metrics.")
-        found[row] = {m: _value(part) for m, part in zip(metrics, parts, strict=True)}
-    return found
-
-
-def _value(text: str) -> Value:
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        raise ValueError(f"a published value looks like 0.75±0.01, got {text!r}.")
-    return Value(float(match[1]), None if match[2] is None else float(match[2]))
 
 
 def differs(published: Value, mean: float, sd: float) -> bool:
@@ -120,21 +156,41 @@ def differs(published: Value, mean: float, sd: float) -> bool:
     return abs(published.mean - mean) > 2 * spread + 0.005
 
 
-def find_table(name: str) -> Table:
-    """A table by its id, such as ``000-table-1``."""
-    tables = all_tables()
-    if name not in tables:
-        hint = nearest(name, tables)
-        raise ValueError(f"ID must be a table of 'softset paper list', got {name!r}.{hint}")
-    return tables[name]
+_UNSHOWN = ("loss", "output", "judged", "step")  # the label of the row or the protocol says it
 
 
-def all_tables() -> dict[str, Table]:
-    """Every table by id."""
-    from softset_papers import tables_000, tables_001, tables_002, tables_003, tables_images
-    from softset_papers.theory import CLAIMS
+def sources(rows: Iterable[Row], full: bool = False) -> dict[str, str]:
+    """In words, by source, the settings of some rows; values that differ are all named.
 
-    modules = [tables_000, tables_001, tables_002, tables_003, tables_images]
-    tables = {table.id: table for module in modules for table in module.TABLES}
-    tables["theory"] = Table("theory", "All theorems", kind="claim")
-    return tables | {c.id: Table(c.id, c.title, kind="claim") for c in CLAIMS.values()}
+    >>> row = Row("f1", "F1", paper(batch_size=1024) | code(dropout=0.5))
+    >>> sources([row])
+    {'paper': 'batch size 1024', 'code': 'dropout 0.5'}
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        every = [row.settings | row.fixed | (row.full if full else {}), *row.on.values()]
+        for name, setting in (pair for settings in every for pair in settings.items()):
+            if name not in _UNSHOWN:
+                values = found.setdefault(setting.source, {}).setdefault(name, [])
+                text = _words(setting.value)
+                if text not in values:
+                    values.append(text)
+    return {
+        source: ", ".join(
+            f"{name.replace('_', ' ')} {' or '.join(values)}"
+            for name, values in found[source].items()
+        )
+        for source in SOURCES
+        if source in found
+    }
+
+
+def _words(value: Any) -> str:
+    """A value of a setting for reading: lists and dicts without quotes."""
+    if isinstance(value, dict):
+        return "(" + "; ".join(f"{k.replace('_', ' ')} {_words(v)}" for k, v in value.items()) + ")"
+    if isinstance(value, list | tuple):
+        return "/".join(map(_words, value))
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)

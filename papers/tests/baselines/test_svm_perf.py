@@ -16,9 +16,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from softset_papers.baselines.svm_perf import LOSSES, SVMPerf, simplex_qp
 
 
-def all_wrong_answers(loss: str, positive: np.ndarray):
-    """Every (coefficient, delta), by the definitions."""
+def all_wrong_answers(loss: str, positive: np.ndarray, weights=(1.0, 1.0)):
+    """Every (coefficient, delta), by the definitions; rows count with the weight of their class."""
     n = len(positive)
+    w = np.where(positive, weights[1], weights[0])
     up, down = np.flatnonzero(positive), np.flatnonzero(~positive)
     if loss == "roc":
         pairs = list(itertools.product(up, down))
@@ -31,9 +32,9 @@ def all_wrong_answers(loss: str, positive: np.ndarray):
         return
     for said in itertools.product([False, True], repeat=n):
         said = np.array(said)
-        f1 = 2 * (positive & said).sum() / (positive.sum() + said.sum())
-        delta = 1 - f1 if loss == "f1" else np.mean(positive != said)
-        yield (positive.astype(float) - said) / n, float(delta)
+        f1 = 2 * w[positive & said].sum() / (w[positive].sum() + w[said].sum())
+        delta = 1 - f1 if loss == "f1" else w[positive != said].sum() / w.sum()
+        yield w * (positive.astype(float) - said) / w.sum(), float(delta)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -44,14 +45,13 @@ def test_most_violated_constraint_is_the_maximum_over_all(loss, data):
     # A grid with ties, and values at which a flip just pays.
     halves = st.lists(st.integers(-8, 8), min_size=len(positive), max_size=len(positive))
     s = np.array(data.draw(halves)) / 2.0
-    coefficient, delta = LOSSES[loss](s, positive)
-    best = max(d - c @ s for c, d in all_wrong_answers(loss, positive))
+    weights = data.draw(st.sampled_from([(1.0, 1.0), (18.76, 1.0), (0.5, 3.0)]))
+    coefficient, delta = LOSSES[loss](s, positive, weights)
+    answers = list(all_wrong_answers(loss, positive, weights))
+    best = max(d - c @ s for c, d in answers)
     assert delta - coefficient @ s == pytest.approx(best, abs=1e-12)
     # It is one of the answers, not just a number.
-    assert any(
-        np.allclose(c, coefficient) and d == pytest.approx(delta)
-        for c, d in all_wrong_answers(loss, positive)
-    )
+    assert any(np.allclose(c, coefficient) and d == pytest.approx(delta) for c, d in answers)
 
 
 @given(st.integers(0, 10_000))
@@ -114,6 +114,7 @@ def test_too_few_planes_are_said():
     [
         ({"loss": "f2"}, [0, 1], "loss must be one of"),
         ({"C": 0.0}, [0, 1], "C must be"),
+        ({"weights": (1.0, -1.0)}, [0, 1], "weights must be"),
         ({}, [1, 1], "two classes"),
     ],
 )

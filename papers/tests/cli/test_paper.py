@@ -6,7 +6,7 @@ import pytest
 
 from softset import cli
 from softset_papers.datasets.papers import PAPER_SETS
-from softset_papers.specification import all_tables
+from softset_papers.tables import all_tables
 from tests.datasets.made_up import write_sets
 
 
@@ -32,11 +32,20 @@ def test_run_then_show(capsys, tmp_path):
     assert code == 0
     assert "| F2 * (cut short: 1000 rows, 20 epochs, 2 trials) | 0.63 ± 0.04 |" in out
     assert "1 of 1 runs" in err
+    assert "core-minutes on 1 runs" in err
     written = {p.name for p in output.iterdir()}
     assert {"runs.jsonl", "000-table-3-fair.md", "000-table-3-fair.html"} <= written
     code, _, err = run(command, capsys)
     assert (code, "--resume" in err) == (2, True)
     assert run([*command, "--resume"], capsys)[0] == 0
+    assert run([*command, "--again"], capsys)[0] == 0
+    stale = ["paper", "stale", "--output", output]
+    assert run(stale, capsys)[1] == "1 runs, none of them stale\n"
+    results = output / "runs.jsonl"
+    results.write_text(results.read_text().replace('"pin": [', '"pin": [9, '))
+    code, out, _ = run(stale, capsys)
+    assert code == 0
+    assert "000-table-3, Mammography, F2 *: its loss has changed" in out
     show = ["paper", "show", "--output", output, "--protocol", "published"]
     code, out, _ = run(show, capsys)
     assert code == 0
@@ -60,6 +69,7 @@ def test_failed_runs_are_an_error_after_what_worked(capsys, tmp_path, monkeypatc
     (["paper", "run", "000-table-1", "--trials", "0"], "trials must be in [1"),
     (["paper", "run", "000-table-1", "--row", "bec"], "Did you mean 'bce'"),
     (["paper", "show", "--output", "nowhere"], "holds no results"),
+    (["paper", "stale", "--output", "nowhere"], "holds no results"),
     (["datasets", "--data-dir", "nowhere"], "must be a directory"),
     (["datasets", "--download", "adult"], "--data-dir"),
     (["datasets", "--download", "../adult", "--data-dir", "."], "must be one of"),

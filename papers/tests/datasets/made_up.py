@@ -3,6 +3,7 @@
 import numpy as np
 import pandas
 
+from softset_papers.datasets.images import CIFAR_CLASSES, FASHION_CLASSES, TRANSPORT, ImageSet
 from softset_papers.datasets.papers import ADULT_CATEGORIES
 
 MAMMOGRAPHY_ROWS, CARD_ROWS, ADULT_ROWS, FRAMES = 400, 300, 360, 30
@@ -67,3 +68,22 @@ def _party(rng):
     people.loc[(people["frame"] == 5) & (people["person_id"] == 202), ["x", "y", "theta"]] = np.nan
     tracks = tracks.drop(index=people.index[people["x"].isna()])
     return people, tracks
+
+
+def small_images(name: str) -> ImageSet:
+    """Random images, 12 of each class."""
+    classes = ("ak47", "dog", "frog") if name == "caltech-256" else CIFAR_CLASSES
+    shape = (3, 32, 32)
+    if name.startswith("fashion"):
+        classes, shape = FASHION_CLASSES, (1, 28, 28)
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(len(classes)), 12)
+    x = rng.integers(0, 256, (len(y), *shape), np.uint8)
+    whole = ImageSet(name, x, y, classes, np.arange(len(y)) % 4 == 0)
+    positive = {
+        "cifar-10-transportation": TRANSPORT,
+        "cifar-10-frog": ("frog",),
+        "cifar-10-airplane": ("airplane",),
+        "fashion-mnist-tshirt": ("t-shirt",),
+    }
+    return whole.against_rest(name, positive[name]) if name in positive else whole

@@ -41,7 +41,7 @@ def _game(rows: int) -> Any:
     except ImportError as error:
         raise ValueError(
             "the adversarial loss needs the package ap_perf, which is not installed. "
-            "Run: pip install ap_perf (it brings numba)."
+            "Run: pip install 'softset-papers[adversarial]' (it brings numba)."
         ) from error
 
     class F1(ap_perf.PerformanceMetric):  # type: ignore[misc]

@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from softset.checks import check_number
 
@@ -76,7 +82,7 @@ class CalibratedSurrogates(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def __init__(self, C: float = 1.0, *, max_iter: int = 200) -> None:
         self.C, self.max_iter = C, max_iter
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One logistic regression for each of the ``s^2 + 1`` events that vary."""
         check_number("C", self.C, 0, np.inf)
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True)
@@ -99,19 +105,25 @@ class CalibratedSurrogates(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         sizes = sets.sum(1)
         events = [sizes == 0]
         events += [sets[:, j] & (sizes == k + 1) for j, k in self._problems()]
+        w = None
+        if sample_weight is not None:
+            w = column_or_1d(check_array(sample_weight, ensure_2d=False, dtype=np.float64))
+            check_consistent_length(X, w)
+            if not (w > 0).any():
+                raise ValueError("sample_weight must be above zero for some rows, got none.")
         self.n_iter_ = 1
-        self.coef_ = np.array([self._one(X, event) for event in events])
+        self.coef_ = np.array([self._one(X, event, w) for event in events])
         return self
 
     def _problems(self) -> list[tuple[int, int]]:
         return [(j, k) for j in range(self.n_labels_) for k in range(self.n_labels_)]
 
-    def _one(self, X: Array, event: Array) -> Array:
+    def _one(self, X: Array, event: Array, w: Array | None) -> Array:
         """Weights and constant of one event; one that never or always happens has no weights."""
-        share = event.mean()
+        share = (event if w is None else event[w > 0]).mean()
         if share in (0, 1):
             return np.append(np.zeros(X.shape[1]), np.inf if share == 1 else -np.inf)
-        model = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(X, event)
+        model = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(X, event, w)
         self.n_iter_ = max(self.n_iter_, int(model.n_iter_.max()))
         return np.append(model.coef_[0], model.intercept_[0])
 

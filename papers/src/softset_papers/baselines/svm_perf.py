@@ -28,51 +28,62 @@ from softset.checks import check_choice, check_number
 
 Array = NDArray[Any]
 Violated = tuple[Array, float]  # a coefficient for every example (psi = coef @ X), and delta
+Pair = tuple[float, float]  # what a row of the first (negative) and of the second class weighs
+EQUAL: Pair = (1.0, 1.0)
 
 
 # --- the most violated constraint, in O(n log n) -------------------------------------------------
 # Each takes scores s = X w and labels (True = positive), and maximises delta(c) - s . coef(c).
+# A row counts with the weight of its class; all rows of a class weigh the same, so that the rows
+# with the highest scores are still the ones to take.
 
 
-def violated_error(s: Array, positive: Array) -> Violated:
+def violated_error(s: Array, positive: Array, weights: Pair = EQUAL) -> Violated:
     """An example is wrong if that pays: its margin is below 1 (KDD 2006, algorithm 1)."""
     sign = np.where(positive, 1.0, -1.0)
+    share = np.where(positive, weights[1], weights[0])
+    share = share / share.sum()
     wrong = sign * s < 1
-    return wrong * sign / len(s), float(wrong.mean())
+    return wrong * sign * share, float(share[wrong].sum())
 
 
-def violated_f1(s: Array, positive: Array) -> Violated:
+def violated_f1(s: Array, positive: Array, weights: Pair = EQUAL) -> Violated:
     """The best number of true positives ``a`` and false positives ``b`` (ICML 2005, algorithm 2).
 
     F1 depends on the two numbers alone, so with given numbers the examples with the highest scores
     are called positive. What is maximised, ``delta(a, b) + A[a] + B[b]``, is concave in ``b`` for
     each ``a``: bisection takes the place of the paper's second loop.
     """
-    n = len(s)
     up, down = np.flatnonzero(positive), np.flatnonzero(~positive)
+    ratio = weights[0] / weights[1]  # of a false positive, in true positives
+    n = len(up) + ratio * len(down)
     up, down = up[np.argsort(-s[up], kind="stable")], down[np.argsort(-s[down], kind="stable")]
     # Against the right answer: a missed positive costs its score, a false positive gains it.
     missed = np.concatenate([[0.0], np.cumsum(s[up][::-1])])[::-1] / n
-    gained = s[down] / n
+    gained = ratio * s[down] / n
     a = np.arange(len(up) + 1)
     low, high = np.zeros(len(a), dtype=int), np.full(len(a), len(down))
     while (low < high).any():  # the first b after which one more no longer pays
         middle = (low + high) // 2
-        size = len(up) + a + middle
-        slope = np.append(gained, -np.inf)[middle] + 2 * a / size - 2 * a / (size + 1)
+        size = len(up) + a + ratio * middle
+        slope = np.append(gained, -np.inf)[middle] + 2 * a / size - 2 * a / (size + ratio)
         low, high = np.where(slope > 0, middle + 1, low), np.where(slope > 0, high, middle)
         low = np.minimum(low, high)
     total = np.concatenate([[0.0], np.cumsum(gained)])
-    delta = 1 - 2 * a / (len(up) + a + low)
+    delta = 1 - 2 * a / (len(up) + a + ratio * low)
     best = int(np.argmax(delta - missed + total[low]))
-    coefficient = np.zeros(n)
+    coefficient = np.zeros(len(s))
     coefficient[up[a[best] :]] = 1 / n
-    coefficient[down[: low[best]]] = -1 / n
+    coefficient[down[: low[best]]] = -ratio / n
     return coefficient, float(delta[best])
 
 
-def violated_roc(s: Array, positive: Array) -> Violated:
-    """A pair is swapped if that pays: its difference is below 1 (ICML 2005, algorithm 3)."""
+def violated_roc(s: Array, positive: Array, weights: Pair = EQUAL) -> Violated:
+    """A pair is swapped if that pays: its difference is below 1 (ICML 2005, algorithm 3).
+
+    All pairs weigh the same, whatever the classes do.
+    """
+    del weights
     up, down = np.sort(s[positive]), np.sort(s[~positive])
     pairs = len(up) * len(down)
     coefficient = np.empty(len(s))
@@ -82,7 +93,7 @@ def violated_roc(s: Array, positive: Array) -> Violated:
     return coefficient, float(above.sum() / pairs)
 
 
-LOSSES: dict[str, Callable[[Array, Array], Violated]] = {
+LOSSES: dict[str, Callable[..., Violated]] = {
     "error": violated_error,
     "f1": violated_f1,
     "roc": violated_roc,
@@ -144,6 +155,7 @@ class SVMPerf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         bias: the constant feature that is added (0 for none); it is regularised like the others.
         tol: how much a constraint may be violated; the loss is that close to its optimum.
+        weights: what a row of the first and of the second of ``classes_`` counts.
 
     Fitted: ``coef_ [features]``, ``intercept_``, ``classes_``, ``n_iter_``, ``slack_``.
 
@@ -161,14 +173,18 @@ class SVMPerf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bias: float = 1.0,
         tol: float = 1e-3,
         max_iter: int = 1000,
+        weights: Pair = EQUAL,
     ) -> None:
         self.loss, self.C, self.bias, self.tol, self.max_iter = loss, C, bias, tol, max_iter
+        self.weights = weights
 
     def fit(self, X: Any, y: Any) -> Self:
         """Add cutting planes until none is violated by more than ``tol``."""
         check_choice("loss", self.loss, LOSSES)
         check_number("C", self.C, 0, np.inf)
         check_number("tol", self.tol, 0, np.inf)
+        for weight in self.weights:
+            check_number("weights", weight, 0, np.inf)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, code = np.unique(y, return_inverse=True)
@@ -186,7 +202,7 @@ class SVMPerf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         alpha, w = np.array([float(self.C)]), np.zeros(X.shape[1])
         for iteration in range(1, self.max_iter + 1):
             self.n_iter_ = iteration
-            coefficient, loss = find(X @ w, positive)
+            coefficient, loss = find(X @ w, positive, self.weights)
             new = coefficient @ X
             self.slack_ = float((delta - psi @ w).max())
             if loss - new @ w <= self.slack_ + self.tol:

@@ -26,7 +26,7 @@ DEFAULT = Path("paper-results")
 @paper.command("list")
 def list_tables() -> None:
     """Print every table and theorem that can be run."""
-    from softset_papers.specification import all_tables
+    from softset_papers.tables import all_tables
 
     tables = all_tables().values()
     width = max(len(table.id) for table in tables) + 2
@@ -37,8 +37,9 @@ def list_tables() -> None:
 @paper.command("run")
 def run(
     id: Annotated[str, typer.Argument(metavar="ID", help="A table, such as 000-table-1.")],
-    trials: Annotated[int | None, typer.Option(help="Networks for each row [10].")] = None,
-    splits: Annotated[int, typer.Option(help="Splits the trials are spread over.")] = 1,
+    trials: Annotated[
+        int | None, typer.Option(help="Networks for each row [the table's, mostly 10].")
+    ] = None,
     protocol: Protocol = "fair",
     quick: Annotated[bool, typer.Option("--quick", help="Few rows and epochs: try it.")] = False,
     data_dir: Annotated[
@@ -46,6 +47,9 @@ def run(
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Runs at once [all cores].")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from earlier results.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Forget earlier results of these rows first.")
+    ] = False,
     output: Output = DEFAULT,
     row: Annotated[
         list[str] | None, typer.Option("--row", help="Only this row (may be repeated).")
@@ -63,13 +67,17 @@ def run(
     Rows that take hours (the adversarial one) are run only when --row names them.
     """
     from softset.checks import check_choice
+    from softset_papers.judging import PROTOCOLS
     from softset_papers.runner import Effort, run_table
-    from softset_papers.specification import PROTOCOLS, find_table
+    from softset_papers.tables import find_table
 
     table = find_table(id)
     check_choice("protocol", protocol, PROTOCOLS)
-    effort = Effort.quick() if quick else Effort(trials, splits, max_epochs, full=full)
-    records = run_table(
+    effort = Effort.quick() if quick else Effort(trials, max_epochs, full=full)
+    if full:
+        lacks = table.lacks or "nothing that the paper states"
+        typer.echo(f"As the paper; what this lacks: {lacks}.", err=True)
+    done = run_table(
         table,
         output,
         data_dir=data_dir,
@@ -77,14 +85,18 @@ def run(
         rows=row,
         datasets=dataset,
         resume=resume,
+        again=again,
         jobs=jobs,
         progress=_progress,
     )
-    failed = [r for r in records if r is not None and "error" in r]
+    failed = [r for r in done.records if r is not None and "error" in r]
     _write(id, output, protocol)
+    typer.echo(f"spent: {done.cpu / 60:.1f} core-minutes on {done.runs} runs", err=True)
     if failed:
         first = failed[0]["error"].partition(": ")[2]
-        raise ValueError(f"{len(failed)} of {len(records)} runs failed, the first with: {first}")
+        raise ValueError(
+            f"{len(failed)} of {len(done.records)} runs failed, the first with: {first}"
+        )
 
 
 @paper.command("show")
@@ -101,9 +113,10 @@ def show(
     ] = None,
 ) -> None:
     """Print tables from results, published values beside measured ones."""
-    from softset_papers.pages import fill_in, to_html, to_markdown
-    from softset_papers.specification import all_tables, find_table
-    from softset_papers.summary import read_records, summarise
+    from softset_papers.pages.layout import fill_in, to_html, to_markdown
+    from softset_papers.pages.summary import summarise
+    from softset_papers.results import read_records
+    from softset_papers.tables import all_tables, find_table
 
     records = read_records(output)
     if fill is not None:
@@ -113,7 +126,7 @@ def show(
         return
     tables = [find_table(id)] if id is not None else list(all_tables().values())
     found = [summarise(table, records, protocol) for table in tables]
-    found = [s for s in found if id is not None or s.about["runs"] or s.figures]
+    found = [s for s in found if id is not None or s.records]
     if not found:
         raise ValueError(f"{str(output)!r} holds no results. Run a table: softset paper run ID.")
     if html is not None:
@@ -123,17 +136,40 @@ def show(
     typer.echo("\n".join(to_markdown(summary) for summary in found))
 
 
+@paper.command("stale")
+def stale(output: Output = DEFAULT) -> None:
+    """Print the rows whose results are to be run again, why, and by which command.
+
+    That is: rows of earlier settings, and rows whose loss has changed by more than 1e-6 since.
+    """
+    from softset_papers.pages.summary import stale_rows
+    from softset_papers.results import read_records
+    from softset_papers.tables import all_tables
+
+    records = read_records(output)
+    if not records:
+        raise ValueError(f"{str(output)!r} holds no results. Run a table: softset paper run ID.")
+    found = stale_rows(list(all_tables().values()), records)
+    for row in found:
+        typer.echo(f"{row.table.id}, {row.block.title}, {row.row.label}: {row.why}")
+        typer.echo(f"    {row.command}")
+    if not found:
+        typer.echo(f"{len(records)} runs, none of them stale")
+
+
 def _write(id: str, output: Path, protocol: str) -> None:
-    from softset_papers.pages import to_html, to_markdown
-    from softset_papers.specification import find_table
-    from softset_papers.summary import read_records, summarise
+    from softset_papers.pages.layout import to_html, to_markdown
+    from softset_papers.pages.summary import summarise
+    from softset_papers.results import read_records
+    from softset_papers.tables import find_table
 
     summary = summarise(find_table(id), read_records(output), protocol)
     text = to_markdown(summary)
     (output / f"{id}-{protocol}.md").write_text(text, encoding="utf-8")
     (output / f"{id}-{protocol}.html").write_text(to_html([summary], id), encoding="utf-8")
-    for number, figure in enumerate(summary.figures, 1):
-        name = id if len(summary.figures) == 1 else f"{id}-{number}"
+    figures = summary.figures()
+    for number, figure in enumerate(figures, 1):
+        name = id if len(figures) == 1 else f"{id}-{number}"
         (output / f"{name}.svg").write_text(figure, encoding="utf-8")
     typer.echo(text)
 

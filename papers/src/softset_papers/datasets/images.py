@@ -194,7 +194,9 @@ def read_caltech256(directory: Path, pixels: int = _CALTECH_PIXELS) -> ImageSet:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
-        raise ValueError("reading Caltech-256 needs Pillow. Run: pip install pillow") from error
+        raise ValueError(
+            "reading Caltech-256 needs Pillow. Run: pip install 'softset-papers[caltech]'"
+        ) from error
     root = directory / "256_ObjectCategories"
     folders = sorted(f for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
     if len(folders) < 2:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from softset.checks import check_choice
 from softset.tables.rows import row_codes
-from softset_papers.datasets.papers import Floats, PaperSet
+from softset_papers.datasets.papers import Floats, PaperSet, load_paper_set
 
 DUPLICATES = ("anywhere", "together")
 Rows = NDArray[np.intp]
@@ -65,7 +67,7 @@ def _take(
     room, wanted = math.ceil(0.2 * len(rows)), round(0.2 * float(y.sum()))
     taken = np.zeros(len(sizes), dtype=bool)
     for group in rng.permutation(np.flatnonzero(positives > 0)):
-        # Many twins may not fit: then others do.
+        # A row with many duplicates may not fit: then others do.
         if positives[group] <= wanted and sizes[group] <= room:
             taken[group] = True
             wanted, room = wanted - positives[group], room - sizes[group]
@@ -95,3 +97,30 @@ def make_parts(data: PaperSet, seed: int = 0, duplicates: str = "anywhere") -> P
         return Part(x, data.y[chosen], None if data.weight is None else data.weight[chosen])
 
     return Parts(*(part(chosen) for chosen in rows))
+
+
+@cache
+def load_parts(
+    name: str, split: int, duplicates: str, rows: int | None, data_dir: str | None
+) -> Parts:
+    """The parts of a split of a set, perhaps of some rows only; kept for the next run."""
+    data = load_paper_set(name, data_dir)
+    if rows is not None and rows < len(data.y):
+        data = _some(data, rows)
+    return make_parts(data, split, duplicates)
+
+
+def _some(data: PaperSet, rows: int) -> PaperSet:
+    """So many rows, at least thirty of them positive."""
+    rng = np.random.default_rng(0)
+    positive = rng.permutation(np.flatnonzero(data.y == 1))
+    negative = rng.permutation(np.flatnonzero(data.y == 0))
+    wanted = min(len(positive), max(30, round(rows * len(positive) / len(data.y))))
+    keep = np.sort(np.concatenate([positive[:wanted], negative[: rows - wanted]]))
+    return replace(
+        data,
+        x=data.x[keep],
+        y=data.y[keep],
+        weight=None if data.weight is None else data.weight[keep],
+        official_test=None if data.official_test is None else data.official_test[keep],
+    )

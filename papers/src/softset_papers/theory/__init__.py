@@ -160,7 +160,7 @@ def claims_of(name: str) -> list[str]:
     return list(CLAIMS) if name == "theory" else [name]
 
 
-def claim_run(run: dict[str, Any], data_dir: str | None = None) -> dict[str, Any]:
+def claim_run(run: dict[str, Any], context: object = None) -> dict[str, Any]:
     """For the runner of the tables: the claim that ``run["claim"]`` names."""
     return CLAIMS[run["claim"]].run(run.get("seed", 0))
 

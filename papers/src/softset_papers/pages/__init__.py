@@ -1,0 +1,1 @@
+"""Results as tables: cells, Markdown, HTML and figures."""
