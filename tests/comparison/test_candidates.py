@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_classification, make_multilabel_classification
 
 from softset.comparison import candidates
 from softset.comparison.candidates import (
@@ -20,20 +20,22 @@ SMALL = Sizes(members=2, patience=3, max_epochs=6, trees=10)
 
 
 def problem(classes=2):
+    if classes is None:
+        return make_multilabel_classification(200, 6, n_classes=3, random_state=0)
     shares = [0.8, 0.2] if classes == 2 else [0.5, 0.3, 0.2]
     return make_classification(
         300, 6, n_informative=4, n_classes=classes, weights=shares, flip_y=0.1, random_state=0
     )
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, 3, None])
 @pytest.mark.parametrize("fit", dict.fromkeys(c.fit for c in CANDIDATES))
 def test_shared_fits_equal_fits_alone(fit, classes):
     X, y = problem(classes)
-    task = "binary" if classes == 2 else "multiclass"
+    task = {2: "binary", 3: "multiclass", None: "multilabel"}[classes]
     ids = [c.id for c in choose(get_metric("f1"), "F1", task)[0] if c.fit == fit]
     if not ids:
-        assert (fit, classes) == ("surrogate", 3)
+        assert fit == "surrogate" or (fit, task) == ("weighted", "multilabel")
         return
     order = Order("f1", y, SMALL, seed=3)
     for found in fit_candidates(ids, X, order):
@@ -80,11 +82,17 @@ def test_which_candidates_fit():
     for metric, task in [("mcc", "binary"), ("f1", "multiclass"), ("f1_macro", "binary")]:
         assert "surrogate-fbeta" not in ids(metric, task)
     assert not {"cross-entropy-tuned", "boosting-tuned"} & ids("auroc", "binary")
-    kept, said = choose(get_metric("f1"), "F1", "multilabel")
-    assert not any("boosting" in c.id for c in kept)
-    assert said == [
-        "left out: boosting, boosting-tuned, boosting-metric (boosting has one target)."
-    ]
+    assert ids("f1", "binary") - ids("f1", "multilabel") == {
+        "surrogate-fbeta",
+        "cross-entropy-weighted",
+    }
+
+
+def test_what_was_asked_for_and_does_not_fit_is_said():
+    wanted = ["cross-entropy-weighted", "warm", "forest-tuned"]
+    kept, said = choose(get_metric("f1"), "F1", "multilabel", wanted)
+    assert [c.id for c in kept] == ["warm", "forest-tuned"]
+    assert said == ["left out: cross-entropy-weighted (several labels have no class weights)."]
 
 
 @pytest.mark.parametrize("metric", ["f1", "auroc"])

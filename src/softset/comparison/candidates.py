@@ -97,11 +97,10 @@ def _surrogate(order: Order) -> SurrogateFBetaLoss:
 
 def _boosting(rounds: int, tuned: bool) -> Make:
     def make(order: Order) -> MetricBoostingClassifier:
-        half = 0.5 if order.target.max() == 1 else None
         return MetricBoostingClassifier(
             order.metric,
             rounds=rounds,
-            threshold="tuned" if tuned else half,
+            threshold="tuned" if tuned else None,
             n_jobs=1,
             random_state=order.seed,
         )
@@ -144,9 +143,6 @@ _NO_WEIGHTS = Obstacle(
 )
 _NOT_FBETA = Obstacle(
     "it is for F-beta of two classes", lambda metric, task: not _fbeta_of_two(metric, task)
-)
-_ONE_TARGET = Obstacle(
-    "boosting has one target", lambda metric, task: task == "multilabel", quiet=False
 )
 _NO_LIGHTGBM = Obstacle(
     "boosting needs LightGBM: pip install 'softset[boosting]'",
@@ -211,7 +207,10 @@ def _boosting_parts(
         model.set_params(rounds=1)
     model.fit(x, order.target)
     seconds = time.perf_counter() - started
-    share = model.warm_rounds_ / max(1, model.warm_rounds_ + len(model.history_))
+    several = order.target.ndim == 2  # labels with a booster each
+    warm = int(np.sum(model.warm_rounds_))
+    more = sum(map(len, model.history_)) if several else len(model.history_)
+    share = warm / max(1, warm + more)
     return [
         Fitted(c.id, model, seconds)
         if c.goes_on
@@ -334,7 +333,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "boosting",
         "trees trained on log-loss{half}",
         _boosting(rounds=0, tuned=False),
-        (_ONE_TARGET, _NO_LIGHTGBM),
+        (_NO_LIGHTGBM,),
     ),
     Candidate(
         "boosting-tuned",
@@ -343,7 +342,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "boosting",
         "the same trees, threshold tuned for {metric}",
         _boosting(rounds=0, tuned=True),
-        (_NO_THRESHOLD, _ONE_TARGET, _NO_LIGHTGBM),
+        (_NO_THRESHOLD, _NO_LIGHTGBM),
     ),
     Candidate(
         "boosting-metric",
@@ -352,7 +351,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "boosting",
         "log-loss rounds, then rounds with {metric} as objective",
         _boosting(rounds=200, tuned=True),
-        (_ONE_TARGET, _NO_LIGHTGBM),
+        (_NO_LIGHTGBM,),
         goes_on=True,
     ),
     Candidate(
