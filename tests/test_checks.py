@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 import torch
 
-from softset.checks import check_choice, check_number, nearest
+from softset.checks import check_choice, check_number, check_whole, nearest
 from softset.counting.numerics import ratio, root
 
 
@@ -38,3 +41,20 @@ def test_checks_name_the_parameter_and_what_came():
     ):
         check_choice("task", "binry", ("binary", "b"))
     assert nearest("zzz", ["f1"]) == ""
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, 11, math.inf, math.nan, 10**400, True, "3", None])
+def test_what_is_no_whole_number_in_range_is_refused(value):
+    with pytest.raises(ValueError, match=r"^n must be a whole number from 1 to 10, got "):
+        check_whole("n", value, 1, 10)
+
+
+def test_whole_numbers_of_any_type_pass():
+    for value in (1, 10, 3.0, np.int64(4), np.float32(5)):
+        check_whole("n", value, 1, 10)
+    check_whole("n", 2**63 - 1, 0)
+
+
+def test_numbers_beyond_floats_are_refused_in_words():
+    with pytest.raises(ValueError, match=r"x must be a number in \(0, inf\)"):
+        check_number("x", 10**400, 0, math.inf)

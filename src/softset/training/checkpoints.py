@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.checks import check_number
-from softset.storage.container import read_file, update_digest, write_file
+from softset.checks import check_number, listed
+from softset.storage.container import read_file, update_digest, whole, write_file
 from softset.storage.files import SavedFileError, locked, remove_leftovers
 
 
@@ -47,12 +47,18 @@ class Checkpoint:
         if not self.path.exists():
             return None
         content = read_file(self.path, "checkpoint")
-        if content["fingerprint"] != self.fingerprint:
+        with self.reading():
+            fingerprint, state = content["fingerprint"], content["state"]
+        if fingerprint != self.fingerprint:
             raise SavedFileError(
                 f"{self.path.name} belongs to a run with other data or settings. Delete it, or "
                 "give this run a checkpoint of its own."
             )
-        return content["state"]
+        return state
+
+    def reading(self) -> contextlib.AbstractContextManager[None]:
+        """Whatever goes wrong inside is a ``SavedFileError`` that names the file."""
+        return whole(self.path.name, "checkpoint")
 
     def save(self, state: Any, *, last: bool = False) -> None:
         """Write if it is time, if this is the end, or if a signal came; then obey the signal."""
@@ -83,6 +89,35 @@ class Checkpoint:
         finally:
             for number, handler in previous.items():  # type: ignore[assignment]
                 signal.signal(number, handler)
+
+
+def check_form(saved: Any, fresh: Any) -> None:
+    """Refuse a saved state that has another form than a fresh one: other keys, lengths, types,
+    dtypes or shapes, or a number that is not finite where tensors hold the state.
+
+    >>> check_form({"weights": torch.zeros(2)}, {"weights": torch.ones(2)})
+    >>> check_form([1, "a"], [1, 2])
+    Traceback (most recent call last):
+    softset.storage.files.SavedFileError: its state has a str in the place of int.
+    """
+    if type(saved) is not type(fresh):
+        kinds = type(saved).__name__, type(fresh).__name__
+        raise SavedFileError(f"its state has a {kinds[0]} in the place of {kinds[1]}.")
+    if isinstance(fresh, Tensor):
+        if saved.shape != fresh.shape or saved.dtype != fresh.dtype or not saved.isfinite().all():
+            raise SavedFileError(f"its state has a tensor that is no {list(fresh.shape)} numbers.")
+    elif isinstance(fresh, dict):
+        if saved.keys() != fresh.keys():
+            raise SavedFileError(f"its state must have {listed(fresh)}.")
+        for key, value in fresh.items():
+            check_form(saved[key], value)
+    elif isinstance(fresh, list | tuple):
+        if len(saved) != len(fresh):
+            raise SavedFileError(
+                f"its state has {len(saved)} entries in the place of {len(fresh)}."
+            )
+        for one, other in zip(saved, fresh, strict=True):
+            check_form(one, other)
 
 
 def fingerprint(settings: dict[str, Any], tensors: dict[str, Tensor | None]) -> str:

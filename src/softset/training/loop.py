@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, cast
 
 from softset.checks import check_choice, check_whole
 from softset.losses.annealing import Annealing
-from softset.training.checkpoints import Checkpoint
+from softset.training.checkpoints import Checkpoint, check_form
 from softset.training.phases import Phase
 from softset.training.progress import Progress
 from softset.training.stopping import Patience
@@ -149,7 +149,9 @@ class Loop(ABC):
             if state is None:
                 self.start_phase(0)
             else:
-                self.load_state_dict(state)
+                assert file is not None
+                with file.reading():
+                    self.load_state_dict(state)
             while not self.finished:
                 progress.start()
                 while self.ids and self.epoch_number < self.max_epochs:
@@ -282,9 +284,20 @@ class Loop(ABC):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where ``state_dict`` was taken."""
-        for name in ("phase_number", "epoch_number", "finished", "ids", "outcome", "history"):
+        for name in ("phase_number", "epoch_number", "finished", "outcome"):
+            check_form(state[name], getattr(self, name))
             setattr(self, name, state[name])
+        check_choice("phase_number", self.phase_number, range(len(self.phases)))
+        check_whole("epoch_number", self.epoch_number, 0)
+        self.ids, self.history = state["ids"], state["history"]
+        if sorted({*self.ids, *range(len(self.outcome))}) != list(range(len(self.outcome))):
+            raise ValueError(f"ids must be among {len(self.outcome)} networks, got {self.ids}.")
+        for history in self.history:
+            epochs = {name: [None] * len(history["phase"]) for name in new_history()}
+            check_form({name: [None for _ in v] for name, v in history.items()}, epochs)
+        check_form([None for _ in self.history], [None for _ in self.outcome])
         self.stoppers = [self.make_stopper(k) for k in self.ids]
+        check_form(state["stoppers"], [stopper.state_dict() for stopper in self.stoppers])
         for stopper, saved in zip(self.stoppers, state["stoppers"], strict=True):
             stopper.load_state_dict(saved)
         self.begin()

@@ -22,7 +22,7 @@ from softset.losses.soft_metric import MetricLoss
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, one_number
 from softset.training.batches import SAMPLING, epoch_orders, slices
-from softset.training.checkpoints import Checkpoint, fingerprint
+from softset.training.checkpoints import Checkpoint, check_form, fingerprint
 from softset.training.data import Data, compare_data, make_data, outputs_of
 from softset.training.judging import member_losses, member_metrics, soft_metric
 from softset.training.loop import NOT_FINITE, History, Judged, Loop, Outcome
@@ -123,6 +123,7 @@ def train_members(
             draws its own order.
         class_weight: as for the losses; for recipes given by name.
         checkpoint: a file to save to, and to go on from when it exists.
+        verbose: 1 shows progress: live on a terminal and in a notebook, plain lines elsewhere.
         on_epoch: called after each epoch; stops the training by returning true.
 
     >>> import torch
@@ -391,6 +392,8 @@ class _Members(Loop):
         }
 
     def load_own_state(self, state: dict[str, Any]) -> None:
+        fresh = {**self.own_state(), "phase_ends": [self.best] * self.phase_number}
+        check_form({name: state[name] for name in fresh}, fresh)
         self.phase_ends = state["phase_ends"]
         device = self.best.device
         for name in ("flat", "best"):

@@ -23,7 +23,7 @@ from softset.losses.annealing import Annealing
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, one_number
-from softset.training.checkpoints import Checkpoint, fingerprint
+from softset.training.checkpoints import Checkpoint, check_form, fingerprint
 from softset.training.judging import member_metrics, soft_metric
 from softset.training.loop import NOT_FINITE, History, Judged, Loop
 from softset.training.phases import RecipeLike, make_phases
@@ -59,7 +59,7 @@ def fit(
         optimizer: makes one from the parameters, afresh for each phase: ``lambda p: SGD(p, 0.1)``.
             AdamW if left out.
         scheduler: makes one from the optimiser; it steps after each epoch.
-        max_epochs, patience, monitor, checkpoint: as for ``train_members``.
+        max_epochs, patience, monitor, checkpoint, verbose: as for ``train_members``.
 
     >>> import torch
     >>> from torch.utils.data import DataLoader, TensorDataset
@@ -248,7 +248,19 @@ class _Single(Loop):
             }
         super().load_state_dict(state)
 
+    def _check_optimizer(self, state: dict[str, Any]) -> None:
+        """A fresh optimiser has no state yet: what it keeps is a number or has a parameter's form."""
+        check_form(state["param_groups"], self.optimizer.state_dict()["param_groups"])
+        known = [p for group in self.optimizer.param_groups for p in group["params"]]
+        for number, kept in state["state"].items():
+            for value in kept.values():
+                if isinstance(value, Tensor) and value.dim():
+                    check_form(value.to(known[number].device), known[number].detach())
+
     def load_own_state(self, state: dict[str, Any]) -> None:
+        check_form(state["best"], dict(self.best))
+        check_form(state["model"], dict(self.model.state_dict()))
+        self._check_optimizer(state["optimizer"])
         self.best = state["best"]
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
