@@ -169,6 +169,7 @@ def test_an_encoder_that_remembers_its_rows_gives_no_gain(monkeypatch):
     assert all(c.mean < 0.7 for c in found.candidates)
 
 
+@pytest.mark.filterwarnings("ignore:every training row is predicted as")
 @pytest.mark.parametrize("framed", [False, True])
 def test_test_rows_have_no_say_in_training(framed):
     """Other inputs and labels in the test rows: the same thresholds and epochs."""

@@ -54,7 +54,9 @@ def read_table(
         warnings.simplefilter("always")
         codes, classes = _labels(y, pos_label)
         x, schema = _inputs(X, codes)
-    said = list(dict.fromkeys(str(w.message) for w in caught if w.category is UserWarning))
+    said = list(
+        dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+    )
     for text in said:
         warnings.warn(text, UserWarning, stacklevel=3)
     kind = "multilabel" if codes.ndim == 2 else "binary" if len(classes) == 2 else "multiclass"
