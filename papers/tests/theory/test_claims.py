@@ -15,9 +15,11 @@ from softset_papers.theory import (
     agreement,
     batches,
     cooling,
+    descent,
     gradients,
     lipschitz,
     markdown,
+    optima,
 )
 
 SMALL = {
@@ -25,6 +27,7 @@ SMALL = {
     "theory-000-auroc": {"sizes": (100, 3_000), "trials": 30},
     "theory-003-agreement": {"sizes": (100, 10_000), "trials": 20},
     "theory-003-5.1": {"rows": 100},
+    "theory-000-4.1-step": {"n": 200, "steps": 50},
     "theory-002-5.7": {"trials": 100},
     "theory-002-5.9": {"trials": 100},
     "theory-004-trained": {"n": 500},
@@ -50,6 +53,11 @@ def _biased(mean, size, g, strength=3):
     return _draws(min(mean + 0.05, 1), size, g, strength)
 
 
+def _hot(z, y, theta, temperature):
+    return _soft(z, y, theta, temperature and 0.2)
+
+
+_soft = optima.soft_values
 _draws = agreement.beta_draws
 _memberships = cooling.memberships
 
@@ -59,6 +67,8 @@ PLANTED = [
     ("theory-000-4.1", lipschitz, "step_constant", _half(lipschitz.step_constant)),
     ("theory-000-4.2", lipschitz, "step_constant", _half(lipschitz.step_constant)),
     ("theory-000-4.2-metrics", lipschitz, "metric_slope", _half(lipschitz.metric_slope)),
+    ("theory-000-4.1-step", descent, "loss_constant", lambda *a: 0.01),
+    ("theory-002-5.4", optima, "soft_values", _hot),
     ("theory-000-agreement", agreement, "beta_draws", _biased),
     ("theory-000-agreement", agreement, "f1_limit", _half(agreement.f1_limit)),
     ("theory-000-auroc", agreement, "_soft_draw", lambda x, mean: x.unsqueeze(-1) * mean),

@@ -6,8 +6,8 @@ are done here instead of there. Its backward pass ignores the gradient that come
 scaling or averaging its loss changes nothing. Its value adds up one row too few of each column, and
 is off by up to 0.2. And it calls a general optimiser for the one number that a projection needs,
 which is most of its time: with a root search the same iterations take little more than a quarter
-(``benchmarks/adversarial.py``). Against the exact game (a linear program, for two and three rows)
-the slopes are off by up to 0.05 after the package's 100 iterations.
+(``papers/benchmarks/adversarial.py``). Against the exact game (a linear program, for two and three
+rows) the slopes are off by up to 0.05 after the package's 100 iterations.
 """
 
 from __future__ import annotations

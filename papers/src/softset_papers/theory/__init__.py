@@ -11,6 +11,7 @@ from typing import Any
 from softset_papers.theory.agreement import check_auroc, check_beta, check_dirichlet
 from softset_papers.theory.batches import check_bound, check_convergence, check_rate
 from softset_papers.theory.cooling import check_confusions_cool, check_memberships_cool
+from softset_papers.theory.descent import check_steps
 from softset_papers.theory.findings import Claim, Finding, markdown
 from softset_papers.theory.gradients import check_jensen, check_trained, check_true_rates
 from softset_papers.theory.lipschitz import (
@@ -19,6 +20,7 @@ from softset_papers.theory.lipschitz import (
     check_metrics,
     check_step_constants,
 )
+from softset_papers.theory.optima import check_optima
 
 __all__ = ["CLAIMS", "Claim", "Finding", "claim_run", "claims_of", "markdown"]
 
@@ -49,6 +51,17 @@ _ALL = [
         "matrix where a class is never found or never predicted. Where an untrained network "
         "predicts one class only, that is where training starts.",
         check_metrics,
+    ),
+    Claim(
+        "theory-000-4.1-step",
+        "000",
+        "Section 4.1: the change of the loss in a step of training is bounded",
+        "With K from the constants of metric, step and sigmoid, for a linear model. The bound is "
+        "loose and says that the loss does not jump, not that it falls. MCC has no constant in the "
+        "probabilities (theory-000-4.2-metrics); by the weights its slope does not grow where "
+        "hardly anything is called positive, because there the slope of p by the logit falls "
+        "faster than that of MCC by p grows.",
+        check_steps,
     ),
     Claim(
         "theory-000-agreement",
@@ -99,6 +112,17 @@ _ALL = [
         "For metrics that are continuous at the matrix in question. From T = 0.2 with r = 0.9 "
         "it takes about 25 coolings until the metrics are within 0.01.",
         check_confusions_cool,
+    ),
+    Claim(
+        "theory-002-5.4",
+        "002",
+        "Theorem 5.4: the best weights for the soft metric tend to the best for the metric",
+        "True over a finite set of weights. The assumption that the two largest probabilities stay "
+        "apart is not mild for a network: over a connected set of weights a decision can change "
+        "only through a tie, so under it no decision ever changes and every weight is as good as "
+        "any other. Without it soft and hard metric do not meet everywhere, but differ by half an "
+        "example where two probabilities are equal.",
+        check_optima,
     ),
     Claim(
         "theory-002-5.7",

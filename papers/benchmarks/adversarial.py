@@ -1,6 +1,6 @@
 """What a game of the adversarial F1 loss costs, as a ratio to the package that it is taken from.
 
-    pip install ap_perf && python benchmarks/adversarial.py
+    pip install 'softset-papers[adversarial]' && python papers/benchmarks/adversarial.py
 
 Batches of 20 rows, one after the other by both; the median of the ratios, and how far the slopes
 are apart.
@@ -18,17 +18,21 @@ from softset_papers.baselines.adversarial import AdversarialF1Loss
 
 
 class F1(ap_perf.PerformanceMetric):
+    """The metric in the package's own words."""
+
     def define(self, c):
         return (2 * c.tp) / (c.ap + c.pp)
 
 
 def slopes(loss, z, y):
+    """Seconds that it takes, and the gradient."""
     start = time.perf_counter()
     (found,) = torch.autograd.grad(loss(z, y).sum(), z)
     return time.perf_counter() - start, found
 
 
 def main() -> None:
+    """Time both, batch by batch."""
     torch.set_num_threads(1)
     metric = F1()
     metric.initialize()
