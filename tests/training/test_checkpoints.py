@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from softset.storage.container import read_file
+from softset.storage.container import read_file, write_file
 from softset.storage.files import SavedFileError
 from softset.training.members import Member, train_members
 from softset.training.phases import Phase
@@ -188,6 +188,120 @@ def test_nothing_in_a_checkpoint_is_pickled(tmp_path):
     header = json.loads(data[8 : 8 + size])
     assert set(header["__metadata__"]) == {"format", "kind", "content", "checksum"}
     json.loads(header["__metadata__"]["content"])
+
+
+# --- states of every kind ------------------------------------------------------------------------
+
+
+def no_gradient(scores, target):
+    """A loss that is a number and whose gradient is none."""
+    return torch.where(scores.abs() >= 0, scores**2, torch.sqrt(-scores.abs() - 1)).mean()
+
+
+def fit_small(checkpoint, loss="warm", loader=DataLoader, validated=True, **settings):
+    torch.manual_seed(0)
+    train, validation = split(*make_binary(dtype=torch.float32))
+    model = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1))
+    settings = {"max_epochs": 6, "checkpoint": checkpoint, "checkpoint_seconds": 0} | settings
+    history = fit(
+        model,
+        loss,
+        loader(TensorDataset(*train), 50),
+        DataLoader(TensorDataset(*validation), 50) if validated else None,
+        **settings,
+    )
+    return history, torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+class StopsInEpochFour(DataLoader):
+    epochs = 0
+
+    def __iter__(self):
+        StopsInEpochFour.epochs += 1
+        if StopsInEpochFour.epochs == 4:
+            raise StopError
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("validated", [True, False])
+def test_a_run_that_failed_keeps_its_last_good_weights_and_is_read_again(tmp_path, validated):
+    settings = {"loss": no_gradient, "validated": validated}
+    with pytest.warns(RuntimeWarning, match="not finite in epoch 1"):
+        _, weights = fit_small(tmp_path / "one", **settings)
+    assert torch.isfinite(weights).all()
+    assert torch.equal(fit_small(tmp_path / "one", **settings)[1], weights)
+    changes = {"recipe": no_gradient} | ({} if validated else {"validation": None})
+    with pytest.warns(RuntimeWarning, match="not finite in epoch 1"):
+        trained = small(tmp_path / "many", **changes)
+    assert torch.isfinite(trained.weights).all()
+    assert torch.equal(small(tmp_path / "many", **changes).weights, trained.weights)
+
+
+def break_one():
+    return fit_small(None, no_gradient, lambda rows, _: DataLoader(rows, 1000), validated=False)
+
+
+def break_many():
+    settings = {"recipe": no_gradient, "validation": None, "batch_size": 1000}
+    trained = small(None, **settings, members=[Member()])
+    return trained.history[0], trained.weights
+
+
+@pytest.mark.parametrize("run", [break_one, break_many])
+def test_without_validation_weights_broken_by_the_last_batch_are_not_kept(run):
+    """One batch an epoch: the loss of the epoch is a number, what it leaves behind is none."""
+    with pytest.warns(RuntimeWarning, match="not finite in epoch 1"):
+        history, weights = run()
+    assert len(history["loss"]) == 1
+    assert torch.isfinite(weights).all()
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        torch.optim.Adafactor,  # its state has other shapes than the parameters
+        lambda p: torch.optim.SGD(p, 0.1),
+        lambda p: torch.optim.SGD(p, 0.1, momentum=0.9),
+        lambda p: torch.optim.Adam([{"params": list(p), "lr": 0.01}], amsgrad=True),
+        lambda p: torch.optim.RMSprop([q for q in p if q.dim() == 2]),
+    ],
+    ids=["Adafactor", "SGD", "momentum", "groups", "some"],
+)
+def test_any_optimizer_goes_on_to_the_same_bits(tmp_path, optimizer):
+    _, whole = fit_small(None, optimizer=optimizer)
+    StopsInEpochFour.epochs = 0
+    with pytest.raises(StopError):
+        fit_small(tmp_path / "a", loader=StopsInEpochFour, optimizer=optimizer)
+    assert torch.equal(fit_small(tmp_path / "a", optimizer=optimizer)[1], whole)
+
+
+def saved_state(path, change):
+    """The checkpoint with its state changed, checksum and all."""
+    content = read_file(path, "checkpoint")
+    change(content["state"])
+    write_file(path, "checkpoint", content)
+
+
+def change_optimizer(state):
+    state["optimizer"]["state"][0]["exp_avg"] = torch.zeros(3)
+
+
+def change_weights(state):
+    state["best"]["0.weight"][0, 0] = torch.nan
+
+
+def change_history(state):
+    state["history"][0]["loss"].append(0.0)
+
+
+@pytest.mark.parametrize("change", [change_optimizer, change_weights, change_history])
+def test_a_changed_state_is_refused_by_name(tmp_path, change):
+    StopsInEpochFour.epochs = 0
+    with pytest.raises(StopError):
+        fit_small(tmp_path / "a", loader=StopsInEpochFour)
+    saved_state(tmp_path / "a", change)
+    with pytest.raises(SavedFileError, match=r"^a"):
+        fit_small(tmp_path / "a")
 
 
 # --- files of version 0.1 ------------------------------------------------------------------------

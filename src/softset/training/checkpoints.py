@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -93,7 +93,7 @@ class Checkpoint:
 
 def check_form(saved: Any, fresh: Any) -> None:
     """Refuse a saved state that has another form than a fresh one: other keys, lengths, types,
-    dtypes or shapes, or a number that is not finite where tensors hold the state.
+    dtypes or shapes.
 
     >>> check_form({"weights": torch.zeros(2)}, {"weights": torch.ones(2)})
     >>> check_form([1, "a"], [1, 2])
@@ -104,8 +104,9 @@ def check_form(saved: Any, fresh: Any) -> None:
         kinds = type(saved).__name__, type(fresh).__name__
         raise SavedFileError(f"its state has a {kinds[0]} in the place of {kinds[1]}.")
     if isinstance(fresh, Tensor):
-        if saved.shape != fresh.shape or saved.dtype != fresh.dtype or not saved.isfinite().all():
-            raise SavedFileError(f"its state has a tensor that is no {list(fresh.shape)} numbers.")
+        if saved.shape != fresh.shape or saved.dtype != fresh.dtype:
+            form = f"{list(fresh.shape)} of {fresh.dtype}"
+            raise SavedFileError(f"its state has another tensor in the place of {form}.")
     elif isinstance(fresh, dict):
         if saved.keys() != fresh.keys():
             raise SavedFileError(f"its state must have {listed(fresh)}.")
@@ -118,6 +119,12 @@ def check_form(saved: Any, fresh: Any) -> None:
             )
         for one, other in zip(saved, fresh, strict=True):
             check_form(one, other)
+
+
+def check_finite(weights: Iterable[Tensor]) -> None:
+    """Refuse saved weights that are not numbers: a run never keeps such."""
+    if not all(torch.isfinite(w).all() for w in weights):
+        raise SavedFileError("its weights are not finite.")
 
 
 def fingerprint(settings: dict[str, Any], tensors: dict[str, Tensor | None]) -> str:

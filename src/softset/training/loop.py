@@ -114,6 +114,10 @@ class Loop(ABC):
         """What the validation rows say of each; ``NOT_FINITE`` if its scores are not."""
 
     @abstractmethod
+    def finite(self) -> list[bool]:
+        """Whether the weights of each are numbers, for want of validation rows that would tell."""
+
+    @abstractmethod
     def keep_best(self, rows: Sequence[int]) -> None:
         """The weights of these rows are the best so far."""
 
@@ -217,6 +221,7 @@ class Loop(ABC):
         if not self.validated:
             for row, loss in enumerate(losses or []):
                 self.write(row, loss, None)
+            self.leave(self.finite(), "not finite")
             self.keep_best(range(len(self.ids)))
             return
         judged = self.validate()
@@ -292,9 +297,10 @@ class Loop(ABC):
         self.ids, self.history = state["ids"], state["history"]
         if sorted({*self.ids, *range(len(self.outcome))}) != list(range(len(self.outcome))):
             raise ValueError(f"ids must be among {len(self.outcome)} networks, got {self.ids}.")
-        for history in self.history:
-            epochs = {name: [None] * len(history["phase"]) for name in new_history()}
-            check_form({name: [None for _ in v] for name, v in history.items()}, epochs)
+        for history in cast(list[dict[str, list[Any]]], self.history):
+            lengths = {name: len(values) for name, values in history.items()}
+            if lengths != dict.fromkeys(new_history(), len(history["phase"])):
+                raise ValueError(f"history must have as many entries in all lists, got {lengths}.")
         check_form([None for _ in self.history], [None for _ in self.outcome])
         self.stoppers = [self.make_stopper(k) for k in self.ids]
         check_form(state["stoppers"], [stopper.state_dict() for stopper in self.stoppers])

@@ -22,7 +22,7 @@ from softset.losses.soft_metric import MetricLoss
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, one_number
 from softset.training.batches import SAMPLING, epoch_orders, slices
-from softset.training.checkpoints import Checkpoint, check_form, fingerprint
+from softset.training.checkpoints import Checkpoint, check_finite, check_form, fingerprint
 from softset.training.data import Data, compare_data, make_data, outputs_of
 from softset.training.judging import member_losses, member_metrics, soft_metric
 from softset.training.loop import NOT_FINITE, History, Judged, Loop, Outcome
@@ -365,6 +365,9 @@ class _Members(Loop):
             judged[row] = Judged(*numbers)
         return judged
 
+    def finite(self) -> list[bool]:
+        return torch.isfinite(self.flat).all(1).tolist()
+
     def keep_best(self, rows: Sequence[int]) -> None:
         for i in rows:
             self.best[self.ids[i]] = self.flat[i]
@@ -394,6 +397,7 @@ class _Members(Loop):
     def load_own_state(self, state: dict[str, Any]) -> None:
         fresh = {**self.own_state(), "phase_ends": [self.best] * self.phase_number}
         check_form({name: state[name] for name in fresh}, fresh)
+        check_finite((state["flat"], state["best"], *state["phase_ends"]))
         self.phase_ends = state["phase_ends"]
         device = self.best.device
         for name in ("flat", "best"):

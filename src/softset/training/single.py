@@ -23,7 +23,7 @@ from softset.losses.annealing import Annealing
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, one_number
-from softset.training.checkpoints import Checkpoint, check_form, fingerprint
+from softset.training.checkpoints import Checkpoint, check_finite, check_form, fingerprint
 from softset.training.judging import member_metrics, soft_metric
 from softset.training.loop import NOT_FINITE, History, Judged, Loop
 from softset.training.phases import RecipeLike, make_phases
@@ -183,6 +183,9 @@ class _Single(Loop):
             soft = 1 - float(self.soft(scores, target, *weight))
         return [Judged(value, metric, soft)]
 
+    def finite(self) -> list[bool]:
+        return [all(torch.isfinite(p).all().item() for p in self.model.parameters())]
+
     def keep_best(self, rows: Sequence[int]) -> None:
         if rows:
             self.best = copy.deepcopy(self.model.state_dict())
@@ -248,24 +251,17 @@ class _Single(Loop):
             }
         super().load_state_dict(state)
 
-    def _check_optimizer(self, state: dict[str, Any]) -> None:
-        """A fresh optimiser has no state yet: what it keeps is a number or has a parameter's form."""
-        check_form(state["param_groups"], self.optimizer.state_dict()["param_groups"])
-        known = [p for group in self.optimizer.param_groups for p in group["params"]]
-        for number, kept in state["state"].items():
-            for value in kept.values():
-                if isinstance(value, Tensor) and value.dim():
-                    check_form(value.to(known[number].device), known[number].detach())
-
     def load_own_state(self, state: dict[str, Any]) -> None:
         check_form(state["best"], dict(self.best))
-        check_form(state["model"], dict(self.model.state_dict()))
-        self._check_optimizer(state["optimizer"])
+        check_finite(state["best"][name] for name, _ in self.model.named_parameters())
         self.best = state["best"]
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.scheduler is not None:
-            self.scheduler.load_state_dict(state["scheduler"])
+        if self.ids:  # else the next phase has a fresh optimiser and starts from the best
+            check_form(state["model"], dict(self.model.state_dict()))
+            self.check_optimizer(state["optimizer"])
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            if self.scheduler is not None:
+                self.scheduler.load_state_dict(state["scheduler"])
         torch.set_rng_state(state["torch"])
         if state["cuda"]:
             torch.cuda.set_rng_state_all(state["cuda"])
@@ -274,3 +270,18 @@ class _Single(Loop):
         random.setstate(state["python"])
         name, keys, *rest = state["numpy"]
         np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
+
+    def check_optimizer(self, saved: dict[str, Any]) -> None:
+        """Compare with an optimiser that has made a step, on copies whose gradients are zero."""
+        check_form(saved["param_groups"], self.optimizer.state_dict()["param_groups"])
+        copies = [
+            nn.Parameter(p.detach().clone(), p.requires_grad) for p in self.model.parameters()
+        ]
+        for p in copies:
+            p.grad = torch.zeros_like(p)
+        stepped = self.make.optimizer(copies)
+        stepped.step()
+        fresh = stepped.state_dict()["state"]
+        for number, kept in saved["state"].items():
+            if number in fresh:  # not if it was made of other parameters than it was given
+                check_form(kept, fresh[number])
