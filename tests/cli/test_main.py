@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 import typer
 
@@ -73,3 +77,144 @@ def test_a_bug_is_not_dressed_up_as_bad_input(monkeypatch):
     monkeypatch.setattr(cli, "app", other)
     with pytest.raises(KeyError):
         cli.main([])
+
+
+# --- what is wrong is found before anything heavy is imported -----------------------------------
+
+
+def alone(arguments, before="", **options):
+    """A command in a process of its own: exit code, output, errors, heavy modules loaded."""
+    program = (
+        f"import sys\n{before}\nfrom softset.cli import main\n"
+        f"try: main({arguments!r})\n"
+        "finally:\n"
+        f"    print([m for m in {HEAVY} if sys.modules.get(m)], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, **options
+    )
+    *err, loaded = done.stderr.splitlines()
+    return done.returncode, done.stdout, err, json.loads(loaded.replace("'", '"'))
+
+
+ABSENT = [
+    (["compare", "none.csv", "-t", "y"], "there is no file 'none.csv'"),
+    (["train", "none.csv", "-t", "y"], "there is no file 'none.csv'"),
+    (["predict", "none.softset", "data.csv"], "there is no file 'none.softset'"),
+    (["predict", "data.csv", "none.csv"], "there is no file 'none.csv'"),
+    (["evaluate", "none.csv", "-t", "y"], "there is no file 'none.csv'"),
+    (["evaluate", "data.csv", "-t", "y", "--model", "no.softset"], "no file 'no.softset'"),
+    (["tune-threshold", "none.csv", "-t", "y"], "there is no file 'none.csv'"),
+    (["report", "none"], "none holds no comparison.json"),
+    (["train", ".", "-t", "y"], ". is a directory; a file is expected"),
+    (["predict", "..", "data.csv"], ".. is a directory; a file is expected"),
+    (["train", "data.csv", "-t", "y", "-o", "no/where"], "there is no directory 'no'"),
+    (["train", "data.csv", "-t", "y", "-o", "."], ". is a directory"),
+    (["train", "data.csv", "-t", "y", "-o", "data.csv"], "data.csv is the input"),
+    (["compare", "data.csv", "-t", "y", "-o", "data.csv"], "data.csv is a file"),
+    (["evaluate", "data.csv", "-t", "y", "--model", "data.csv", "--scores", "p"], "not both"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), ABSENT)
+def test_a_missing_file_loads_nothing_heavy(arguments, message, tmp_path):
+    (tmp_path / "data.csv").write_text("x,y\n1,0\n2,1\n")
+    code, out, err, loaded = alone(arguments, cwd=tmp_path)
+    assert (code, out, len(err)) == (2, "", 1)
+    assert message in err[0]
+    assert loaded == []
+    assert os.listdir(tmp_path) == ["data.csv"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_a_place_that_cannot_be_written_is_found_first(command, tmp_path):
+    (tmp_path / "data.csv").write_text("x,y\n1,0\n2,1\n")
+    (tmp_path / "shut").mkdir(mode=0o500)
+    code, _, err, loaded = alone([command, "data.csv", "-t", "y", "-o", "shut/it"], cwd=tmp_path)
+    assert (code, loaded) == (2, [])
+    assert "shut/it cannot be written" in err[0]
+
+
+PACKAGES = [
+    (["compare", "data.csv", "-t", "y"], "jinja2", "softset[report]"),
+    (["compare", "data.csv", "-t", "y"], "rich", "softset[cli]"),
+    (["compare", "data.csv", "-t", "y"], "pandas", "softset[cli]"),
+    (["demo"], "jinja2", "softset[report]"),
+    (["report", "."], "jinja2", "softset[report]"),
+    (["train", "data.csv", "-t", "y"], "pandas", "softset[cli]"),
+    (["evaluate", "data.csv", "-t", "y"], "rich", "softset[cli]"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "package", "extra"), PACKAGES)
+def test_a_missing_package_is_found_first_and_how_to_install_it(
+    arguments, package, extra, tmp_path
+):
+    (tmp_path / "data.csv").write_text("x,y\n1,0\n2,1\n")
+    absent = f"sys.modules[{package!r}] = None"
+    code, out, err, loaded = alone(arguments, absent, cwd=tmp_path)
+    assert (code, out, loaded) == (2, "", [])
+    assert err == [f"softset: error: {package} is not installed: pip install '{extra}'"]
+
+
+def test_a_recipe_without_its_library_is_refused_before_the_file_is_read(tmp_path):
+    (tmp_path / "data.csv").write_text("not a table")
+    absent = "sys.modules['lightgbm'] = None"
+    arguments = ["train", "data.csv", "-t", "y", "--recipe", "boosting"]
+    code, _, err, _ = alone(arguments, absent, cwd=tmp_path)
+    assert code == 2
+    assert err == ["softset: error: lightgbm is not installed: pip install 'softset[boosting]'"]
+
+
+@pytest.mark.parametrize("command", ["paper", "datasets"])
+def test_without_softset_papers_its_commands_say_how_to_get_it(command):
+    absent = "import importlib.metadata as m; m.entry_points = lambda **_: []"
+    code, out, err, loaded = alone([command, "table", "--any"], absent)
+    assert (code, out, loaded) == (2, "", [])
+    assert err == [
+        f"softset: error: `softset {command}` needs softset-papers: pip install softset-papers"
+    ]
+    code, out, _, _ = alone(["--help"], absent)
+    assert code == 0
+    assert command not in out.split()
+
+
+# --- terminals and pipes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"]])
+def test_a_pipe_that_ends_early_is_no_error_of_ours(arguments):
+    program = "from softset.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        err = process.stderr.read()
+        assert (process.wait(60), err) == (141, b"")
+
+
+def test_labels_that_the_terminal_has_no_letters_for(tmp_path):
+    label = "naïve 中"
+    frame = pd.DataFrame({"p": np.linspace(0, 1, 20), "y": ["a", label] * 10})
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    arguments = ["evaluate", "p.csv", "-t", "y", "--scores", "p", "-m", "f1"]
+    code, out, err, _ = alone(arguments, cwd=tmp_path, env=ascii_only)
+    assert (code, err) == (0, [])
+    assert r"'na\xefve \u4e2d'" in out
+    code, out, err, _ = alone([*arguments, "--json"], cwd=tmp_path, env=ascii_only)
+    assert (code, err) == (0, [])
+    assert json.loads(out)["classes"] == ["a", label]
+
+
+def test_words_can_be_completed():
+    words = {"_SOFTSET_COMPLETE": "complete_bash", "COMP_WORDS": "softset tun", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "from softset.cli import main; main()"],
+        env={**os.environ, **words, "_TYPER_COMPLETE_ARGS": "softset tun"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["tune-threshold"]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import joblib
 import pytest
@@ -213,6 +214,57 @@ def kill_and_resume(path, times, seed):
         process.wait()
     subprocess.run(command, env=environment, check=True)
     return [json.loads(line) for line in path.read_text().splitlines()[1:]]
+
+
+def started(path):
+    """A sweep of two workers in a process group of its own, some runs of which are done."""
+    process = subprocess.Popen(
+        [sys.executable, sweep_work.__file__, str(path)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    while process.poll() is None and not (path.exists() and path.read_text().count("\n") > 4):
+        time.sleep(0.02)
+    assert process.poll() is None
+    return process
+
+
+def workers(group):
+    """The workers of a process group, by what the kernel says of each process."""
+    found = []
+    for number in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            command = Path(f"/proc/{number}/cmdline").read_bytes()
+            if os.getpgid(int(number)) == group and b"popen_loky" in command:
+                found.append(int(number))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
+def test_control_c_is_for_the_parent_alone(tmp_path):
+    """A terminal sends it to the whole group: workers must not answer with tracebacks."""
+    process = started(tmp_path / "runs.jsonl")
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert err.decode().count("Traceback") == 1, err.decode()  # of the script, which has no main()
+    assert b"loky" not in err.split(b"KeyboardInterrupt")[-1]
+    assert workers(process.pid) == []
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
+def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path):
+    process = started(tmp_path / "runs.jsonl")
+    assert len(workers(process.pid)) == 2
+    process.kill()
+    for _ in range(100):
+        if not workers(process.pid):
+            break
+        time.sleep(0.1)
+    assert workers(process.pid) == []
+    process.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("times", [2, pytest.param(10, marks=pytest.mark.slow)])

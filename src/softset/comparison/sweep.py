@@ -99,12 +99,14 @@ def _records(
     cores = joblib.cpu_count()
     workers = min(jobs or cores, max(len(todo), 1))
     threads = max(1, cores // workers) if workers > 1 else None
+    # Workers that are our own children; those of a cluster belong to it.
+    parent = os.getpid() if workers > 1 and backend in (None, "loky") else None
 
     def tasks() -> Iterator[Any]:
         for key, run in list(todo.items()):
             if deadline is not None and time.monotonic() >= deadline:
                 return
-            yield joblib.delayed(_timed)(work, key, run, threads, os.getpid())
+            yield joblib.delayed(_timed)(work, key, run, threads, parent)
 
     breakdowns = 0
     while todo:
@@ -151,20 +153,19 @@ def _interrupts_later() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+_WATCH = "softset-parent"
+
+
 def _end_with(parent: int) -> None:
-    """Let a worker process end when its parent is gone, which may have been killed."""
-    if os.getppid() != parent or _WATCH in (t.name for t in threading.enumerate()):
-        return  # no process of its own, or of a cluster; or watched already
+    """Let a worker end when its parent is gone, which may have been killed."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(1)
         os._exit(1)
 
-    threading.Thread(target=watch, name=_WATCH, daemon=True).start()
-
-
-_WATCH = "softset-parent"
+    if _WATCH not in (thread.name for thread in threading.enumerate()):
+        threading.Thread(target=watch, name=_WATCH, daemon=True).start()
 
 
 def _worker_deaths() -> tuple[type[Exception], ...]:
@@ -176,10 +177,11 @@ def _worker_deaths() -> tuple[type[Exception], ...]:
 
 
 def _timed(
-    work: Callable[[Run], Any], key: str, run: Run, threads: int | None, parent: int
+    work: Callable[[Run], Any], key: str, run: Run, threads: int | None, parent: int | None
 ) -> tuple[str, dict[str, Any]]:
     """One run in a worker, which may use its share of the threads."""
-    _end_with(parent)
+    if parent is not None:
+        _end_with(parent)
     started = time.perf_counter()
     before = torch.get_num_threads()
     try:
