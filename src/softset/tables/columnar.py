@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -54,17 +55,31 @@ def _frame(path: Path, limit: int, kind: str, read: Any) -> Any:
 
     try:
         table = read(path, limit)
-    except (pa.ArrowException, OSError) as error:
+        names = table.column_names
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         raise ValueError(
             f"{path.name} is damaged or not whole: it cannot be read as {kind} "
             f"({_first_line(error)}). Write or copy it again."
         ) from None
-    names = table.column_names
-    table = table.drop_columns([n for n in names if re.fullmatch(r"__index_level_\d+__", n)])
     _check_columns(path.name, table)
     if table.num_rows == 0:
         raise ValueError(f"{path.name} has 0 rows.")
-    return table.to_pandas(ignore_metadata=True)
+    index = _index(table) & set(names)
+    try:
+        return table.drop_columns(sorted(index)).to_pandas(ignore_metadata=True)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{path.name} has values that cannot be used ({_first_line(error)}). Write it again."
+        ) from None
+
+
+def _index(table: Any) -> set[str]:
+    """Columns that are only the row numbers of the data frame that was written."""
+    try:
+        found = json.loads(table.schema.metadata[b"pandas"])["index_columns"]
+        return {n for n in found if isinstance(n, str) and re.fullmatch(r"__index_level_\d+__", n)}
+    except (KeyError, TypeError, ValueError):  # no pandas, or damaged: then there is none
+        return set()
 
 
 def _parquet(path: Path, limit: int) -> Any:

@@ -177,7 +177,8 @@ def _parsed(body: str, width: int, name: str, sep: str, line: int, marked: bool)
     columns = [f"c{i}" for i in range(width)]
     if not body.strip("\r\n"):
         return pa.table({c: pa.array([], pa.string()) for c in columns})
-    data = body.encode()
+    # At the beginning Arrow would take U+FEFF for a byte-order mark; an empty line is no row.
+    data = (f"\n{body}" if body.startswith("\ufeff") else body).encode()
 
     def read(block: int) -> Any:
         return arrow_csv.read_csv(

@@ -126,7 +126,7 @@ def _aligned(frame: Any, columns: Sequence[Column]) -> Iterator[tuple[Column, Ce
     def cells(column: Column) -> Cells:
         if column.kind == "dropped":
             return _NOTHING
-        return Cells.of(column.name, frame.iloc[:, place[column.name]])
+        return _KINDS[column.kind].cells(column.name, frame.iloc[:, place[column.name]])
 
     return ((column, cells(column)) for column in columns)  # one column in memory at a time
 

@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -266,12 +267,8 @@ def _write_text(sep: str) -> Callable[[Any, Path], None]:
     def write(frame: Any, path: Path) -> None:
         safe, marked = _guarded(frame)
         # Python's writer leaves a lone carriage return without quotes.
-        returns = any(
-            isinstance(v, str) and "\r" in v
-            for name in safe
-            if safe[name].dtype.kind == "O"
-            for v in (name, *safe[name])
-        )
+        texts = (safe[name] for name in safe if safe[name].dtype.kind == "O")
+        returns = any(isinstance(v, str) and "\r" in v for v in chain(safe.columns, *texts))
         quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
         safe.to_csv(path, index=False, sep=sep, lineterminator="\n", quoting=quoting)
         if marked:

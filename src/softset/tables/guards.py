@@ -14,7 +14,8 @@ from typing import Any
 
 MARK = "\r\n"
 # What spreadsheets skip before a formula, and its first character, also in full width.
-_FORMULA = re.compile("[\\s\\x00-\\x20\\ufeff\\u200b-\\u200f\\u2060]*[-=+@＝＋－＠]|[\\t\\r\\n\\ufeff']|$")
+_BLANK = r"[\s\x00-\x20\ufeff\u200b-\u200f\u2060]"
+_FORMULA = re.compile(rf"{_BLANK}*[-=+@＝＋－＠]|[\t\r\n\ufeff']|$")
 
 
 def guard(cell: Any) -> Any:

@@ -16,9 +16,9 @@ def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.in
     About ``fraction`` of the rows of each class are held out (of several labels: of the rows whose
     rarest label it is). They are chosen by a hash of their inputs and ``salt``, so that the order
     of the rows does not matter, and rows with equal inputs stay on one side. A class with one
-    distinct row trains; what has more duplicates than are to be held out trains too. Where most
-    rows have an equal one (a few categories), that is what the data is like, and rows are held out
-    one by one.
+    distinct row trains (where all have one, nothing is held out); what has more duplicates than are
+    to be held out trains too. Where most rows have an equal one (a few categories), that is what
+    the data is like, and rows are held out one by one.
 
     >>> rows = Rows(np.arange(20.0)[:, None] // 2, np.arange(20) // 16, np.ones(20))
     >>> train, held = content_split(rows, 0.25, salt=0)
@@ -46,8 +46,10 @@ def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.in
         if not taken.any() and len(own) > 1:
             taken[sizes[own].argmin()] = True
         held[own[taken]] = True
-    if not held.any():  # every class has one row: early stopping needs some
-        held[: max(1, round(fraction * len(held)))] = len(held) > 1
+    for k in range(len(classes)):  # a class that is held out altogether would be unknown
+        own = group[strata.ravel() == k]
+        if held[own].all():
+            held[own] = False
     return np.flatnonzero(~held[group]), np.flatnonzero(held[group])
 
 

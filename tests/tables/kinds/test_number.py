@@ -115,7 +115,23 @@ def test_what_is_a_number_and_what_is_not():
     numbers, bad = read_numbers([*OTHERS, "5"])
     assert np.isnan(numbers[:-1]).all()
     assert bad.tolist() == [word != "" for word in OTHERS] + [False]
-    assert read_numbers(["true", "FALSE", "1", "?"])[0][:3].tolist() == [1, 0, 1]
+    assert read_numbers(["true", "FALSE", "1", "?"], truth=True)[0][:3].tolist() == [1, 0, 1]
+
+
+def test_true_and_false_are_numbers_only_where_training_had_0_and_1():
+    for training, wanted in (([True, False] * 30, [1, 0]), ([0, 1, 2] * 20, None)):
+        encoder = TableEncoder().fit(pd.DataFrame({"a": training}))
+        new = pd.DataFrame({"a": ["True", "false"]})
+        if wanted is None:
+            with pytest.raises(ValueError, match="must hold a number"):
+                encoder.transform(new)
+        else:
+            assert encoder.transform(new)[:, 0].tolist() == wanted
+    mixed = pd.DataFrame({"a": ["0", "1"] * 30 + ["true"]})
+    with pytest.warns(UserWarning, match="1 of 61 cells are no numbers"):
+        encoder = TableEncoder().fit(mixed)
+    assert encoder.transform(mixed)[60].tolist() == [0.5, 1]
+    assert encoder.transform(mixed[60:]).tolist() == [[0.5, 1]]
 
 
 def test_huge_numbers_are_refused_with_the_row():

@@ -185,8 +185,9 @@ def as_text(series: Any) -> Values:
 
 
 def _word(value: Any) -> str:
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
+    if isinstance(value, float | np.floating):
+        value = float(value)
+        return str(int(value)) if value.is_integer() else repr(value)
     return str(value)
 
 
@@ -260,6 +261,11 @@ class Fitted(ABC):
     @abstractmethod
     def recognise(cls, cells: Cells) -> Column | None:
         """The column, if its cells are of this kind."""
+
+    @classmethod
+    def cells(cls, name: str, series: Any) -> Cells:
+        """The cells of a column that is known to be of this kind."""
+        return Cells.of(name, series)
 
     @classmethod
     @abstractmethod

@@ -66,9 +66,13 @@ class Category(Fitted):
         return column
 
     @classmethod
+    def cells(cls, name: str, series: Any) -> Cells:
+        return Cells(name, series, "category", as_text(series), series.isna().to_numpy(dtype=bool))
+
+    @classmethod
     def fit(cls, column: Column, cells: Cells) -> Self:
         counts: dict[str, int] = {}
-        words, often, _ = _words(cells).distinct
+        words, often, _ = cells.distinct
         for word, count in zip(words, often, strict=True):
             counts[value_key(word)] = counts.get(value_key(word), 0) + int(count)
         # Most frequent first, by name among equals: the same whatever the order of the rows.
@@ -86,7 +90,6 @@ class Category(Fitted):
         return [f"{name}={word}" for word in self.kept] + other
 
     def encode(self, cells: Cells, out: Values) -> Mask:
-        cells = _words(cells)
         place = {word: i for i, word in enumerate(self.kept)}
         place.update(dict.fromkeys(self.rare, len(self.kept)))
         by_value = {value_key(word): i for word, i in reversed(place.items())}
@@ -146,13 +149,6 @@ def value_key(word: str) -> str:
     if abs(number) >= 2**53:  # beyond, different texts may be the same float
         return word
     return str(int(number)) if number.is_integer() else repr(number)
-
-
-def _words(cells: Cells) -> Cells:
-    """The cells as text, however they are stored."""
-    if cells.is_text:
-        return cells
-    return replace(cells, stored="text", values=as_text(cells.series))
 
 
 def _numbers_among(cells: Cells) -> str:

@@ -37,9 +37,13 @@ _EXACT = 2**53
 
 @dataclass(frozen=True)
 class Number(Fitted):
-    """One output, the number; ``fill``, the median of the training rows, where it is missing."""
+    """One output, the number; ``fill``, the median of the training rows, where it is missing.
+
+    ``truth``: whether training had nothing but 0 and 1, which a file may write as true and false.
+    """
 
     fill: float
+    truth: bool
     kind: ClassVar[str] = "number"
 
     @classmethod
@@ -49,7 +53,7 @@ class Number(Fitted):
         if cells.stored == "text":
             if not _mostly_numbers(cells):
                 return None
-            values, bad = _read(cells)
+            values, bad = _read(cells, truth=False)
         elif cells.stored != "number":
             return None
         check_finite(cells, values)
@@ -76,21 +80,25 @@ class Number(Fitted):
 
     @classmethod
     def fit(cls, column: Column, cells: Cells) -> Self:
-        return cls(column, median(_numbers(column, cells)))
+        values = _numbers(column, cells, truth=False)
+        present = values[~np.isnan(values)]
+        truth = bool(((present == 0) | (present == 1)).all())
+        said = {word.strip().lower() for word in column.words}  # these count as missing
+        return cls(column, median(values), truth and not said & set(_TRUTH))
 
     @property
     def parts(self) -> list[str]:
         return [self.column.name]
 
     def encode(self, cells: Cells, out: Values) -> Mask:
-        values = _numbers(self.column, cells)
+        values = _numbers(self.column, cells, self.truth)
         missing = np.isnan(values)
         out[:, 0] = np.where(missing, self.fill, values)
         return missing
 
     @classmethod
     def learnt(cls, column: Column, state: Saved) -> dict[str, Any]:
-        return {"fill": state.number("fill")}
+        return {"fill": state.number("fill"), "truth": state.flag("truth", default=True)}
 
 
 def _notes(cells: Cells, present: Values, whole: bool, identifier: bool, read: bool) -> list[str]:
@@ -132,24 +140,24 @@ def _exactly(cells: Cells, present: Values) -> Values:
     return cells.series.to_numpy() if kind and kind in "iu" else present
 
 
-def read_numbers(words: Sequence[str]) -> tuple[NDArray[np.float64], Mask]:
+def read_numbers(words: Sequence[str], truth: bool = False) -> tuple[NDArray[np.float64], Mask]:
     """Text as numbers, and where it is none; words for "missing" are NaN.
+
+    With ``truth``, the words true and false are 1 and 0.
 
     >>> read_numbers(["1", " 2.5", "?", "1,000"])
     (array([1. , 2.5, nan, nan]), array([False, False, False,  True]))
     """
-    texts = [word.strip() for word in words]
-    numbers = np.full(len(texts), np.nan)
-    bad = np.zeros(len(texts), dtype=bool)
-    for i, text in enumerate(texts):
+    numbers = np.full(len(words), np.nan)
+    bad = np.zeros(len(words), dtype=bool)
+    for i, word in enumerate(words):
+        text = word.strip()
         if _NUMBER.fullmatch(text):
             numbers[i] = float(text)
+        elif truth and text.lower() in _TRUTH:
+            numbers[i] = _TRUTH[text.lower()]
         else:
             bad[i] = text not in MISSING_WORDS
-    rest = [texts[i].lower() for i in np.flatnonzero(bad)]
-    if rest and {*rest} <= set(_TRUTH) and set(numbers[~np.isnan(numbers)]) <= {0.0, 1.0}:
-        numbers[bad] = [_TRUTH[word] for word in rest]  # as numbers, booleans are these
-        bad[:] = False
     return numbers, bad
 
 
@@ -166,22 +174,22 @@ def _mostly_numbers(cells: Cells) -> bool:
     return not codes or not (alike or codes > (1 - ENOUGH) * count)
 
 
-def _read(cells: Cells) -> tuple[NDArray[np.float64], Mask]:
+def _read(cells: Cells, truth: bool) -> tuple[NDArray[np.float64], Mask]:
     """Every cell of a column of text as a number, and where it is none."""
     words, _, codes = cells.distinct
-    numbers, bad = read_numbers(words)
+    numbers, bad = read_numbers(words, truth)
     # A missing cell has the code -1: the last entry.
     return np.append(numbers, np.nan)[codes], np.append(bad, False)[codes]
 
 
-def _numbers(column: Column, cells: Cells) -> NDArray[np.float64]:
+def _numbers(column: Column, cells: Cells, truth: bool) -> NDArray[np.float64]:
     """The cells of a column that is known to hold numbers."""
     values = cells.values
     if cells.stored == "date":
         refuse_or_warn(column, cells, ~cells.missing, "a number")
         return np.full(len(values), np.nan)
     if cells.is_text:
-        values, bad = _read(cells)
+        values, bad = _read(cells, truth)
         refuse_or_warn(column, cells, bad, "a number")
     check_finite(cells, values)
     return values

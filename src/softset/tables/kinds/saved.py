@@ -34,9 +34,9 @@ class Saved:
             raise ValueError(f"entry {key!r} of a saved column must not be negative, got {value}.")
         return value
 
-    def flag(self, key: str) -> bool:
-        """True or False; False if it is not there."""
-        return bool(self._take(key, (bool,), False))
+    def flag(self, key: str, default: bool = False) -> bool:
+        """True or False."""
+        return bool(self._take(key, (bool,), default))
 
     def texts(self, key: str, default: Any = ...) -> list[str]:
         """A list of text."""
