@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,10 +9,12 @@ import pytest
 import softset as ss
 from softset.boosting.base import LIBRARIES, imported
 from softset.boosting.objective import MetricObjective
+from softset.storage.container import read_file
 from softset.tables.rows import Rows
 from tests.boosting.examples import CATEGORIES, rows, target
 
 NAMES = list(LIBRARIES)
+OLD = Path(__file__).parents[1] / "data" / "v0.1"
 
 
 def test_the_libraries_are_named_by_their_module():
@@ -99,6 +102,29 @@ def test_very_large_inputs_are_numbers(name):
     library.load(train, checks)
     trees, _ = library.log_loss(3, 2)
     assert np.isfinite(library.margins(trees, checks.x)).all()
+
+
+def by_the_library(name, text, x):
+    """The scores that the library itself gives to a text which we trust."""
+    if name == "lightgbm":
+        return import_module(name).Booster(model_str=text).predict(x, raw_score=True)
+    booster = import_module(name).Booster()
+    booster.load_model(bytearray(text.encode()))
+    return booster.predict(import_module(name).DMatrix(x), output_margin=True)
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+@pytest.mark.parametrize("name", NAMES)
+def test_models_of_version_01_score_as_in_the_library(name, kind):
+    content = read_file(OLD / f"{name}-{kind}.softset", "MetricBoostingClassifier")
+    x = np.loadtxt(OLD / "X.csv", delimiter=",")
+    texts = [content["fitted"][part] for part in ("warm", "booster")]
+    assert any(text is not None for text in texts)
+    for text in filter(None, texts):
+        trees = LIBRARIES[name].parse(text)
+        np.testing.assert_array_equal(
+            LIBRARIES[name].margins(trees, x), by_the_library(name, text, x)
+        )
 
 
 def test_modules_are_imported_by_absolute_names():
