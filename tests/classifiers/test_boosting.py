@@ -15,11 +15,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import softset as ss
 from softset import MetricBoostingClassifier
-from softset.classifiers.boosting import _cut, _hold_out, _Rows
+from softset.decisions.smoothing import smooth_cut
+from softset.tables.rows import Rows
+from softset.tables.splits import content_split
 
 LIBRARIES = ["lightgbm", "xgboost"]
 NO_EQUIVALENCE = {
-    "check_sample_weight_equivalence_on_dense_data": "rows are held out at random, one by one; "
+    "check_sample_weight_equivalence_on_dense_data": "leaves count rows, not weights; "
     "scikit-learn's own boosting with early stopping fails it too"
 }
 
@@ -37,7 +39,7 @@ def data():
 # --- the contract ---------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:class .* has one row")
+@pytest.mark.filterwarnings("ignore:class .* has too few distinct rows")
 @parametrize_with_checks(
     [MetricBoostingClassifier(library=library, warm_rounds=10, rounds=10) for library in LIBRARIES],
     expected_failed_checks=lambda _: NO_EQUIVALENCE,
@@ -133,8 +135,9 @@ def test_one_round_equals_the_objective_and_the_library_by_hand(data):
     x, y = data
     every_row = {"bagging_freq": 0, "feature_fraction": 1.0}
     model = small(warm_rounds=0, rounds=1, parameters=every_row).fit(x, y)
-    held = _hold_out(y, 0.25, np.random.RandomState(0))
-    rows = lightgbm.Dataset(x[~held], y[~held])
+    salt = int(np.random.RandomState(0).randint(2**31 - 1, size=2)[0])
+    train, _ = content_split(Rows(x, y, np.ones(len(y))), 0.25, salt)
+    rows = lightgbm.Dataset(x[train], y[train])
     settings = {"objective": ss.lightgbm_objective("f1"), "num_leaves": 15, "lambda_l2": 1.0}
     settings |= {"min_data_in_leaf": 18, "learning_rate": 0.05}
     settings |= {"verbosity": -1, "num_threads": 1}
@@ -143,17 +146,11 @@ def test_one_round_equals_the_objective_and_the_library_by_hand(data):
     np.testing.assert_allclose(np.log(p / (1 - p)), by_hand, atol=1e-12)
 
 
-def test_held_out_rows_are_a_share_of_every_class():
-    target = np.repeat([0, 1, 2], [100, 10, 2])
-    mask = _hold_out(target, 0.25, np.random.RandomState(0))
-    assert np.bincount(target[mask]).tolist() == [25, 2, 1]
-
-
 def test_the_cut_is_near_the_best_one_where_there_is_plenty_of_data():
     rng = np.random.default_rng(0)
     y = (rng.random(20000) < 0.2).astype(int)
     z = rng.normal(2 * y, 1.0)
-    cut, _ = _cut(z, _Rows(z, y, None), ss.get_metric("f1"))
+    cut, _ = smooth_cut(z, y, np.ones(len(z)), ss.get_metric("f1"))
     tau = ss.best_threshold(torch.from_numpy(z), torch.from_numpy(y), "f1")
     best = f1_score(y, z >= np.log(tau / (1 - tau)))
     assert f1_score(y, z >= cut) > best - 0.005
@@ -305,7 +302,6 @@ def test_importing_softset_imports_no_boosting_library():
         ({"learning_rate": float("nan")}, "learning_rate must be in"),
         ({"threshold": 1.0}, r"threshold must be in \(0, 1\)"),
         ({"threshold": "best"}, "threshold must be one of 'tuned'"),
-        ({"threshold": None}, "for two classes"),
         ({"validation_fraction": 1.0}, "validation_fraction must be in"),
         ({"patience": 0}, "patience must be in"),
         ({"rounds": 0, "warm_rounds": 0}, "rounds must be positive"),
@@ -330,7 +326,6 @@ def test_wrong_labels_and_weights_are_named(data):
         (np.where(y, np.inf, 0.0), "contains infinity"),
         (mixed, "must not mix text and numbers"),
         (x[:, 0], "continuous"),
-        ((np.arange(len(y)) == 0).astype(int), "at least twice"),
         (y[:-1], "one label for each|inconsistent"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -339,7 +334,7 @@ def test_wrong_labels_and_weights_are_named(data):
         small().fit(x, y, np.where(y, -1.0, 1.0))
     with pytest.raises(ValueError, match="zero"):
         small().fit(x, y, np.zeros(len(y)))
-    with pytest.raises(ValueError, match="classes seen in fit"):
+    with pytest.raises(ValueError, match="unknown to the model"):
         small().fit(x, y).score(x, y + 1)
     with pytest.warns(UserWarning, match="blanks"):
         small().fit(x, np.array(["A", "A "])[y])
@@ -354,4 +349,47 @@ def test_half_the_labels_flipped_still_trains(library, data):
     x, y = data
     flipped = np.where(np.arange(len(y)) % 2, y, 1 - y)
     model = small(library).fit(x, flipped)
+    assert np.isfinite(model.decision_function(x)).all()
+
+
+# --- as its siblings ------------------------------------------------------------------------------
+
+
+def test_no_threshold_is_one_half_as_for_its_siblings(data):
+    x, y = data
+    model = small(threshold=None).fit(x, y)
+    assert model.threshold_ == 0.5
+    np.testing.assert_array_equal(model.predict(x), model.predict_proba(x).argmax(1))
+
+
+def test_the_positive_class_may_be_the_first(data):
+    x, y = data
+    last, first = small().fit(x, y), small(pos_label=0).fit(x, 1 - y)
+    np.testing.assert_array_equal(first.predict(x), 1 - last.predict(x))
+    np.testing.assert_allclose(first.predict_proba(x)[:, ::-1], last.predict_proba(x))
+    np.testing.assert_array_equal(first.decision_function(x) > 0, first.predict(x) == 1)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_several_labels_have_a_booster_each(library, data, tmp_path):
+    x, y = data
+    labels = np.column_stack([y, x[:, 0] > 0.5])
+    model = small(library).fit(x, labels)
+    assert model.predict(x).shape == model.predict_proba(x).shape == labels.shape
+    assert len(model.rounds_) == len(model.threshold_) == 2
+    assert model.score(x, labels) > 0.8
+    alone = small(library).fit(x, labels[:, 0])
+    assert alone.score(x, labels[:, 0]) == pytest.approx(
+        ss.evaluate(model.predict(x)[:, 0].astype(float), y, "f1", from_logits=False), abs=0.1
+    )
+    model.save(tmp_path / "m")
+    loaded = MetricBoostingClassifier.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
+
+
+def test_one_row_of_a_class_trains_and_is_said(data):
+    x, _ = data
+    y = (np.arange(len(x)) == 0).astype(int)
+    with pytest.warns(UserWarning, match="class 1 has too few distinct rows"):
+        model = small().fit(x, y)
     assert np.isfinite(model.decision_function(x)).all()

@@ -157,7 +157,7 @@ BAD_LABELS = [
     (26, ["a"] * 200, {}, "one class only: 'a'"),
     (30, ["a", None] * 100, {}, r"missing \(NaN or None\) in 100 row\(s\): 1, 3"),
     (33, np.array(["a", 1] * 100, dtype=object), {}, "mix text and numbers"),
-    (34, np.linspace(0, 1, 200), {}, "continuous target"),
+    (34, np.linspace(0, 1, 200), {}, "continuous"),
     (36, ["a", "b"] * 100, {"pos_label": "c"}, r"one of \['a', 'b'\], got 'c'"),
     (36, ["a", "b", "c", "c"] * 50, {"pos_label": "a"}, "two classes; y holds 3"),
     (37, ["a", "b"] * 100, {"sample_weight": -np.ones(200)}, "negative"),
@@ -181,7 +181,7 @@ def test_warnings_name_the_class():
     y = targets("text", z).astype(object)
     y[0] = "once"
     for labels in (y, y.astype(str)):
-        with pytest.warns(UserWarning, match="class 'once' has one row"):
+        with pytest.warns(UserWarning, match="class 'once' has too few distinct rows"):
             train_model(frame, labels, recipe="boosting", warm_rounds=5)
 
 

@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import softset as ss
 from softset import MetricClassifier, SavedFileError
+from softset.decisions.decision import Decision
 from softset.tables.rows import Rows, distinct_rows
 from softset.tables.scaling import Scaler
 from softset.tables.splits import content_split
@@ -136,7 +137,7 @@ def test_decision_function_is_positive_exactly_where_predicted(binary, pos_label
     X, y = binary
     model = MetricClassifier(pos_label=pos_label, **FAST).fit(X, y)
     assert np.array_equal(model.decision_function(X) > 0, model.predict(X) == 1)
-    model.threshold_ = model._positive_probabilities(X)[3]  # a row exactly on the threshold
+    model._decision = Decision("binary", np.asarray(model._scores(X)[3]))  # a row exactly on it
     assert np.array_equal(model.decision_function(X) > 0, model.predict(X) == 1)
     assert model.predict(X)[3] == (0 if pos_label == 0 else 1)
 
@@ -386,7 +387,7 @@ def test_class_weight_is_sample_weight(binary):
 def test_clone_pipeline_search_and_calibration(binary):
     X, y = binary
     model = make_pipeline(StandardScaler(), MetricClassifier(**FAST))
-    search = GridSearchCV(model, {"metricclassifier__metric": ["f1", "recall"]}, cv=2)
+    search = GridSearchCV(model, {"metricclassifier__metric": ["f1", "mcc"]}, cv=2)
     search.fit(X, y)
     assert search.best_score_ > 0.3
     calibrated = CalibratedClassifierCV(MetricClassifier(**FAST), cv=2).fit(X, y)

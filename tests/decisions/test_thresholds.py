@@ -56,13 +56,31 @@ def test_neighbouring_float32_probabilities_can_be_told_apart():
     assert 0 < ss.best_threshold(z, y, "accuracy") < 1
 
 
-def test_of_equal_cuts_the_nearest_to_one_half_is_taken():
+def logit(p):
+    return np.log(p / (1 - p))
+
+
+def test_of_equal_cuts_the_middle_of_the_widest_gap_is_taken():
     p = torch.tensor([0.1, 0.2, 0.4, 0.9], dtype=torch.float64)
-    y = torch.tensor([0, 0, 0, 1])
-    assert ss.best_threshold(p, y, "f1", from_logits=False) == pytest.approx(0.65)
-    assert ss.best_threshold(p, torch.ones(4), "precision", from_logits=False) == pytest.approx(
-        0.65
-    )
+    found = ss.best_threshold(p, torch.tensor([0, 0, 0, 1]), "f1", from_logits=False)
+    assert logit(found) == pytest.approx((logit(0.4) + logit(0.9)) / 2)
+    # All cuts are equally good: the widest inner gap is wider than the two logits outside.
+    found = ss.best_threshold(p, torch.ones(4), "precision", from_logits=False)
+    assert logit(found) == pytest.approx((logit(0.4) + logit(0.9)) / 2)
+    near = torch.tensor([0.4, 0.45, 0.5, 0.55], dtype=torch.float64)
+    found = ss.best_threshold(near, torch.ones(4), "recall", from_logits=False)
+    assert logit(found) == pytest.approx(logit(0.4) - 1)
+
+
+@pytest.mark.parametrize("p", [[0.0, 0.0, 1.0], [0.0, 0.3, 0.3], [0.2, 0.2, 1.0]])
+def test_probabilities_of_zero_and_one_leave_room_for_a_cut(p):
+    y = [int(v == max(p)) for v in p]
+    tau = ss.best_threshold(p, y, "f1", from_logits=False)
+    assert 0 < tau < 1
+    assert ss.evaluate(p, y, "f1", threshold=tau, from_logits=False) == 1
+    inner = [v for v in p if 0 < v < 1]
+    if inner:  # one logit away from the only finite score
+        assert abs(logit(tau) - logit(inner[0])) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("average", ["macro", "weighted", "micro"])
@@ -120,7 +138,7 @@ def test_offsets_of_two_classes_equal_the_best_threshold():
 
 
 def test_offsets_with_weights_and_blocks(monkeypatch):
-    monkeypatch.setattr("softset.decisions.offsets._BLOCK", 12)  # several blocks of rows
+    monkeypatch.setattr("softset.decisions.offsets.BLOCK", 12)  # several blocks of rows
     z, y = random_problem("multiclass", n=30, classes=3, seed=2)
     w = torch.arange(30) % 3
     weighted = ss.best_offsets(z, y, "f1", sample_weight=w)

@@ -1,201 +1,148 @@
-"""From probabilities to decisions: labels, thresholds and files that our classifiers share."""
+"""What our classifiers share: classes, the decision, predictions and files."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from softset.checks import check_choice, check_number
+from softset.checks import check_choice
+from softset.decisions.decision import Decision, to_probabilities
 from softset.decisions.evaluation import evaluate
-from softset.decisions.offsets import best_offsets
-from softset.decisions.thresholds import best_threshold
-from softset.metrics.base import Metric
+from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_metric, pack_metric, restored_metric
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
-from softset.tables.labels import plain_labels, warn_of_blanks
+from softset.tables.labels import Labels, checked_weights, read_labels
+from softset.tables.rows import Rows
 
 Array = NDArray[Any]
-_FOLDS = 5
 
 
-class Deciding(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that gives probabilities, and a threshold that turns them into decisions.
+class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that gives scores, and a decision that turns them into classes.
 
-    A subclass has the parameters ``metric``, ``threshold``, ``class_weight`` and ``pos_label``,
-    and writes ``_positive_probabilities``. Think twice before adding anything here.
+    A subclass has the parameters ``metric``, ``threshold``, ``class_weight`` and ``pos_label``.
+    Its ``fit`` calls ``_start``, trains, and calls ``_decide_by`` with scores of rows that training
+    has not seen. It writes ``_scores`` and, for files, ``_learned`` and ``_relearn``. Think twice
+    before adding anything here.
     """
 
     metric: MetricLike
     threshold: Any
     class_weight: Any
     pos_label: Any
-    # Probabilities below this are taken as this where a logarithm is needed.
-    _least = float(np.finfo(float).tiny)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _positive_probabilities(self, x: Array) -> Array:
-        """``(n,)`` of the positive class, or ``(n, classes or labels)``."""
+    def _scores(self, x: Array) -> Array:
+        """Logits ``(n,)`` or ``(n, labels)``, or log-probabilities ``(n, classes)``, in float64."""
         raise NotImplementedError
 
-    # --- labels ----------------------------------------------------------------------------------
+    def _probabilities(self, x: Array) -> Array:
+        """``(n,)`` of the positive class, or ``(n, classes or labels)``."""
+        return probabilities_of(self._scores(x), self._task)
 
-    def _learn_classes(self, y: Array) -> NDArray[np.int64]:
-        """Set ``classes_`` and the task; class numbers (the positive class of two is 1)."""
-        if y.ndim == 2 and y.shape[1] > 1:
-            check_classification_targets(y)
-            if type_of_target(y) != "multilabel-indicator":
-                raise ValueError("y must hold one class a row, or 0 and 1 for each label.")
-            if self.pos_label is not None:
-                raise ValueError("pos_label is for two classes; y holds labels of 0 and 1.")
-            self._task, self.classes_ = "multilabel", np.arange(y.shape[1])
-            self._positive = 1
-            return y.astype(np.int64)
-        y = column_or_1d(y, warn=True)
-        y = plain_labels(y)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        warn_of_blanks(self.classes_)
-        known = self.classes_.tolist()
-        if len(known) < 2:
-            raise ValueError(f"y must hold at least two classes, got one class only: {known[0]!r}.")
-        self._task = "binary" if len(known) == 2 else "multiclass"
-        self._positive = 1
-        if self.pos_label is not None:
-            if self._task == "multiclass":
-                raise ValueError(f"pos_label is for two classes; y holds {len(known)}.")
-            if self.pos_label not in known:
-                raise ValueError(f"pos_label must be one of {known}, got {self.pos_label!r}.")
-            self._positive = known.index(self.pos_label)
-        return codes if self._positive == 1 else 1 - codes
+    # --- fit -------------------------------------------------------------------------------------
 
-    def _name(self, code: int) -> Any:
-        return self.classes_.tolist()[code if self._positive == 1 else 1 - code]
+    def _checked_inputs(self, X: Any, y: Any) -> Array:
+        """The inputs of ``fit`` as float64; labels are checked by ``_start``."""
+        if y is None:
+            self._refuse_no_target()
+        return validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
 
-    def _class_weights(self, codes: NDArray[np.int64], weight: Array) -> Array:
-        """The factor of every row."""
-        if self.class_weight is None:
-            return np.ones(len(codes))
-        if self._task == "multilabel":
-            raise ValueError("class_weight is for one class a row; use sample_weight for labels.")
-        known = self.classes_.tolist()
-        codes = codes if self._positive == 1 else 1 - codes
-        if isinstance(self.class_weight, str):
-            check_choice("class_weight", self.class_weight, ("balanced",))
-            totals = np.bincount(codes, weights=weight, minlength=len(known))
-            factors = weight.sum() / (len(known) * np.where(totals > 0, totals, np.inf))
-        else:
-            unknown = [c for c in self.class_weight if c not in known]
-            if unknown:
-                raise ValueError(f"class_weight names {unknown[0]!r}, y holds {known}.")
-            factors = np.array([float(self.class_weight.get(c, 1.0)) for c in known])
-            check_number("class_weight", factors.tolist(), 0, float("inf"), closed="low")
-        return factors[codes]
+    def _refuse_no_target(self) -> NoReturn:
+        raise ValueError(
+            f"This {type(self).__name__} estimator requires y to be passed, but the target y is "
+            "None."
+        )
 
-    # --- the threshold ---------------------------------------------------------------------------
+    def _start(self, X: Array, y: Any, sample_weight: Any) -> Rows:
+        """Set ``classes_`` and the task; the rows with class numbers and weights.
 
-    def _tunes(self) -> bool:
-        return isinstance(self.threshold, str) and not get_metric(self.metric).curve
+        Weights are those of the samples times those of the classes. Of two classes the positive
+        one has number 1.
+        """
+        get_metric(self.metric)
+        self._labels, codes = read_labels(y, self.pos_label)
+        if len(codes) != len(X):
+            raise ValueError(f"y must have one label for each of {len(X)} rows, got {len(codes)}.")
+        self.classes_ = self._labels.classes
+        weight = checked_weights(sample_weight, X)
+        if len(np.unique(codes[weight > 0], axis=0)) < 2:
+            raise ValueError("y must hold at least two classes, got one class of positive weight.")
+        self._check_threshold()
+        return Rows(X, codes, weight * self._labels.factors(self.class_weight, codes, weight))
+
+    @property
+    def _task(self) -> str:
+        return self._labels.task
+
+    @property
+    def task_(self) -> str:
+        """``"binary"``, ``"multiclass"`` or ``"multilabel"``."""
+        return self._labels.task
+
+    @property
+    def decision_(self) -> Decision:
+        """How scores become classes; ``threshold_`` or ``offsets_`` is the same for reading."""
+        return self._decision
 
     def _check_threshold(self) -> None:
         if isinstance(self.threshold, str):
             check_choice("threshold", self.threshold, ("tuned",))
         elif self.threshold is not None:
-            values, count = np.asarray(self.threshold, dtype=float), len(self.classes_)
-            if self._task == "multiclass":
-                if values.shape != (count,) or not np.isfinite(values).all():
-                    raise ValueError(
-                        f"threshold of several classes must be 'tuned', None or {count} offsets of "
-                        f"log-probabilities, got {self.threshold!r}."
-                    )
-                return
-            wanted = [()] if self._task == "binary" else [(), (count,)]
-            if values.shape not in wanted:
-                raise ValueError(
-                    f"threshold must be 'tuned' or a number in (0, 1), got {self.threshold!r}."
-                )
-            check_number("threshold", values.tolist(), 0, 1)
+            Decision.at(self._task, self.threshold, len(self.classes_))
 
-    def _set_threshold(self, tuned: Any) -> None:
-        """Keep the threshold that was given, or the one that was found; None is 1/2."""
+    def _tunes(self) -> bool:
+        """Whether the cut is tuned: rows that training has not seen are needed for it."""
+        return isinstance(self.threshold, str) and not get_metric(self.metric).curve
+
+    def _decide_by(self, scores: Array | None, y: Array, w: Array) -> None:
+        """Keep the threshold that was given, or tune one; None is 1/2 or the largest."""
+        count = len(self.classes_)
+        if not isinstance(self.threshold, str):
+            given = self.threshold
+            plain_one = Decision.plain(self._task, count)
+            self._keep(plain_one if given is None else Decision.at(self._task, given, count))
+        elif scores is None:
+            self._keep(Decision.plain(self._task, count))
+        else:
+            self._keep(self._tuner().tune(scores, y, w))
+
+    def _tuner(self) -> Tuner:
+        return Tuner(get_metric(self.metric), self._task)
+
+    def _keep(self, decision: Decision) -> None:
         for name in ("threshold_", "offsets_"):  # of an earlier fit
             self.__dict__.pop(name, None)
-        given = tuned if isinstance(self.threshold, str) else self.threshold
-        if self._task == "multiclass":
-            zeros = [0.0] * len(self.classes_)
-            self.offsets_ = np.asarray(zeros if given is None else given, dtype=float)
-            return
-        threshold = np.asarray(0.5 if given is None else given, dtype=float)
-        if self._task == "multilabel":
-            threshold = np.broadcast_to(threshold, self.classes_.shape).copy()
-        self.threshold_ = float(threshold) if threshold.ndim == 0 else threshold
-
-    def _tuned(self, metric: Metric, p: Array, y: Array, w: Array) -> Any:
-        """The best threshold, if tuning helps on rows it was not tuned on.
-
-        Each fifth is decided by the threshold of the others, and all of them together must beat
-        1/2 (or the largest probability). Fewer than 20 rows are too few to tune on. The rows come
-        in no particular order.
-        """
-        if len(p) < 4 * _FOLDS:
-            return None
-        fold = np.arange(len(p)) % _FOLDS
-        default = self._as_scores(p, None)
-        crossed = default.copy()
-        for k in range(_FOLDS):
-            rest = fold != k
-            found = self._best(metric, p[rest], y[rest], w[rest])
-            crossed[~rest] = self._as_scores(p[~rest], found)
-        settings: Any = {"task": self._task, "from_logits": False, "sample_weight": w}
-        if not evaluate(crossed, y, metric, **settings) > evaluate(default, y, metric, **settings):
-            return None
-        return self._best(metric, p, y, w)
-
-    def _best(self, metric: Metric, p: Array, y: Array, w: Array) -> Any:
-        given: Any = {"from_logits": False, "sample_weight": w}
-        if self._task == "multiclass":
-            return best_offsets(p, y, metric, **given)
-        return best_threshold(p, y, metric, task=self._task, **given)
-
-    def _as_scores(self, p: Array, threshold: Any) -> Array:
-        """Decisions as probabilities of 0 and 1; without a threshold, by 1/2 or the largest."""
-        if self._task == "multiclass":
-            offsets = 0.0 if threshold is None else np.asarray(threshold)
-            return np.eye(p.shape[1])[self._shifted(p, offsets).argmax(1)]
-        return (p >= (0.5 if threshold is None else np.asarray(threshold))).astype(float)
-
-    def _shifted(self, p: Array, offsets: Any) -> Array:
-        return np.log(np.maximum(p, self._least)) + offsets
+        self._decision = decision
+        name = "offsets_" if self._task == "multiclass" else "threshold_"
+        setattr(self, name, decision.threshold)
 
     # --- predict ---------------------------------------------------------------------------------
 
-    def _decide(self, p: Array) -> Array:
-        """Class numbers with the positive class of two as 1, or 0/1 for each label."""
-        if self._task == "multiclass":
-            return self._as_scores(p, self.offsets_).argmax(1)
-        return self._as_scores(p, self.threshold_).astype(np.int64)
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
 
     def _checked(self, X: Any) -> Array:
-        check_is_fitted(self)
+        self._check_fitted()
         return validate_data(self, X, reset=False, dtype=np.float64)
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
-        p = self._positive_probabilities(self._checked(X))
+        p = self._probabilities(self._checked(X))
         if self._task != "binary":
             return p
-        return np.column_stack([1 - p, p] if self._positive == 1 else [p, 1 - p])
+        return np.column_stack([1 - p, p] if self._labels.positive == 1 else [p, 1 - p])
 
     def decision_function(self, X: Any) -> Array:
         """``logit p - logit threshold`` of ``classes_[1]``: above 0 exactly where it is predicted.
@@ -203,49 +150,27 @@ class Deciding(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Of several classes: log-probabilities with their offsets, ``(n, classes)``; of labels,
         ``(n, labels)``.
         """
-        p = self._positive_probabilities(self._checked(X))
-        if self._task == "multiclass":
-            return self._shifted(p, self.offsets_)
-        tiny, eps = np.finfo(float).tiny, np.finfo(float).eps
-        safe = np.clip(p, tiny, 1 - eps / 2)
-        tau = np.asarray(self.threshold_)
-        d = np.log(safe) - np.log1p(-safe) - np.log(tau) + np.log1p(-tau)
-        d = np.where(p >= tau, np.maximum(d, tiny), np.minimum(d, -tiny))
-        return d if self._positive == 1 else -d
+        x = self._checked(X)
+        d = self._decision.margin(self._scores(x))
+        return d if self._labels.positive == 1 else -d
 
     def predict(self, X: Any) -> Array:
         """Classes ``(n,)``, or 0/1 ``(n, labels)``, by the tuned (or given) threshold."""
-        decided = self._decide(self._positive_probabilities(self._checked(X)))
-        if self._task == "multilabel":
-            return decided
-        return self.classes_[decided if self._positive == 1 else 1 - decided]
+        x = self._checked(X)
+        return self._labels.decode(self._decision(self._scores(x)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The metric of ``predict`` (of the probabilities for areas under curves)."""
-        X, metric = self._checked(X), get_metric(self.metric)
-        p = self._positive_probabilities(X)
-        target = self._codes(y)
+        scores, metric = self._scores(self._checked(X)), get_metric(self.metric)
+        target = self._labels.encode(y, unseen="number")
+        curve = metric.curve
+        p = probabilities_of(scores, self._task) if curve else self._decision.one_hot(scores)
         unseen = target.max() + 1 - p.shape[1] if self._task == "multiclass" else 0
-        if not metric.curve:
-            p = self._as_scores(p, self.offsets_ if self._task == "multiclass" else self.threshold_)
         if unseen > 0:  # classes that training never saw are never predicted
             p = np.column_stack([p, np.zeros((len(p), unseen))])
         return evaluate(
             p, target, metric, task=self._task, from_logits=False, sample_weight=sample_weight
         )
-
-    def _codes(self, y: Any) -> NDArray[np.int64]:
-        y = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
-        if self._task == "multilabel":
-            return y.astype(np.int64)
-        y = column_or_1d(y)
-        known = {c: i for i, c in enumerate(self.classes_.tolist())}
-        unknown = sorted(set(y.tolist()) - set(known), key=str)
-        if unknown and self._task == "binary":
-            raise ValueError(f"y must hold {list(known)}, got {unknown[0]!r}.")
-        known.update({c: len(known) + i for i, c in enumerate(unknown)})
-        codes = np.array([known[c] for c in y.tolist()], dtype=np.int64)
-        return codes if self._positive == 1 else 1 - codes
 
     # --- files -----------------------------------------------------------------------------------
 
@@ -265,13 +190,12 @@ class Deciding(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         params = {k: plain(v) for k, v in self.get_params(deep=False).items() if k != "metric"}
         names = getattr(self, "feature_names_in_", None)
-        threshold = self.offsets_ if self._task == "multiclass" else self.threshold_
         fitted = {
             "task": self._task,
-            "positive": self._positive,
+            "positive": self._labels.positive,
             "classes": pack_array(self.classes_),
             "names": None if names is None else pack_array(names),
-            "threshold": torch.as_tensor(threshold, dtype=torch.float64),
+            "cut": torch.from_numpy(np.array(self._decision.cut)),
             **self._learned(),
         }
         return {"metric": pack_metric(self.metric), "params": params, "fitted": fitted}
@@ -281,18 +205,26 @@ class Deciding(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The classifier of ``state()``; ``metric`` if it was a function of your own."""
         model = cls(restored_metric(content["metric"], metric), **content["params"])
         fitted = content["fitted"]
-        model._task, model._positive = fitted["task"], fitted["positive"]
-        check_choice("task", model._task, ("binary", "multiclass", "multilabel"))
-        model.classes_ = unpack_array(fitted["classes"])
+        model._restore_labels(fitted)
         if fitted["names"] is not None:
             model.feature_names_in_ = unpack_array(fitted["names"])
-        threshold = fitted["threshold"].numpy()
-        if model._task == "multiclass":
-            model.offsets_ = threshold
-        else:
-            model.threshold_ = float(threshold) if threshold.ndim == 0 else threshold
+        model._keep(model._restored_decision(fitted))
         model._relearn(fitted)
         return model
+
+    def _restore_labels(self, fitted: dict[str, Any]) -> None:
+        classes = unpack_array(fitted["classes"])
+        self._labels = Labels(fitted["task"], classes, int(fitted["positive"]))
+        self.classes_ = classes
+
+    def _restored_decision(self, fitted: dict[str, Any]) -> Decision:
+        count = len(self.classes_)
+        if "cut" not in fitted:  # before 0.2 the cut was kept as a probability
+            return Decision.at(self._task, fitted["threshold"].numpy(), count)
+        cut = fitted["cut"].double().numpy()
+        if cut.shape != (() if self._task == "binary" else (count,)) or not np.isfinite(cut).all():
+            raise ValueError("a finite cut for each label, or an offset for each class, expected")
+        return Decision(self._task, cut)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted classifier to one file, without pickle; see ``state``."""
@@ -304,3 +236,10 @@ class Deciding(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         content = read_file(path, cls.__name__)
         with whole(os.path.basename(path), cls.__name__):
             return cls.from_state(content, metric)
+
+
+def probabilities_of(scores: Array, task: str) -> Array:
+    """The probabilities of scores: a logistic function, or a softmax over the classes."""
+    if task == "multiclass":
+        return torch.softmax(torch.from_numpy(scores), -1).numpy()
+    return to_probabilities(scores)

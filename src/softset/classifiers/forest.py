@@ -9,21 +9,18 @@ import numpy as np
 import torch
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
+from softset.boosting.trees import as_float32
 from softset.checks import check_number
-from softset.classifiers.base import Deciding
-from softset.classifiers.trees import Array, Trees, _as_float32, _with_constants
-from softset.decisions.smoothing import smooth_cut
-from softset.metrics.base import Metric
-from softset.metrics.registry import MetricLike, get_metric
-from softset.tables.labels import checked_weights, refuse_missing
+from softset.classifiers.base import DecidingClassifier
+from softset.classifiers.trees import Array, Trees, with_constants
+from softset.metrics.registry import MetricLike
 
 # Probabilities below this are taken as this where a logarithm is needed.
 _TINY = 1e-6
 
 
-class MetricForestClassifier(Deciding):
+class MetricForestClassifier(DecidingClassifier):
     """A random forest whose threshold is tuned for the metric it is judged by.
 
     The trees are scikit-learn's. Every row has probabilities from the trees that did not see it
@@ -53,8 +50,6 @@ class MetricForestClassifier(Deciding):
     (True, (3,))
     """
 
-    _least = _TINY
-
     def __init__(
         self,
         metric: MetricLike = "f1",
@@ -82,17 +77,10 @@ class MetricForestClassifier(Deciding):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1."""
-        metric = get_metric(self.metric)
         check_number("n_trees", self.n_trees, 1, float("inf"), closed="low")
         check_number("min_samples_leaf", self.min_samples_leaf, 1, float("inf"), closed="low")
-        refuse_missing(y)
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, accept_sparse=False)
-        y = y.toarray() if hasattr(y, "toarray") else y
-        codes = self._learn_classes(y)
-        weight = checked_weights(sample_weight, X)
-        if not len(np.unique(codes[weight > 0], axis=0)) > 1:
-            raise ValueError("y must hold at least two classes, got one class of positive weight.")
-        self._check_threshold()
+        X = self._checked_inputs(X, y)
+        _, codes, weight = self._start(X, y, sample_weight)
         random = check_random_state(self.random_state)
         forest = RandomForestClassifier(
             int(self.n_trees),
@@ -105,44 +93,34 @@ class MetricForestClassifier(Deciding):
         )
         with warnings.catch_warnings():  # rows without such trees are left out of the tuning
             warnings.filterwarnings("ignore", "Some inputs do not have OOB scores")
-            factors = weight * self._class_weights(codes, weight)
-            weighted = factors if np.ptp(factors) > 0 else None
+            weighted = weight if np.ptp(weight) > 0 else None
             labels = _constant_labels(codes) if self._task == "multilabel" else None
             varying = codes if labels is None else np.squeeze(codes[:, np.isnan(labels)])
-            forest.fit(_as_float32(X), varying, weighted)
+            forest.fit(as_float32(X), varying, weighted)
         self._trees = Trees.of(forest, labels)
-        tuned = None
-        if self._tunes():
-            tuned = self._tuned(metric, _out_of_bag(forest, self._task, labels), codes, weight)
-        self._set_threshold(tuned)
-        return self
-
-    def _tuned(self, metric: Metric, p: Array, y: Array, w: Array) -> Any:
-        seen = np.flatnonzero(np.isfinite(p.reshape(len(p), -1)).all(1) & (w > 0))
+        if not self._tunes():
+            self._decide_by(None, codes, weight)
+            return self
+        p = _out_of_bag(forest, self._task, labels)
+        seen = np.flatnonzero(np.isfinite(p.reshape(len(p), -1)).all(1) & (weight > 0))
         # The given order may mean something.
-        seen = seen[np.argsort(check_random_state(0).permutation(len(seen)))]
-        if len(np.unique(y[seen], axis=0)) < 2:
-            return None
-        return super()._tuned(metric, p[seen], y[seen], w[seen])
-
-    def _best(self, metric: Metric, p: Array, y: Array, w: Array) -> Any:
-        if self._task == "multiclass":
-            p = np.maximum(p, _TINY)
-            return super()._best(metric, p / p.sum(1, keepdims=True), y, w)
-        if self._task == "binary":
-            return self._smooth_cut(metric, p, y, w)
-        return super()._best(metric, p, y, w)
-
-    def _smooth_cut(self, metric: Metric, p: Array, y: Array, w: Array) -> float:
-        """The cut as for boosting, from smoothed counts: with few positives the best is luck."""
-        trees = float(self.n_trees)
-        z = np.log((p * trees + 0.5) / ((1 - p) * trees + 0.5))
-        share = 1 / (1 + np.exp(-smooth_cut(z, y, w, metric)[0]))
-        return float(np.clip((share * (trees + 1) - 0.5) / trees, _TINY, 1 - _TINY))
+        seen = seen[check_random_state(0).permutation(len(seen))]
+        self._decide_by(self._as_scores(p[seen]), codes[seen], weight[seen])
+        return self
 
     # --- predict ---------------------------------------------------------------------------------
 
-    def _positive_probabilities(self, x: Array) -> Array:
+    def _scores(self, x: Array) -> Array:
+        return self._as_scores(self._probabilities(x))
+
+    def _as_scores(self, p: Array) -> Array:
+        """Shares of trees as logits: half a tree is added on each side, so that all are finite."""
+        trees = float(len(self._trees.first) - 1)
+        if self._task == "multiclass":
+            return np.log(p * trees + 0.5)
+        return np.log(p * trees + 0.5) - np.log((1 - p) * trees + 0.5)
+
+    def _probabilities(self, x: Array) -> Array:
         p = self._trees(x)
         if self._task == "multilabel":
             return np.clip(p, _TINY, 1 - _TINY)  # scikit-learn asks for inner points there
@@ -160,6 +138,8 @@ class MetricForestClassifier(Deciding):
         self._trees.check(self.n_features_in_)
         if self._trees.value.shape[1] != len(self.classes_):
             raise ValueError("as many leaf values as classes expected")
+        if self._task != "multilabel" and not np.allclose(self._trees.value.sum(1), 1):
+            raise ValueError("probabilities that add up to 1 expected")
 
 
 def _no_score(y_true: Array, y_pred: Array) -> float:
@@ -179,4 +159,4 @@ def _out_of_bag(forest: Any, task: str, labels: Array | None) -> Array:
         return p
     if labels is None:
         return p[:, 1]
-    return _with_constants(p[:, 1, :] if p.ndim == 3 else p[:, 1:], labels)
+    return with_constants(p[:, 1, :] if p.ndim == 3 else p[:, 1:], labels)

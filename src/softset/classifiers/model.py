@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softset.checks import check_choice, listed
+from softset.checks import check_choice
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.network import MetricClassifier
@@ -18,9 +18,10 @@ from softset.metrics.registry import MetricLike, get_metric
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
 from softset.storage.files import SavedFileError
-from softset.tables.columns import as_text, infer_schema
+from softset.tables.columns import infer_schema
 from softset.tables.encoder import TableEncoder
-from softset.tables.labels import codes_and_classes, label_matrix
+from softset.tables.labels import Labels, read_labels
+from softset.training.recipes import RECIPES as NETWORK_RECIPES
 
 Array = NDArray[Any]
 _KIND = "model"
@@ -31,11 +32,7 @@ _CLASSIFIERS: dict[str, Any] = {
 }
 # What ``train_model`` can do: a recipe's name, the classifier, and its settings.
 RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
-    "warm": ("MetricClassifier", {"recipe": "warm"}),
-    "cross-entropy": ("MetricClassifier", {"recipe": "cross-entropy"}),
-    "metric": ("MetricClassifier", {"recipe": "metric"}),
-    "metric-grid": ("MetricClassifier", {"recipe": "metric-grid"}),
-    "anneal": ("MetricClassifier", {"recipe": "anneal"}),
+    **{name: ("MetricClassifier", {"recipe": name}) for name in NETWORK_RECIPES},
     "boosting": ("MetricBoostingClassifier", {"rounds": 0}),
     "boosting-metric": ("MetricBoostingClassifier", {}),
     "forest": ("MetricForestClassifier", {}),
@@ -53,8 +50,7 @@ class Model:
     def __init__(self, encoder: TableEncoder | None, classifier: Any, info: dict[str, Any]) -> None:
         self.encoder, self.classifier, self.info = encoder, classifier, info
         known = np.asarray(classifier.classes_)
-        several = getattr(classifier, "_task", "") == "multilabel"
-        self.task = "multilabel" if several else "binary" if len(known) == 2 else "multiclass"
+        self.task: str = classifier.task_
         names = info.get("classes")
         self._codes = names is not None  # the classifier was trained on numbers of classes
         self.classes_ = known if names is None else np.asarray(names)
@@ -86,7 +82,7 @@ class Model:
         if self.encoder is None:
             return np.asarray(table, dtype=np.float64)
         unused = {*self.target, self.info.get("groups"), *(self.info.get("drop") or [])}
-        known = {c["name"] for c in self.encoder.columns_}
+        known = {c.name for c in self.encoder.columns_}
         used = [c for c in table.columns if str(c) in known or str(c) not in unused]
         return self.encoder.transform(table[used])
 
@@ -110,21 +106,17 @@ class Model:
 
     def codes(self, y: Any) -> NDArray[np.int64]:
         """Labels as numbers of ``classes_``; an unknown one is an error. Text meets text."""
-        values = np.asarray(y)
-        if self.task == "multilabel":
-            return label_matrix(values)
-        if self.classes_.dtype.kind in "UO" and values.dtype.kind != "U":
-            import pandas as pd  # noqa: PLC0415
+        return Labels(self.task, np.asarray(self.classes_)).encode(y)
 
-            values = as_text(pd.Series(values.ravel()))
-        known = {c: i for i, c in enumerate(self.classes_.tolist())}
-        unknown = [v for v in dict.fromkeys(values.tolist()) if v not in known]
-        if unknown:
-            raise ValueError(
-                f"the label(s) {listed(unknown)} are unknown to the model; it knows "
-                f"{listed(known, 30)}."
-            )
-        return np.array([known[v] for v in values.tolist()], dtype=np.int64)
+    def __repr__(self) -> str:
+        kind, rows = type(self.classifier).__name__, self.info.get("rows")
+        known = ", ".join(map(str, self.classes_.tolist()[:6]))
+        more = ", …" if len(self.classes_) > 6 else ""
+        trained = f", trained on {rows} rows" if rows else ""
+        inputs = self.classifier.n_features_in_
+        return (
+            f"Model({kind} for {self.metric}, {self.task}: {known}{more}; {inputs} inputs{trained})"
+        )
 
     def save(self, path: str | os.PathLike[str], **info: Any) -> None:
         """Write it with ``save_model``; ``info`` is added to its own."""
@@ -160,25 +152,19 @@ def train_model(
     """
     check_choice("recipe", recipe, RECIPES)
     get_metric(metric)
-    codes, classes = codes_and_classes(y, pos_label)
-    if recipe.startswith("boosting") and classes is None:
-        raise ValueError(
-            f"recipe {recipe!r} is for one target; several targets need 'forest' or a network such "
-            "as 'warm'."
-        )
+    labels, codes = read_labels(y, pos_label)
     encoder = TableEncoder(infer_schema(X)).fit(X)
     kind, preset = RECIPES[recipe]
     make = _CLASSIFIERS[kind]
     classifier = make(metric, **{"random_state": seed, **preset, **settings})
-    known: dict[str, Any] = {}
-    if classes is not None:
-        # In their order the classifier can have the names, and use them in what it says.
-        in_order = pos_label is None or str(classes[1]) == str(np.unique(classes)[1])
-        codes, known = (classes[codes], {}) if in_order else (codes, {"classes": classes})
+    # With the positive class last the classifier can have the names, and use them in what it says.
+    in_order = labels.positive == 1
+    target = labels.decode(codes) if in_order else codes
+    known = {} if in_order else {"classes": np.asarray(labels.names)}
     x = encoder.transform(X)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "classes .* differ only by blanks")  # has been said
-        classifier.fit(x, codes, sample_weight=sample_weight)
+        classifier.fit(x, target, sample_weight=sample_weight)
     return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
 
 
@@ -234,7 +220,12 @@ def load_model(path: str | os.PathLike[str], metric: MetricLike | None = None) -
             raise SavedFileError(f"it names an unknown classifier, {kind!r}.")
         classifier = _CLASSIFIERS[kind].from_state(content["state"], metric)
         packed, info = content["encoder"], dict(content["info"])
+        target, drop = info.get("target") or [], info.get("drop") or []
+        if any(type(name) is not str for name in [info.get("groups") or "", *target, *drop]):
+            raise SavedFileError("it names columns by something else than text.")
         if content["classes"] is not None:
             info["classes"] = unpack_array(content["classes"])
         encoder = None if packed is None else TableEncoder.from_state(packed)
+        if encoder is not None and len(encoder.names_) != classifier.n_features_in_:
+            raise SavedFileError("its table and its classifier do not fit together.")
         return Model(encoder, classifier, info)

@@ -7,20 +7,19 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from softset.checks import check_number
-from softset.classifiers.base import Deciding
-from softset.metrics.base import Metric
-from softset.metrics.registry import MetricLike, get_metric
-from softset.tables.labels import checked_weights, refuse_missing
+from softset.classifiers.base import DecidingClassifier
+from softset.metrics.registry import MetricLike
 from softset.tables.rows import Rows, distinct_rows
-from softset.tables.scaling import Scaler
+from softset.tables.scaling import SQUASH, Scaler
 from softset.tables.splits import content_split
-from softset.training.members import Member, Trained, score, train_members
-from softset.training.networks import Mlp
+from softset.training.data import Data, data_of
+from softset.training.members import Member, Trained, train_members
+from softset.training.networks import Mlp, score
 
 try:  # from scikit-learn 1.9 on
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -37,7 +36,7 @@ except ImportError:  # pragma: no cover
 Array = NDArray[Any]
 
 
-class MetricClassifier(CallbackSupportMixin, Deciding):  # type: ignore[misc]
+class MetricClassifier(CallbackSupportMixin, DecidingClassifier):  # type: ignore[misc]
     """Small neural networks trained for the metric they are judged by.
 
     ``n_members`` networks are trained together; their probabilities are averaged, and the
@@ -46,16 +45,16 @@ class MetricClassifier(CallbackSupportMixin, Deciding):  # type: ignore[misc]
 
     Rows are what they hold: equal rows are put together, and the validation rows are chosen by
     content within each class, so that the order of the rows does not matter, a weight of 2 is a
-    row given twice, and twins are on one side of the split. Inputs are standardised, and values
-    beyond about 3 standard deviations squashed smoothly.
+    row given twice, and equal rows are on one side of the split. Inputs are standardised, and
+    values beyond about 3 standard deviations squashed smoothly.
 
     There is no ``partial_fit``: early stopping and the threshold need rows that were never
     trained on, and a stream does not keep any.
 
     Args:
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
-        recipe: ``"warm"`` (cross-entropy, then the soft metric), ``"cross-entropy"``,
-            ``"metric"``, ``"metric-grid"``, ``"anneal"``, a loss, or a list of ``Phase``.
+        recipe: ``"warm"`` (cross-entropy, then the soft metric) or another name in
+            ``softset.training.recipes.RECIPES``, a loss, or a list of ``Phase``.
         hidden: widths of the hidden layers.
         n_members: how many networks are averaged.
         batch_size: the most rows in a batch; ``None`` takes a tenth of the rows, from 32 to 1024.
@@ -67,7 +66,7 @@ class MetricClassifier(CallbackSupportMixin, Deciding):  # type: ignore[misc]
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights.
         pos_label: the positive class of two; the last of ``classes_`` if left out.
         random_state: int, ``RandomState`` or ``None``.
-        verbose: 1 shows a live line when standard error is a terminal.
+        verbose: 1 shows progress: live on a terminal and in a notebook, plain lines elsewhere.
 
     Attributes:
         classes_, n_features_in_, feature_names_in_: as in scikit-learn.
@@ -125,20 +124,13 @@ class MetricClassifier(CallbackSupportMixin, Deciding):  # type: ignore[misc]
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1."""
-        metric = get_metric(self.metric)
         check_number("n_members", self.n_members, 1, 10**6, closed="low")
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         if self.batch_size is not None:
             check_number("batch_size", self.batch_size, 1, float("inf"), closed="low")
-        refuse_missing(y)
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, accept_sparse=False)
-        y = y.toarray() if hasattr(y, "toarray") else y
-        codes = self._learn_classes(y)
-        weight = checked_weights(sample_weight, X)
-        weight = weight * self._class_weights(codes, weight)
-        rows = distinct_rows(X, codes, weight)
+        X = self._checked_inputs(X, y)
+        rows = distinct_rows(*self._start(X, y, sample_weight))
         rows = rows._replace(w=rows.w / rows.w.mean())
-        self._check_threshold()
         random = check_random_state(self.random_state)
         salt = int(random.randint(2**31 - 1))
         seeds = random.randint(2**31 - 1, size=int(self.n_members))
@@ -159,7 +151,7 @@ class MetricClassifier(CallbackSupportMixin, Deciding):  # type: ignore[misc]
         self._weights = trained.weights.double()
         self._widths = trained.network.widths  # type: ignore[attr-defined]
         self.history_ = trained.history
-        self._tune_on(metric, held)
+        self._tune_on(held)
         self._end(X, y)
         self._warn_if_constant(rows, held)
         return self
@@ -184,9 +176,6 @@ class MetricClassifier(CallbackSupportMixin, Deciding):  # type: ignore[misc]
 
     def _hold_out(self, rows: Rows, salt: int) -> tuple[Rows, Rows | None]:
         wanted = self.early_stopping or self._tunes()
-        present = np.unique(rows.y) if rows.y.ndim == 1 else np.arange(2)
-        if len(present) < 2:
-            raise ValueError("y must hold at least two classes, got one class of positive weight.")
         if not wanted or len(rows.x) < 2:
             return rows, None
         train, held = content_split(rows, self.validation_fraction, salt)
@@ -194,9 +183,10 @@ class MetricClassifier(CallbackSupportMixin, Deciding):  # type: ignore[misc]
         if rows.y.ndim == 1:
             missing = np.setdiff1d(parts[0].y, parts[1].y)
             if len(missing):
+                name = self._labels.names[missing[0]]
                 warnings.warn(
-                    f"class {self._name(missing[0])!r} has too few distinct rows to be held out: "
-                    "early stopping and the threshold cannot see it.",
+                    f"class {name!r} has too few distinct rows to be held out: early "
+                    "stopping and the threshold cannot see it.",
                     UserWarning,
                     stacklevel=3,
                 )
@@ -205,41 +195,41 @@ class MetricClassifier(CallbackSupportMixin, Deciding):  # type: ignore[misc]
     def _batch_size(self, rows: int) -> int:
         return int(self.batch_size or min(1024, max(32, rows // 10)))
 
-    def _tensors(self, rows: Rows) -> tuple[torch.Tensor, ...]:
-        x = torch.from_numpy(self._scaler(rows.x)).float()
-        y = torch.from_numpy(np.ascontiguousarray(rows.y))
-        if np.ptp(rows.w) == 0:
-            return x, y
-        return x, y, torch.from_numpy(rows.w)
+    def _tensors(self, rows: Rows) -> Data:
+        return data_of(rows._replace(x=self._scaler(rows.x)))
 
     def _warn_if_constant(self, rows: Rows, held: Rows | None) -> None:
         if self._task == "multilabel":
             return
         x = rows.x if held is None else np.concatenate([rows.x, held.x])
-        decided = np.unique(self._decide(self._positive_probabilities(x)))
+        decided = np.unique(self._decision(self._scores(x)))
         if len(decided) == 1:
+            name = self._labels.names[decided[0]]
             warnings.warn(
-                f"every training row is predicted as {self._name(decided[0])!r}. Try more epochs, "
+                f"every training row is predicted as {name!r}. Try more epochs, "
                 "another learning_rate or metric, or class_weight='balanced'.",
                 UserWarning,
                 stacklevel=3,
             )
 
-    def _tune_on(self, metric: Metric, held: Rows | None) -> None:
-        tuned = None
-        if held is not None and self._tunes():  # its rows are in the order of hashes
-            tuned = self._tuned(metric, self._positive_probabilities(held.x), held.y, held.w)
-        self._set_threshold(tuned)
+    def _tune_on(self, held: Rows | None) -> None:
+        if held is None or not self._tunes():
+            self._decide_by(None, np.empty(0), np.empty(0))
+        else:  # its rows are in the order of hashes
+            self._decide_by(self._scores(held.x), held.y, held.w)
 
     # --- predict ---------------------------------------------------------------------------------
 
-    def _positive_probabilities(self, x: Array) -> Array:
-        """Mean over members: ``(n,)`` of the positive class, or ``(n, classes or labels)``."""
+    def _scores(self, x: Array) -> Array:
+        """Of the mean over members of their probabilities."""
         inputs = torch.from_numpy(self._scaler(x))
         network = Mlp(self._widths[0], self._widths[1:-1], self._widths[-1])
         z = score(network, self._weights, {}, inputs, self._task)
-        p = torch.softmax(z, -1) if self._task == "multiclass" else torch.sigmoid(z)
-        return p.mean(0).numpy()
+        if self._task == "multiclass":
+            return torch.log_softmax(z, -1).logsumexp(0).numpy() - np.log(len(z))
+        # The logarithms of the means of p and of 1 - p: neither loses its digits next to 0.
+        yes, no = F.logsigmoid(z).logsumexp(0), F.logsigmoid(-z).logsumexp(0)
+        return (yes - no).numpy()
 
     # --- scikit-learn's callbacks ----------------------------------------------------------------
 
@@ -278,10 +268,20 @@ class MetricClassifier(CallbackSupportMixin, Deciding):  # type: ignore[misc]
         }
 
     def _relearn(self, fitted: dict[str, Any]) -> None:
-        self._widths, self._weights = tuple(fitted["widths"]), fitted["weights"]
-        self._scaler = Scaler(fitted["center"].numpy(), fitted["scale"].numpy())
+        self._widths, self._weights = tuple(fitted["widths"]), fitted["weights"].double()
+        center, scale = (fitted[name].double().numpy() for name in ("center", "scale"))
+        self._scaler = Scaler(center, scale)
         self.n_features_in_ = self._widths[0]
         self.history_ = fitted["history"]
-        size = Mlp(self._widths[0], self._widths[1:-1], self._widths[-1]).size
-        if self._weights.shape[1] != size:
-            raise ValueError(f"{size} weights expected")
+        outputs = 1 if self._task == "binary" else len(self.classes_)
+        size = Mlp(self._widths[0], self._widths[1:-1], outputs).size
+        if self._weights.shape != (len(self._weights), size) or self._widths[-1] != outputs:
+            raise ValueError(f"{size} weights for {outputs} outputs expected")
+        if center.shape != self._widths[:1] or scale.shape != center.shape:
+            raise ValueError("a center and a scale for each feature expected")
+        # No score can be larger: inputs are within SQUASH.
+        top, bound = float(self._weights.abs().max()), SQUASH
+        for width in self._widths[:-1]:
+            bound = (bound * width + 1) * top
+        if not (np.isfinite(center).all() and (scale > 0).all() and np.isfinite(bound)):
+            raise ValueError("weights that give finite scores expected")

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from softset.boosting.trees import as_float32, check_links
+from softset.storage.files import SavedFileError
+
 Array = NDArray[Any]
-# Trees compare float32 inputs.
-_LARGEST = 3e38
 
 
 class Trees(NamedTuple):
@@ -37,7 +38,7 @@ class Trees(NamedTuple):
         first = np.cumsum([0, *(t.node_count for t in trees)])
         # scikit-learn's are [nodes, labels, classes]
         values = [
-            t.value[:, 0, :] if labels is None else _with_constants(t.value[:, :, 1], labels)
+            t.value[:, 0, :] if labels is None else with_constants(t.value[:, :, 1], labels)
             for t in trees
         ]
         return cls(
@@ -51,7 +52,7 @@ class Trees(NamedTuple):
 
     def __call__(self, x: Array) -> Array:
         """The mean over trees of the leaves' values, ``[rows, outputs]``."""
-        x = _as_float32(x)
+        x = as_float32(x)
         total = np.zeros((len(x), self.value.shape[1]))
         for start in self.first[:-1]:
             total += self.value[self._leaves(x, int(start))]
@@ -69,26 +70,18 @@ class Trees(NamedTuple):
         return node
 
     def check(self, features: int) -> None:
-        """Refuse arrays that would send a row outside of its tree."""
-        nodes, inner = len(self.feature), self.left >= 0
-        sizes = np.repeat(np.diff(self.first), np.diff(self.first))
-        own = np.arange(nodes) - np.repeat(self.first[:-1], np.diff(self.first))
-        lengths = {len(self.cut), len(self.left), len(self.right), len(self.value), nodes}
-        fine = len(lengths) == 1 and self.first[0] == 0 and self.first[-1] == nodes > 0
-        fine = fine and bool((np.diff(self.first) > 0).all())
-        for side in (self.left, self.right):  # children come later: no row walks in a circle
-            fine = fine and bool(((side > own) & (side < sizes))[inner].all())
-        fine = fine and bool(((self.feature >= 0) & (self.feature < features))[inner].all())
-        if not fine:
-            raise ValueError("the trees do not fit together")
+        """Refuse arrays that would send a row outside of its tree, or to no probability."""
+        check_links(self.first, self.feature, self.left, self.right, features)
+        nodes, numbers = len(self.left), self.cut.dtype.kind == self.value.dtype.kind == "f"
+        if not numbers or self.cut.shape != (nodes,) or self.value.shape[:-1] != (nodes,):
+            raise SavedFileError("the trees need a cut and probabilities for each node.")
+        fine = (self.value >= 0) & (self.value <= 1 + 1e-9)  # false for NaN
+        if not fine.all() or np.isnan(self.cut).any():
+            raise SavedFileError("the trees hold numbers that are no probabilities, or NaN.")
 
 
-def _with_constants(p: Array, labels: Array) -> Array:
+def with_constants(p: Array, labels: Array) -> Array:
     """``p`` has a column for each label that varies; the others get their constant value."""
     full = np.tile(labels, (len(p), 1))
     full[:, np.isnan(labels)] = p
     return full
-
-
-def _as_float32(x: Array) -> Array:
-    return np.clip(x, -_LARGEST, _LARGEST).astype(np.float32)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from softset.counting.cells import Confusion, confusion
 from softset.counting.problem import arrange, to_logits
-from softset.decisions.thresholds import _BLOCK, _MAX_PASSES, _thresholded
+from softset.decisions.cuts import EQUAL, OUTER, gaps, pick
+from softset.decisions.thresholds import BLOCK, MAX_PASSES, thresholded
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike
 
@@ -28,14 +29,16 @@ def best_offsets(
     """Offsets of the classes' log-probabilities with a high ``metric``, by coordinate ascent.
 
     In turn, each class gets the best offset of all, exactly (every row changes its class at one
-    value, one sort), until no class improves: a local optimum, never worse than no offsets.
+    value, one sort), until no class improves: a local optimum, never worse than no offsets. At the
+    end each offset moves to the middle of the gap it lies in, which changes no decision here and
+    leaves new rows most room.
 
     >>> import torch
     >>> z = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.5, 0.0]])
     >>> best_offsets(z, torch.tensor([0, 1, 1]), "accuracy")
     [-1.5, 0.0]
     """
-    m = _thresholded(metric)
+    m = thresholded(metric)
     problem = arrange(
         scores,
         target,
@@ -45,45 +48,63 @@ def best_offsets(
         class_weight=class_weight,
         ignore_index=ignore_index,
     )
-    z, y, w, _, _ = problem
-    s = to_logits(z, from_logits)
+    s, y, w = to_logits(problem.z, from_logits), problem.y, problem.w
     best = float(m(confusion(s, y, task="multiclass", sample_weight=w)))  # refuses NaN, too
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
     offsets = torch.zeros(s.shape[-1], dtype=torch.float64)
-    for _ in range(_MAX_PASSES):
+    centred = False
+    for _ in range(MAX_PASSES):
         before = best
         for k in range(len(offsets)):
-            value, offset = _best_offset(m, s + offsets, y, w, k)
-            if value > best + 1e-12:
-                best, offsets[k] = value, offsets[k] + offset
-        if best <= before:
+            value, shift = _best_shift(m, s + offsets, y, w, k)
+            if value > best + EQUAL:
+                best, offsets[k] = value, offsets[k] + shift
+        if best <= before and centred:
             break
+        centred = best <= before
+        if centred:  # and look once more: in the middle, another class may find something better
+            for k in range(len(offsets)):
+                offsets[k] += _centring_shift(_flips(s + offsets, k)[0])
     return (offsets - offsets[-1]).tolist()
 
 
-def _best_offset(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[float, float]:
-    """The best shift of class k and its metric."""
-    n, classes = s.shape
+def _flips(s: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """For each row, the shift of class k beyond which it goes to class k, and its class before.
+
+    Infinite: always or never.
+    """
     others = s.clone()
     others[:, k] = float("-inf")
     rival, other = others.max(-1)
-    flip = rival - s[:, k]  # shifted by more, the row goes to class k; infinite: always or never
-    flip = torch.where(torch.isnan(flip), 0.0, flip)  # a row without any class
+    flip = rival - s[:, k]
+    return torch.where(torch.isnan(flip), 0.0, flip), other  # NaN: a row without any class
+
+
+def _centring_shift(flip: Tensor) -> float:
+    """To the middle of the gap that no shift lies in; beyond all rows, one logit away from them."""
+    if (flip == 0).any():  # a tie: any shift would decide it
+        return 0.0
+    low = float(flip[flip < 0].max()) if (flip < 0).any() else float("-inf")
+    high = float(flip[flip > 0].min()) if (flip > 0).any() else float("inf")
+    if low > float("-inf") and high < float("inf"):
+        return low / 2 + high / 2
+    if high < float("inf"):
+        return min(0.0, high - OUTER / 2)
+    return max(0.0, low + OUTER / 2)
+
+
+def _best_shift(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[float, float]:
+    """The metric at the best shift of class k, and that shift."""
+    n, classes = s.shape
+    flip, other = _flips(s, k)
     flip, order = flip.sort(stable=True)
     y, w, other = y[order], w[order], other[order]
     zeros = torch.zeros(classes, dtype=torch.float64, device=s.device)
     support = zeros.scatter_add(0, y, w)
     predicted = zeros.scatter_add(0, other, w)
     tp = zeros.scatter_add(0, y, w * (other == y))
-    # Shifts between neighbouring flips, and one beyond each end. Some rows never change.
-    end = torch.full_like(flip[:1], float("inf"))
-    low, high = torch.cat([-end, flip]), torch.cat([flip, end])
-    shifts = torch.where(
-        high.isinf(), low + 1, torch.where(low.isinf(), high - 1, (low + high) / 2)
-    )
-    real = (low < high) & shifts.isfinite()
-    best, shift = float("-inf"), 0.0
-    block = max(1, _BLOCK // classes)
+    block = max(1, BLOCK // classes)
+    found = []
     for first in range(0, n + 1, block):
         # Row i of this block: the first `first + i` rows have gone over to class k.
         last = min(first + block, n + 1)
@@ -99,9 +120,8 @@ def _best_offset(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[fl
         predicted, tp = block_pred[-1], block_tp[-1]
         shape = block_tp.shape
         total = support.sum().expand(shape)
-        c = Confusion(block_tp, block_pred, support.expand(shape), total, "multiclass")
-        values = torch.where(real[first:last], m(c), float("-inf"))
-        i = int(values.argmax())
-        if float(values[i]) > best:
-            best, shift = float(values[i]), float(shifts[first + i])
-    return best, shift
+        found.append(m(Confusion(block_tp, block_pred, support.expand(shape), total, "multiclass")))
+    values = torch.cat(found)
+    place, width = gaps(flip)
+    best = pick(values, place, width)
+    return float(values[best]), float(place[best])

@@ -1,47 +1,61 @@
-"""A cut by smoothed counts, for few positives."""
+"""A cut by smoothed counts: with few positives, the best of the jagged hard ones is luck."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from softset.counting.cells import confusion
 from softset.counting.steps import IdentityStep
+from softset.decisions.cuts import gaps, pick
 from softset.metrics.base import Metric
 
+Floats = NDArray[np.float64]
 # Rows of each class that a cut is searched over; more are merged into so many groups.
 GROUPS = 512
+# Cuts that are tried: at quantiles of all scores and of the positives', and in the widest gaps.
+_QUANTILES, _WIDEST = 64, 16
 
 
-def smooth_cut(
-    z: np.ndarray, y: np.ndarray, w: np.ndarray | None, metric: Metric
-) -> tuple[float, float]:
-    """The score to cut at for the best ``metric``, and that metric, smoothed; ``z`` is ``(N,)``.
+def smooth_cut(z: Floats, y: NDArray[np.int64], w: Floats, metric: Metric) -> tuple[float, float]:
+    """The logit to cut at for the best ``metric``, and that metric, smoothed; ``z`` is ``(n,)``.
 
-    A few positives make the metric of hard cuts so jagged that its highest peak is luck. So counts
-    at a cut ``b`` are soft here, ``sigmoid((z - b) / T)``, with ``T = 2 m^(-1/3)`` for ``m`` rows
-    of the rarer class: the bandwidth of a kernel estimate, which vanishes as data grows.
+    Counts at a cut ``b`` are soft, ``sigmoid((z - b) / T)``, with ``T = s m^(-1/3)`` for ``m`` rows
+    of the rarer class and the spread ``s`` of the scores, at most 2: the bandwidth of a kernel
+    estimate, which vanishes as data grows. Cuts lie in the middle of gaps between scores.
     """
-    w = np.ones(len(z)) if w is None else w
     parts = [_grouped(z[y == k], w[y == k]) for k in (0, 1)]
     scores, weights = (np.concatenate(pair) for pair in zip(*parts, strict=True))
     target = np.repeat([0, 1], [len(parts[0][0]), len(parts[1][0])])
-    rarer = min(np.bincount(y, minlength=2))
-    temperature = 2 * rarer ** (-1 / 3)
-    at = np.linspace(0, 1, 64)
-    cuts = np.unique([np.quantile(s, at) for s in (scores, parts[1][0])])
+    rarer = max(1, min(np.bincount(y, minlength=2)))
+    temperature = max(min(2.0, float(z.std())) * rarer ** (-1 / 3), 1e-9)
+    place, width = gaps(torch.from_numpy(np.unique(z)))
+    tried = _tried(z, z[y == 1], width)
+    place, width = place[tried], width[tried]
     c = confusion(
-        (scores - cuts[:, None]) / temperature,
+        (scores - place.numpy()[:, None]) / temperature,
         target,
         step=IdentityStep(),
         sample_weight=weights,
         batch_dims=1,
     )
     values = metric(c)
-    best = int(values.argmax())
-    return float(cuts[best]), float(values[best])
+    best = pick(values, place, width)
+    return float(place[best]), float(values[best])
 
 
-def _grouped(z: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _tried(z: Floats, positives: Floats, width: torch.Tensor) -> torch.Tensor:
+    """Numbers of the gaps below distinct scores (the last is above all) to look at."""
+    known, at = np.unique(z), np.linspace(0, 1, _QUANTILES)
+    wanted = [np.quantile(part, at) for part in (z, positives) if len(part)]
+    near = np.searchsorted(known, np.concatenate(wanted))
+    widest = width.argsort(descending=True)[:_WIDEST].numpy()
+    # Of a quantile that is a score, the gaps on both of its sides.
+    return torch.from_numpy(np.unique([0, *near, *np.minimum(near + 1, len(known)), *widest]))
+
+
+def _grouped(z: Floats, w: Floats) -> tuple[Floats, Floats]:
     """At most ``GROUPS`` neighbouring groups: their mean scores and their weights."""
     order = np.argsort(z, kind="stable")
     z, w = z[order], w[order]

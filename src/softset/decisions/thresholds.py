@@ -9,15 +9,16 @@ import torch
 from torch import Tensor
 
 from softset.counting.cells import Confusion
-from softset.counting.problem import arrange
-from softset.decisions.evaluation import all_cuts
+from softset.counting.problem import arrange, probabilities
+from softset.counting.values import check_labels, refuse_rows
+from softset.decisions.cuts import EQUAL, Cuts, all_cuts, pick
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
 from softset.metrics.registry import MetricLike, one_number
 
-_MAX_PASSES = 20
-# Confusions looked at together in a search over several classes: bounds memory.
-_BLOCK = 2**20
+MAX_PASSES = 20
+# Confusions looked at together in a search over several labels or classes: bounds memory.
+BLOCK = 2**20
 
 
 @torch.no_grad()
@@ -34,17 +35,17 @@ def best_threshold(
 ) -> Any:
     """The threshold in (0, 1) with the highest ``metric``: a float, or a list of one a label.
 
-    Every cut is tried, "predict all" and "predict none" included, by one sort; a threshold lies
-    half-way between two neighbouring probabilities. Of equally good ones the nearest to 1/2 is
-    taken. Labels are tuned each on its own where the average allows it (macro, weighted, none),
-    else in turn until nothing improves.
+    Every cut is tried, "predict all" and "predict none" included, by one sort. Of equally good
+    cuts the one in the widest gap between two scores is taken, at its middle, both in logits; the
+    gaps outside of all scores count as two logits wide. Labels are tuned each on its own where
+    the average allows it (macro, weighted, none), else in turn until nothing improves.
 
     >>> import torch
-    >>> p = torch.tensor([0.25, 0.5, 0.625, 0.75])
-    >>> best_threshold(p, torch.tensor([0, 1, 1, 1]), "f1", from_logits=False)
-    0.375
+    >>> p = torch.tensor([0.2, 0.8, 0.9, 0.95])
+    >>> round(best_threshold(p, torch.tensor([0, 1, 1, 1]), "f1", from_logits=False), 6)
+    0.5
     """
-    m = _thresholded(metric)
+    m = thresholded(metric)
     if task == "multiclass":
         raise ValueError("best_threshold is for task='binary' and 'multilabel'. Use best_offsets.")
     problem = arrange(
@@ -56,62 +57,74 @@ def best_threshold(
         class_weight=class_weight,
         ignore_index=ignore_index,
     )
-    p, cuts = all_cuts(problem, from_logits)
-    taus, valid = _between(p)
-    if task == "binary":
-        return float(taus[_pick(m(cuts), taus, valid)])
+    # Probabilities as `evaluate` sees them: what is equal there cannot be told apart.
+    p = probabilities(problem.z, task, from_logits).double()
+    if torch.isnan(p).any():
+        refuse_rows(torch.isnan(p))
+    check_labels(problem.y)
+    cuts = all_cuts(torch.logit(p), problem.y, problem.w, task)
+    chosen = best_cuts(m, cuts)
+    taus = [
+        _between(own, float(at))
+        for own, at in zip(p.reshape(-1, p.shape[-1]), chosen.reshape(-1), strict=True)
+    ]
+    return taus[0] if task == "binary" else taus
+
+
+def best_cuts(m: Metric, cuts: Cuts) -> Tensor:
+    """The logit to cut at, ``[]``, or that of each label ``[labels]``."""
+    place, width, counts = cuts
+    if counts.task == "binary":
+        return place[pick(m(counts), place, width)]
     per_label = isinstance(getattr(m, "beta", None), tuple)
     if isinstance(m, Custom) or m.average == "micro" or per_label:
-        return _tune_in_turn(m, cuts, taus, valid)
-    values = replace(m, both_classes=False)(replace(cuts, task="binary"))
-    return [float(t[_pick(v, t, ok)]) for v, t, ok in zip(values, taus, valid, strict=True)]
+        return _tune_in_turn(m, cuts)
+    values = replace(m, both_classes=False)(replace(counts, task="binary"))
+    each = zip(values, place, width, strict=True)
+    return torch.stack([own[pick(v, own, wide)] for v, own, wide in each])
 
 
-def _thresholded(metric: MetricLike) -> Metric:
+def thresholded(metric: MetricLike) -> Metric:
+    """The metric, if there is a threshold to choose for it."""
     m = one_number(metric)
     if m.curve:
         raise ValueError(f"metric {m.name!r} is over all thresholds: there is none to choose.")
     return m
 
 
-def _between(p: Tensor) -> tuple[Tensor, Tensor]:
-    """A threshold for each cut, half-way to the next lower probability, and whether it exists."""
-    edge = torch.zeros_like(p[..., :1])
-    low, high = torch.cat([edge, p], -1), torch.cat([p, edge + 1], -1)
-    middle = (low + high) / 2
-    taus = torch.where(middle > low, middle, high)
-    return taus, (taus > low) & (taus < 1)
+def _between(p: Tensor, logit: float) -> float:
+    """The cut as a probability that separates the same probabilities, despite rounding."""
+    s = torch.logit(p)
+    low = float(p[s < logit].max()) if (s < logit).any() else 0.0
+    high = float(p[s >= logit].min()) if (s >= logit).any() else 1.0
+    tau = float(torch.sigmoid(torch.tensor(logit, dtype=torch.float64)))
+    if not low < tau <= high:
+        tau = low + (high - low) / 2
+    return tau if low < tau < 1 else high if high < 1 else (low + 1) / 2
 
 
-def _pick(values: Tensor, taus: Tensor, valid: Tensor) -> int:
-    """The best cut; of equal ones that nearest to 1/2."""
-    values = torch.where(valid, values, float("-inf"))
-    good = values >= values.max() - 1e-12
-    return int(torch.where(good, (taus - 0.5).abs(), float("inf")).argmin())
-
-
-def _tune_in_turn(m: Metric, cuts: Confusion, taus: Tensor, valid: Tensor) -> list[float]:
+def _tune_in_turn(m: Metric, cuts: Cuts) -> Tensor:
     """Labels share one number: improve them in turn, each exactly, the others held."""
-    labels = taus.shape[0]
-    start = [_pick(-(t - 0.5).abs(), t, ok) for t, ok in zip(taus, valid, strict=True)]
-    chosen, best = torch.tensor(start, device=taus.device), float("-inf")
-    for _ in range(_MAX_PASSES):
+    place, width, counts = cuts
+    labels = place.shape[0]
+    near = torch.where(width > 0, place.abs(), float("inf"))
+    chosen, best = near.argmin(-1), float("-inf")
+    for _ in range(MAX_PASSES):
         before = best
         for label in range(labels):
             at = chosen.unsqueeze(-1)
-            now = cuts.map(lambda t, at=at: t.gather(-1, at).squeeze(-1))
-            blocks = torch.split(torch.arange(taus.shape[-1]), max(1, _BLOCK // labels))
-            values = [m(_with_label(now, cuts, label, part)) for part in blocks]
-            scores = torch.cat(values)
-            pick = _pick(scores, taus[label], valid[label])
-            if float(scores[pick]) > best + 1e-12:
-                best, chosen[label] = float(scores[pick]), pick
+            now = counts.map(lambda t, at=at: t.gather(-1, at).squeeze(-1))
+            blocks = torch.split(torch.arange(place.shape[-1]), max(1, BLOCK // labels))
+            values = torch.cat([m(_with_label(now, counts, label, part)) for part in blocks])
+            k = pick(values, place[label], width[label])
+            if float(values[k]) > best + EQUAL:
+                best, chosen[label] = float(values[k]), k
         if best <= before:
             break
-    return taus.gather(-1, chosen.unsqueeze(-1)).squeeze(-1).tolist()
+    return place.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
 
 
-def _with_label(now: Confusion, cuts: Confusion, label: int, part: Tensor) -> Confusion:
+def _with_label(now: Confusion, counts: Confusion, label: int, part: Tensor) -> Confusion:
     """``now`` with one label at each of some cuts: ``[cuts, labels]``."""
 
     def moved(t: Tensor, at_cuts: Tensor) -> Tensor:
@@ -120,9 +133,9 @@ def _with_label(now: Confusion, cuts: Confusion, label: int, part: Tensor) -> Co
         return rows
 
     return Confusion(
-        moved(now.tp, cuts.tp),
-        moved(now.predicted, cuts.predicted),
-        moved(now.support, cuts.support),
-        moved(now.total, cuts.total),
+        moved(now.tp, counts.tp),
+        moved(now.predicted, counts.predicted),
+        moved(now.support, counts.support),
+        moved(now.total, counts.total),
         "multilabel",
     )

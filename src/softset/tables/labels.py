@@ -4,53 +4,139 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
+from softset.checks import check_choice, check_number, listed
+
 Array = NDArray[Any]
+Ints = NDArray[np.int64]
 
 
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+@dataclass(frozen=True)
+class Labels:
+    """What labels are: the task, the classes, and which of two is the positive one.
+
+    ``classes`` are in order, as scikit-learn's ``classes_``; of several labels they are their
+    numbers. A *code* is the number of a class; of two classes the positive one has code 1, whatever
+    its place among ``classes`` (``positive``, 1 unless the first class was asked for).
+
+    >>> labels, codes = read_labels(["no", "yes", "no"], pos_label="no")
+    >>> labels.classes.tolist(), labels.positive, codes.tolist()
+    (['no', 'yes'], 0, [1, 0, 1])
+    """
+
+    task: str
+    classes: Array
+    positive: int = 1
+
+    def __post_init__(self) -> None:
+        check_choice("task", self.task, ("binary", "multiclass", "multilabel"))
+        check_choice("positive", self.positive, (0, 1))
+        if self.task == "binary" and len(self.classes) != 2:
+            raise ValueError(f"classes must be two for task='binary', got {len(self.classes)}.")
+
+    @property
+    def names(self) -> list[Any]:
+        """The classes in the order of their codes: the positive one of two is the last."""
+        known: list[Any] = self.classes.tolist()
+        return known if self.positive == 1 else known[::-1]
+
+    def decode(self, codes: Ints) -> Array:
+        """The classes of codes ``(n,)``; 0 and 1 of several labels stay."""
+        if self.task == "multilabel":
+            return codes
+        return self.classes[codes if self.positive == 1 else 1 - codes]
+
+    def encode(self, y: Any, *, unseen: str = "refuse") -> Ints:
+        """Codes of more labels ``y``. Text meets text: 1 is the class "1" where classes are text.
+
+        A class that is not known is an error, or, with ``unseen="number"`` and more than two
+        classes, gets a number of its own after the known ones.
+        """
+        if self.task == "multilabel":
+            return label_matrix(_dense(y))
+        values = _column(y)
+        known: dict[Any, int] = {c: i for i, c in enumerate(self.names)}
+        if self.classes.dtype.kind in "UO":
+            values = np.array([_text(v) for v in values.tolist()], dtype=object)
+        unknown = [v for v in dict.fromkeys(values.tolist()) if v not in known]
+        if unknown and (unseen == "refuse" or self.task == "binary"):
+            raise ValueError(
+                f"the label(s) {listed(unknown)} are unknown to the model; it knows "
+                f"{listed(self.classes.tolist(), 30)}."
+            )
+        known.update({c: len(known) + i for i, c in enumerate(sorted(unknown, key=str))})
+        return np.array([known[v] for v in values.tolist()], dtype=np.int64)
+
+    def factors(self, class_weight: Any, codes: Ints, weight: Array) -> Array:
+        """The factor of every row by its class: ``None``, ``"balanced"`` or ``{class: weight}``."""
+        if class_weight is None:
+            return np.ones(len(codes))
+        if self.task == "multilabel":
+            raise ValueError("class_weight is for one class a row; use sample_weight for labels.")
+        names = self.names
+        if isinstance(class_weight, str):
+            check_choice("class_weight", class_weight, ("balanced",))
+            totals = np.bincount(codes, weights=weight, minlength=len(names))
+            by_class = weight.sum() / (len(names) * np.where(totals > 0, totals, np.inf))
+        else:
+            unknown = [c for c in class_weight if c not in names]
+            if unknown:
+                raise ValueError(f"class_weight names {unknown[0]!r}, y holds {names}.")
+            by_class = np.array([float(class_weight.get(c, 1.0)) for c in names])
+            check_number("class_weight", by_class.tolist(), 0, math.inf, closed="low")
+        return by_class[codes]
 
 
-def refuse_missing(y: Any) -> None:
-    """Refuse NaN and None among the labels, with the rows they are in."""
-    if y is None or hasattr(y, "toarray"):
-        return
-    values = np.asarray(y, dtype=object)
-    if values.ndim == 1:
-        bad = [i for i, v in enumerate(values) if v is None or _is_nan(v)]
-        if bad:
-            listed = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
-            raise ValueError(f"y is missing (NaN or None) in {len(bad)} row(s): {listed}.")
+def read_labels(y: Any, pos_label: Any = None) -> tuple[Labels, Ints]:
+    """Labels of any kind ``(n,)``, or 0 and 1 ``(n, labels)``, and their codes.
+
+    ``pos_label`` is the positive class of two, the last in order if left out.
+    """
+    if hasattr(y, "isna"):  # pandas has missing values of its own
+        _refuse_rows(np.asarray(y.isna()))
+    values = _dense(y)
+    if values.ndim == 2 and values.shape[1] > 1:
+        if pos_label is not None:
+            raise ValueError("pos_label is for two classes; y holds several labels of 0 and 1.")
+        return Labels("multilabel", np.arange(values.shape[1])), label_matrix(values)
+    values = _plain(_column(values))
+    classes, codes = np.unique(values, return_inverse=True)
+    codes = codes.ravel().astype(np.int64)
+    _warn_of_blanks(classes)
+    known = classes.tolist()
+    if len(known) < 2:
+        raise ValueError(f"y must hold at least two classes, got one class only: {known[0]!r}.")
+    task = "binary" if len(known) == 2 else "multiclass"
+    if pos_label is None:
+        return Labels(task, classes), codes
+    if task == "multiclass":
+        raise ValueError(f"pos_label is for two classes; y holds {len(known)}.")
+    if str(pos_label) not in map(str, known):
+        raise ValueError(f"pos_label must be one of {known}, got {pos_label!r}.")
+    positive = [str(c) for c in known].index(str(pos_label))
+    return Labels(task, classes, positive), codes if positive == 1 else 1 - codes
 
 
-def plain_labels(y: Array) -> Array:
-    """Objects that are all numbers become numbers; text stays text."""
-    if y.dtype != object:
-        return y
-    text = [isinstance(v, str) for v in y]
-    if any(text) and not all(text):
-        raise ValueError("y must not mix text and numbers. Convert it: y = y.astype(str).")
-    return y if any(text) else np.array(y.tolist())
-
-
-def warn_of_blanks(classes: Array) -> None:
-    """Warn of names such as "A" and "A "."""
-    if classes.dtype.kind in "UO":
-        seen: dict[str, str] = {}
-        for name in classes.tolist():
-            other = seen.setdefault(str(name).strip(), name)
-            if other != name:
-                warnings.warn(
-                    f"classes {other!r} and {name!r} differ only by blanks.",
-                    UserWarning,
-                    stacklevel=4,
-                )
+def label_matrix(y: Any) -> Ints:
+    """Several labels as 0 and 1: numbers, booleans, or the words true and false."""
+    words = {"0": 0, "1": 1, "true": 1, "false": 0, "0.0": 0, "1.0": 1}
+    values = np.asarray(y)
+    if values.dtype.kind in "biuf" and ((values == 0) | (values == 1)).all():
+        return values.astype(np.int64)
+    found = [words.get(str(v).lower(), -1) for v in values.ravel().tolist()]
+    if -1 in found:
+        bad = values.ravel()[found.index(-1)]
+        raise ValueError(
+            f"several targets must hold 0 and 1 (or true and false) each, got {bad!r}. For one "
+            "target with several classes, give that column alone."
+        )
+    return np.array(found, dtype=np.int64).reshape(values.shape)
 
 
 def checked_weights(sample_weight: Any, X: Array) -> Array:
@@ -65,59 +151,94 @@ def checked_weights(sample_weight: Any, X: Array) -> Array:
     return weight
 
 
-def label_matrix(y: Any) -> NDArray[np.int64]:
-    """Several targets as 0 and 1: numbers, booleans, or the words true and false."""
-    words = {"0": 0, "1": 1, "true": 1, "false": 0, "0.0": 0, "1.0": 1}
-    values = np.asarray(y)
-    found = [words.get(str(v).lower(), -1) for v in values.ravel().tolist()]
-    if -1 in found:
-        bad = values.ravel()[found.index(-1)]
-        raise ValueError(
-            f"several targets must hold 0 and 1 (or true and false) each, got {bad!r}. For one "
-            "target with several classes, give that column alone."
+def _dense(y: Any) -> Array:
+    if hasattr(y, "toarray"):
+        return np.asarray(y.toarray())
+    # NumPy would turn [1, "a"] into text
+    return np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
+
+
+def _column(y: Any) -> Array:
+    """``(n,)``; the only column of ``(n, 1)`` is taken, with a warning."""
+    values = _dense(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected: y has shape (n, 1), its "
+            "only column is taken.",
+            _column_warning(),
+            stacklevel=4,
         )
-    return np.array(found, dtype=np.int64).reshape(values.shape)
-
-
-def codes_and_classes(y: Any, pos_label: Any = None) -> tuple[Array, Array | None]:
-    """Numbers of classes and the classes; the positive one of two is the last.
-
-    Of several targets ``(n, labels)``: 0 and 1, and ``None``.
-
-    >>> codes_and_classes(["no", "yes", "no"], pos_label="no")
-    (array([1, 0, 1]), array(['yes', 'no'], dtype='<U3'))
-    """
-    values = np.asarray(y)
-    if values.ndim == 2 and values.shape[1] > 1:
-        if pos_label is not None:
-            raise ValueError("pos_label is for two classes; there are several targets.")
-        return label_matrix(values), None
-    if values.ndim == 2:
-        warnings.warn("y has shape (n, 1); its only column is taken.", UserWarning, stacklevel=3)
         values = values.ravel()
-    refuse_missing(values)
-    values = plain_labels(values)
-    _refuse_continuous(values)
-    classes, codes = np.unique(values, return_inverse=True)
-    warn_of_blanks(classes)
-    known = classes.tolist()
-    if len(known) < 2:
-        raise ValueError(f"y must hold at least two classes, got one class only: {known[0]!r}.")
-    if pos_label is None:
-        return codes, classes
-    if len(known) > 2:
-        raise ValueError(f"pos_label is for two classes; y holds {len(known)}.")
-    place = (
-        [str(c) for c in known].index(str(pos_label)) if str(pos_label) in map(str, known) else -1
-    )
-    if place < 0:
-        raise ValueError(f"pos_label must be one of {known}, got {pos_label!r}.")
-    return (codes, classes) if place == 1 else (1 - codes, classes[::-1])
+    if values.ndim != 1:
+        raise ValueError(f"y should be a 1d array of labels, got shape {values.shape}.")
+    return values
 
 
-def _refuse_continuous(values: Array) -> None:
-    if values.dtype.kind == "f" and (broken := values[values != np.floor(values)]).size:
+def _column_warning() -> type[Warning]:
+    from sklearn.exceptions import DataConversionWarning
+
+    return DataConversionWarning
+
+
+def _plain(values: Array) -> Array:
+    """Refuse what is no label; objects that are all numbers become numbers, text stays text."""
+    if not len(values):
+        raise ValueError("y is empty: it must hold a label for each row.")
+    if values.dtype == object:
+        _refuse_rows(np.array([_is_missing(v) for v in values.tolist()], dtype=bool))
+        text = [isinstance(v, str) for v in values.tolist()]
+        if any(text) and not all(text):
+            raise ValueError("y must not mix text and numbers. Convert it: y = y.astype(str).")
+        values = np.asarray(values.tolist()) if not any(text) else values.astype(str)
+    if values.dtype.kind == "f":
+        _refuse_rows(np.isnan(values))
+        if np.isinf(values).any():
+            raise ValueError("Input y contains infinity: it must hold text or finite numbers.")
+        broken = values[values != np.floor(values)]
+        if broken.size:
+            raise ValueError(
+                "Unknown label type: continuous. y must hold classes, got "
+                f"{len(np.unique(values))} different numbers such as {broken[0]:g}. Cut it into "
+                "classes."
+            )
+    if values.dtype.kind not in "biufUS":
+        raise ValueError(f"Unknown label type: y must hold text or numbers, got {values.dtype}.")
+    return values
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)  # noqa: PLR0124
+    except TypeError:  # pandas' NA is neither equal nor different
+        return True
+
+
+def _text(value: Any) -> str:
+    """A number as a file writes it: 1.0 is "1"."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value)
+
+
+def _refuse_rows(missing: Array) -> None:
+    bad = np.flatnonzero(missing.any(1) if missing.ndim == 2 else missing)
+    if len(bad):
+        rows = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
         raise ValueError(
-            f"y must hold classes, got {len(np.unique(values))} different numbers such as "
-            f"{broken[0]:g}: a continuous target. Cut it into classes."
+            f"y is missing (NaN or None) in {len(bad)} row(s): {rows}. Leave those rows out or "
+            "label them."
         )
+
+
+def _warn_of_blanks(classes: Array) -> None:
+    """Warn of names such as "A" and "A "."""
+    if classes.dtype.kind == "U":
+        seen: dict[str, str] = {}
+        for name in classes.tolist():
+            other = seen.setdefault(name.strip(), name)
+            if other != name:
+                warnings.warn(
+                    f"classes {other!r} and {name!r} differ only by blanks.",
+                    UserWarning,
+                    stacklevel=4,
+                )

@@ -1,0 +1,110 @@
+"""Rounds of log-loss, then rounds for the metric, both stopped early on held-out rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softset.boosting.objective import MetricObjective
+from softset.decisions.evaluation import evaluate
+from softset.decisions.offsets import best_offsets
+from softset.decisions.smoothing import smooth_cut
+from softset.metrics.base import Metric
+from softset.tables.rows import Rows
+
+Array = NDArray[Any]
+# The scores of the log-loss rounds are shrunk by this before the metric takes over. No decision
+# changes, but rows that log-loss had settled get a gradient again (docs/boosting.md, measured).
+SHRINK = 0.7
+
+
+@dataclass
+class Boosted:
+    """A boosted model of one target: ``SHRINK (log-loss trees - shift) + trees for the metric``.
+
+    Without rounds for the metric it is the log-loss trees alone. ``history`` has the metric on the
+    held-out rows after every round for it.
+    """
+
+    library: Any
+    classes: int
+    warm: Any = None
+    booster: Any = None
+    shift: Array | None = None  # None: no rounds for the metric were asked for
+    warm_rounds: int = 0
+    rounds: int = 0
+    history: list[float] = field(default_factory=list)
+
+    def log_loss_scores(self, x: Array) -> Array:
+        """Scores ``(n,)`` or ``(n, classes)`` of the log-loss trees alone."""
+        if self.warm is None:
+            return np.zeros((len(x),) if self.classes == 2 else (len(x), self.classes))
+        return self.library.margins(self.warm, x)
+
+    def start(self, x: Array) -> Array:
+        """The scores that rounds for the metric start from."""
+        z = self.log_loss_scores(x)
+        return z if self.shift is None or self.warm is None else SHRINK * (z - self.shift)
+
+    def __call__(self, x: Array) -> Array:
+        """Scores ``(n,)`` or ``(n, classes)``."""
+        z = self.start(x)
+        return z if self.booster is None else z + self.library.margins(self.booster, x)
+
+    def log_loss_part(self) -> Boosted:
+        """What log-loss alone has given."""
+        return Boosted(self.library, self.classes, self.warm, warm_rounds=self.warm_rounds)
+
+
+def boost(
+    library: Any,
+    rows: Rows,
+    checks: Rows,
+    metric: Metric,
+    *,
+    classes: int,
+    warm_rounds: int,
+    rounds: int,
+    patience: int,
+) -> Boosted:
+    """Train with ``rows``, stop by ``checks``; if no round for the metric helps, none is kept."""
+    library.load(rows, checks)
+    model = Boosted(type(library), classes)
+    if warm_rounds:
+        model.warm, model.warm_rounds = library.log_loss(warm_rounds, patience)
+    if not rounds or len(np.unique(checks.y)) < classes:
+        return model
+    model.shift = np.asarray(_cut(model.log_loss_scores(checks.x), checks, metric))
+    start, held = model.start(rows.x), model.start(checks.x)
+    # Without log-loss rounds, nothing is what has to be beaten.
+    best = -np.inf if model.warm is None else _value(held, checks, metric)
+    objective = MetricObjective(library.name, metric, None, 0.5)
+    for i, z in enumerate(library.steps(start, held, objective), 1):
+        model.history.append(_value(z, checks, metric))
+        if model.history[-1] > best + 1e-9:
+            best, model.rounds = model.history[-1], i
+        if i >= rounds or i - model.rounds >= patience:
+            break
+    if model.rounds:
+        model.booster = library.kept(model.rounds)
+    return model
+
+
+def _cut(z: Array, checks: Rows, metric: Metric) -> Any:
+    """Where decisions change: rounds for the metric start with it at 0."""
+    if metric.curve:
+        return 0.0 if z.ndim == 1 else np.zeros(z.shape[1])
+    if z.ndim == 1:
+        return smooth_cut(z, checks.y, checks.w, metric)[0]
+    return -np.array(best_offsets(z, checks.y, metric, sample_weight=checks.w))
+
+
+def _value(z: Array, checks: Rows, metric: Metric) -> float:
+    """The metric of held-out rows: at its best smoothed cut where there is one."""
+    if z.ndim == 1 and not metric.curve:
+        return smooth_cut(z, checks.y, checks.w, metric)[1]
+    task = "binary" if z.ndim == 1 else "multiclass"
+    return float(evaluate(z, checks.y, metric, task=task, sample_weight=checks.w))

@@ -1,0 +1,138 @@
+"""One tuner for every classifier: scores that training has not seen -> the decision to use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from softset.checks import check_choice
+from softset.counting.cells import confusion
+from softset.decisions.cuts import all_cuts
+from softset.decisions.decision import Decision
+from softset.decisions.offsets import best_offsets
+from softset.decisions.smoothing import smooth_cut
+from softset.decisions.thresholds import best_cuts
+from softset.metrics.base import Metric
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+RULES = ("exact", "smooth")
+FOLDS = 5
+# On fewer rows nothing is tuned.
+FEWEST = 4 * FOLDS
+# Kinds of rows that are left out in turn, at most: bounds memory where there are many labels.
+KINDS = 64
+CLEAR = 1.2
+# A smaller gain of the metric is not worth another cut than the model's own.
+LEAST_GAIN = 1e-4
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """The decision with the best ``metric`` on rows that training has not seen.
+
+    Scores are what a ``Decision`` takes: logits ``(n,)`` or ``(n, labels)``, log-probabilities
+    ``(n, classes)``. ``rule`` says how a cut of two classes is found: ``"exact"``, the best of all
+    cuts, or ``"smooth"``, the best by smoothed counts, which follows luck less where positives are
+    few. Offsets of several classes and cuts of labels are exact.
+
+    >>> from softset.metrics.registry import get_metric
+    >>> z = np.repeat([-3.0, -1.0], [30, 10])
+    >>> tuner = Tuner(get_metric("f1"), "binary")
+    >>> float(tuner.tune(z, np.repeat([0, 1], [30, 10])).cut)
+    -2.0
+    """
+
+    metric: Metric
+    task: str
+    rule: str = "smooth"
+
+    def __post_init__(self) -> None:
+        check_choice("rule", self.rule, RULES)
+
+    def tune(self, scores: Floats, y: Ints, w: Floats | None = None) -> Decision:
+        """The tuned decision, if tuning helps rows it was not tuned on; else the plain one.
+
+        Each fifth of the rows is decided by the cut of the others, and all of them together must
+        be clearly better than with a cut at 1/2 (or the largest probability), see ``_gain``: else
+        the model's own cut stands, which has seen more rows. Fewer than 20 rows are too
+        few to tune on. The order of the rows must mean nothing.
+        """
+        plain = Decision.plain(self.task, scores.shape[-1])
+        if len(scores) < FEWEST or self.metric.curve or len(np.unique(y, axis=0)) < 2:
+            return plain
+        w = np.ones(len(scores)) if w is None else w
+        fold = _folds(y)
+        crossed = plain.one_hot(scores)
+        for k in range(FOLDS):
+            rest = fold != k
+            crossed[~rest] = self.best(scores[rest], y[rest], w[rest]).one_hot(scores[~rest])
+        if self._gain(crossed, plain.one_hot(scores), y, w) > LEAST_GAIN:
+            return self.best(scores, y, w)
+        return plain
+
+    def _gain(self, tuned: Floats, plain: Floats, y: Ints, w: Floats) -> float:
+        """How much better the tuned decisions are, whichever single row is left out.
+
+        Offsets of several classes can please several rows at once: of them, ``CLEAR`` standard
+        errors (of the jackknife) are taken off instead.
+        """
+        differ = np.flatnonzero((tuned != plain).reshape(len(y), -1).any(1))
+        if not len(differ):
+            return 0.0
+        # Rows of equal labels and decisions count alike: of each kind the heaviest is left out.
+        heaviest = differ[np.argsort(-w[differ], kind="stable")]
+        rows = np.column_stack([a.reshape(len(y), -1)[heaviest] for a in (y, tuned, plain)])
+        _, first, size = np.unique(rows, axis=0, return_index=True, return_counts=True)
+        first, size = first[:KINDS], size[:KINDS]
+        weights = np.tile(w, (1 + len(first), 1))
+        weights[1 + np.arange(len(first)), heaviest[first]] = 0.0
+        values = [self._values(decided, y, weights) for decided in (tuned, plain)]
+        gain = values[0] - values[1]
+        if self.task != "multiclass":
+            return float(gain.min())
+        return float(gain[0] - CLEAR * np.sqrt((size * (gain[0] - gain[1:]) ** 2).sum()))
+
+    def best(self, scores: Floats, y: Ints, w: Floats) -> Decision:
+        """The best decision on these rows."""
+        if self.task == "multiclass":
+            found = best_offsets(scores, y, self.metric, sample_weight=w)
+            return Decision(self.task, np.array(found))
+        if self.task == "binary" and self.rule == "smooth" and not self._separates(scores, y):
+            return Decision(self.task, np.asarray(smooth_cut(scores, y, w, self.metric)[0]))
+        s, target = torch.from_numpy(scores.T.copy()), torch.from_numpy(y.T.copy())
+        cuts = all_cuts(s, target, torch.from_numpy(w), self.task)
+        return Decision(self.task, best_cuts(self.metric, cuts).numpy())
+
+    def _separates(self, scores: Floats, y: Ints) -> bool:
+        """Whether a cut makes no mistake: then there is nothing to smooth."""
+        positive, negative = scores[y == 1], scores[y == 0]
+        return not len(positive) or not len(negative) or bool(positive.min() > negative.max())
+
+    def _values(self, decided: Floats, y: Ints, weights: Floats) -> Floats:
+        """The metric of one set of decisions with each of several weights of the rows."""
+        scores = torch.from_numpy(decided).expand(len(weights), *decided.shape)
+        problem = {"task": self.task, "from_logits": False, "batch_dims": 1}
+        c = confusion(
+            scores,
+            y,
+            sample_weight=weights,
+            matrix=self.metric.wants_matrix(self.task, decided.shape[-1]),
+            **problem,
+        )
+        return self.metric(c).numpy()
+
+
+def _folds(y: Ints) -> Ints:
+    """A fold for every row: each class is dealt out in turn, so that each fold has its share."""
+    classes = np.unique(y, axis=0, return_inverse=True)[1].ravel()
+    fold = np.empty(len(y), dtype=np.int64)
+    dealt = 0
+    for c in np.unique(classes):
+        own = np.flatnonzero(classes == c)
+        fold[own] = (dealt + np.arange(len(own))) % FOLDS
+        dealt += len(own)
+    return fold

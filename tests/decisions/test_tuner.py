@@ -1,0 +1,91 @@
+"""One tuner: cuts in gaps, kept only if they help rows they were not tuned on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import softset as ss
+from softset.decisions.decision import Decision
+from softset.decisions.tuner import RULES, Tuner
+from softset.metrics.registry import get_metric
+
+F1 = get_metric("f1")
+
+
+def test_tuning_is_kept_only_if_it_helps_rows_it_was_not_tuned_on():
+    rng = np.random.default_rng(0)
+    y = (rng.random(400) < 0.2).astype(int)
+    shifted = rng.normal(np.where(y, -1.0, -3.0), 0.2)
+    tuner = Tuner(F1, "binary")
+    assert -2.5 < tuner.tune(shifted, y).cut < -1.5
+    good = np.where(y == 1, 2.0, -2.0)
+    assert tuner.tune(good, y).cut == 0
+    assert tuner.tune(shifted[:10], y[:10]).cut == 0  # too few rows
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_gap_is_cut_at_its_middle_and_a_rounding_step_changes_nothing(rule):
+    rng = np.random.default_rng(1)
+    y = np.repeat([0, 1], [200, 20])
+    z = np.where(y, -1.0, -7.0) + rng.uniform(-0.5, 0.5, 220)
+    decision = Tuner(F1, "binary", rule).tune(z, y)
+    assert decision.cut == pytest.approx((z[y == 1].min() + z[y == 0].max()) / 2)
+    for towards in (-np.inf, np.inf):
+        np.testing.assert_array_equal(decision(np.nextafter(z, towards)), y)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("metric", ["f1", "mcc", "balanced_accuracy"])
+def test_tuning_does_not_hurt_new_rows_on_average(rule, metric):
+    """Over 200 random problems the mean gain is not below zero by more than two errors."""
+    gains = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        prevalence, effect = rng.uniform(0.03, 0.5), rng.uniform(0.3, 3)
+        rows, off = int(rng.integers(30, 400)), rng.normal(0, 0.5)
+
+        def draw(n, rng=rng, prevalence=prevalence, effect=effect, off=off):
+            y = (rng.random(n) < prevalence).astype(int)
+            y[:2] = [0, 1]
+            prior = np.log(prevalence / (1 - prevalence))
+            return effect * rng.normal(effect * y, 1) - effect**2 / 2 + prior + off, y
+
+        decision = Tuner(get_metric(metric), "binary", rule).tune(*draw(rows))
+        z, y = draw(2000)
+        values = [
+            ss.evaluate(d(z).astype(float), y, metric, from_logits=False)
+            for d in (decision, Decision.plain("binary"))
+        ]
+        gains.append(values[0] - values[1])
+    mean, error = np.mean(gains), np.std(gains) / np.sqrt(len(gains))
+    assert mean > -2 * error
+    assert mean > 0  # and in truth it helps
+
+
+def test_scores_that_saturate_as_probabilities_are_told_apart():
+    z = np.repeat([40.0, 60.0], 30)  # both are 1.0 as probabilities
+    y = np.repeat([0, 1], 30)
+    decision = Tuner(F1, "binary").tune(z, y)
+    assert decision.cut == 50
+    np.testing.assert_array_equal(decision(z), y)
+
+
+def test_each_label_has_its_cut():
+    rng = np.random.default_rng(0)
+    y = (rng.random((300, 2)) < 0.3).astype(int)
+    z = 6 * y + np.array([-8.0, 1.0]) + rng.uniform(-1, 1, y.shape)
+    decision = Tuner(F1, "multilabel").tune(z, y)
+    np.testing.assert_allclose(decision.cut, [-5.0, 4.0], atol=0.1)
+
+
+def test_offsets_need_more_than_one_row_to_speak_for_them():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    z = np.eye(3)[y] * 8
+    z[0] = [3.0, 3.1, 0.0]
+    y[0] = 0
+    tuner = Tuner(get_metric("f1"), "multiclass")
+    np.testing.assert_array_equal(tuner.tune(z, y).cut, 0)
+    shifted = z + np.array([0.0, 0.0, -12.0])
+    assert (tuner.tune(shifted, y)(shifted) == y).mean() > 0.99
