@@ -152,10 +152,11 @@ def test_21_columns_at_prediction(run):
 
 
 def test_22_a_type_that_changes_late(run):
-    csv(table(2000, late=["1"] * 1999 + ["x"]))
-    assert run("train", "data.csv", "-t", "label", "-o", "m.softset", *FAST)[0] == 0
+    csv(table(2000, late=["1"] * 1700 + ["x"] * 300, odd=[*map(str, range(9)), *"1" * 1990, "x"]))
+    result = run("train", "data.csv", "-t", "label", "-o", "m.softset", *FAST)
+    warned(result, "'odd'", "1 of 2000 cells are no numbers", "'x' in row 2000")
     kinds = {c.name: c.kind for c in load_model("m.softset").encoder.columns_}
-    assert kinds["late"] == "category"
+    assert (kinds["late"], kinds["odd"]) == ("category", "number")
 
 
 # --- labels ---------------------------------------------------------------------------------------

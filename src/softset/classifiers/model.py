@@ -142,7 +142,7 @@ def train_model(
     are ``[negative, positive]`` if there are two.
 
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"x": range(0, 200, 2), "colour": ["red", "blue"] * 50})
+    >>> frame = pd.DataFrame({"x": np.linspace(0, 200, 100), "colour": ["red", "blue"] * 50})
     >>> y = ["high" if x > 150 else "low" for x in frame["x"]]
     >>> frame = frame.sample(frac=1, random_state=0)
     >>> y = [y[i] for i in frame.index]
