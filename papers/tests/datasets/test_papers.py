@@ -15,6 +15,7 @@ ROWS = {
     "cocktailparty": 15 * FRAMES,
     "adult": ADULT_ROWS,
     "adult-codes": ADULT_ROWS,
+    "adult-as-read": ADULT_ROWS,
     "mammography": MAMMOGRAPHY_ROWS,
     "creditcard": CARD_ROWS,
     "creditcard-subset": CARD_ROWS,
@@ -47,6 +48,19 @@ def test_real_files_have_the_published_facts(name, shared_data):
 def test_official_files_of_adult_have_the_sizes_of_the_authors_code(shared_data):
     parts = split_rows(load_paper_set("adult-codes", shared_data))
     assert [len(rows) for rows in parts] == [26048, 6513, 16281]
+
+
+def test_ages_as_the_authors_code_reads_them(shared_data):
+    """One column of numbers and text, as pandas makes it of the two official files."""
+    data, plain = (load_paper_set(n, shared_data) for n in ("adult-as-read", "adult-codes"))
+    test = data.official_test
+    mixed = pandas.Series(
+        [f" {age:g}" if held else int(age) for age, held in zip(plain.x[:, 0], test, strict=True)],
+        dtype=object,
+    )
+    assert data.x[:, 0].tolist() == mixed.astype("category").cat.codes.tolist()
+    assert data.x[~test, 0].max() < data.x[test, 0].min()
+    assert (data.x[:, 1:] == plain.x[:, 1:]).all()
 
 
 def test_weights_restore_the_prior(folder):
