@@ -1,0 +1,41 @@
+"""Classes far apart: the cut belongs into the gap, and no rounding decides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import softset as ss
+
+MAKERS = {
+    "network": lambda **s: ss.MetricClassifier("f1", n_members=2, max_epochs=60, **s),
+    "lightgbm": lambda **s: ss.MetricBoostingClassifier("f1", **s),
+    "xgboost": lambda **s: ss.MetricBoostingClassifier("f1", library="xgboost", **s),
+    "forest": lambda **s: ss.MetricForestClassifier("f1", n_trees=100, **s),
+}
+
+
+def far_apart(seed, rows=2450):
+    rng = np.random.default_rng(seed)
+    y = np.zeros(rows, dtype=int)
+    y[:80] = 1
+    rng.shuffle(y)
+    x = rng.normal(size=(rows, 20))
+    x[y == 1, 0] += 12
+    x[y == 1, 1] += 9
+    return x, y
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", MAKERS)
+def test_classes_ten_standard_deviations_apart_are_told_apart_on_new_rows(name, seed, tmp_path):
+    x, y = far_apart(seed)
+    model = MAKERS[name](random_state=seed).fit(x[:1900], y[:1900])
+    assert model.score(x[1900:], y[1900:]) == 1.0
+    z = model._scores(x)
+    for towards in (-np.inf, np.inf):  # one rounding step decides nothing
+        np.testing.assert_array_equal(model.decision_(np.nextafter(z, towards)), model.decision_(z))
+    model.save(tmp_path / "m")
+    loaded = type(model).load(tmp_path / "m")
+    assert loaded.decision_.cut == model.decision_.cut
+    np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
