@@ -109,6 +109,12 @@ def test_a_plus_is_no_reason_to_be_text():
     assert read("a,b\n0X1F,x\n2,y\n")["a"].tolist() == ["0X1F", "2"]
 
 
+@pytest.mark.parametrize("cells", [["9007199254740993", ""], ["12345678901234567890", "1"]])
+def test_identifiers_keep_all_their_digits(cells):
+    found = read("id,b\n" + "".join(f"{c},x\n" for c in cells))
+    assert [v or "" for v in found["id"]] == cells
+
+
 def test_wide_files_are_read():  # 12
     width = 3000
     random = np.random.default_rng(0)

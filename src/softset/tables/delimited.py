@@ -309,12 +309,15 @@ def _typed(values: Any, decimal: str) -> Any:
     if pc.any(pc.match_substring_regex(numbers, _CODE)).as_py():
         return _texts(values)
     numbers = pc.replace_substring_regex(numbers, r"^\+([\d.])", r"\1")  # Arrow knows no plus
-    for kind in (pa.int64(), pa.float64()):
+    if pc.all(pc.match_substring_regex(numbers, r"^-?\d+$")).as_py():
         try:
-            found = pc.cast(numbers, kind)
-        except pa.ArrowInvalid:
-            continue
-        if kind == pa.int64() and pc.any(pc.match_substring_regex(numbers, "[xX]")).as_py():
-            continue  # hexadecimal
-        return pd.Series(found.to_numpy())
-    return _texts(values)
+            found = pc.cast(numbers, pa.int64())
+            if not found.null_count or pc.max(pc.abs(found)).as_py() <= 2**53:
+                return pd.Series(found.to_numpy())
+        except pa.ArrowInvalid:  # more digits than fit
+            pass
+        return _texts(values)  # as floats, identifiers would lose their last digits
+    try:
+        return pd.Series(pc.cast(numbers, pa.float64()).to_numpy())
+    except pa.ArrowInvalid:
+        return _texts(values)
