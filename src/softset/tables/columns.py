@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from softset.checks import listed, repeated
 from softset.tables.kinds import KINDS
-from softset.tables.kinds.base import Cells, Column, as_text
+from softset.tables.kinds.base import Column
+from softset.tables.kinds.cells import Cells, as_text
 
 if TYPE_CHECKING:
     import pandas

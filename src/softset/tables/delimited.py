@@ -16,7 +16,7 @@ from typing import Any
 
 from softset.checks import listed, repeated
 from softset.tables.guards import is_marked, unguard
-from softset.tables.kinds.base import MISSING_WORDS
+from softset.tables.kinds.cells import MISSING_WORDS
 
 _SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"

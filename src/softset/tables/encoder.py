@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from softset.checks import listed, nearest, repeated
 from softset.tables.columns import Column, Schema, infer_schema
 from softset.tables.kinds import KINDS
-from softset.tables.kinds.base import Cells, Fitted, UnseenWarning
+from softset.tables.kinds.base import Fitted, UnseenWarning
+from softset.tables.kinds.cells import Cells
 from softset.tables.kinds.saved import Saved
 
 if TYPE_CHECKING:

@@ -9,17 +9,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from softset.tables.kinds.base import (
-    IDENTIFIER_ROWS,
-    MISSING_WORDS,
-    Cells,
-    Column,
-    Fitted,
-    Mask,
-    UnseenWarning,
-    Values,
-    as_text,
-)
+from softset.tables.kinds.base import IDENTIFIER_ROWS, Column, Fitted, UnseenWarning
+from softset.tables.kinds.cells import MISSING_WORDS, Cells, Mask, Values, as_text
 from softset.tables.kinds.number import read_numbers
 from softset.tables.kinds.saved import Saved
 

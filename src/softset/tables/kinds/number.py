@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 from softset.tables.kinds.base import (
     ENOUGH,
     IDENTIFIER_ROWS,
-    MISSING_WORDS,
-    Cells,
     Column,
     Fitted,
+    refuse_or_warn,
+    unreadable,
+)
+from softset.tables.kinds.cells import (
+    MISSING_WORDS,
+    Cells,
     Mask,
     Values,
     check_finite,
     is_constant,
     median,
-    refuse_or_warn,
-    unreadable,
 )
 from softset.tables.kinds.saved import Saved
 

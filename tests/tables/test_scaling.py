@@ -1,0 +1,29 @@
+"""Inputs on one scale."""
+
+import numpy as np
+import pytest
+
+from softset.tables.scaling import SQUASH, Scaler
+
+
+def test_a_weight_is_a_row_given_so_often():
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    w = np.random.default_rng(1).integers(1, 4, 50)
+    twice, once = Scaler.of(np.repeat(x, w, axis=0), np.ones(w.sum())), Scaler.of(x, w * 1.0)
+    np.testing.assert_allclose(once(x), twice(x), rtol=1e-12)
+
+
+def test_the_middle_is_linear_and_tails_stay_within_the_bound():
+    x = np.random.default_rng(0).normal(5, 2, (10_000, 1))
+    scale = Scaler.of(x, np.ones(len(x)))
+    near = np.array([[5.0], [5.2]])
+    assert np.ptp(scale(near)) == pytest.approx(0.1, rel=0.02)
+    assert abs(scale(np.array([[1e300], [-1e300]]))).max() <= SQUASH
+
+
+def test_constant_and_huge_columns_are_finite():
+    x = np.column_stack([np.full(9, 7.0), np.arange(9) * 1e200, np.zeros(9)])
+    found = Scaler.of(x, np.ones(9))(x)
+    assert np.isfinite(found).all()
+    assert (found[:, [0, 2]] == 0).all()
+    assert np.ptp(found[:, 1]) > 1
