@@ -107,10 +107,12 @@ def test_step_and_class_weight_of_a_loss_belong_to_the_settings(tmp_path):
             small(tmp_path / "a", recipe=other)
 
 
-def test_leftover_temporary_files_are_swept(tmp_path):
-    (tmp_path / "a.123.tmp").write_bytes(b"half")
-    small(tmp_path / "a")
-    assert sorted(os.listdir(tmp_path)) == ["a", "a.lock"]
+@pytest.mark.parametrize("name", ["a", "a[1]", "*"])
+def test_leftover_temporary_files_are_swept(tmp_path, name):
+    (tmp_path / f"{name}.123.tmp").write_bytes(b"half")
+    (tmp_path / "other.1.tmp").write_bytes(b"another's, who may be writing")
+    small(tmp_path / name)
+    assert sorted(os.listdir(tmp_path)) == sorted([name, f"{name}.lock", "other.1.tmp"])
 
 
 def test_a_second_run_on_the_same_file_is_refused(tmp_path):
