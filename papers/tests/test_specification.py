@@ -6,6 +6,7 @@ from softset_papers.specification import (
     SOURCES,
     Block,
     Row,
+    Table,
     Value,
     code,
     differs,
@@ -37,6 +38,14 @@ def test_blocks_are_told_apart():
         Block("A", "a", splits=10),
     ]
     assert [b.key for b in blocks] == ["a", "a-together", "a-splits"]
+
+
+def test_a_block_may_stand_beside_the_values_of_another():
+    row, value = Row("r", "R"), Value(0.5)
+    table = Table("t", "T", published={"A": {"r": {"f1": value}}})
+    assert table.value(Block("A", "a"), row, "f1") == value
+    assert table.value(Block("A, ten splits", "a", of="A"), row, "f1") == value
+    assert table.value(Block("A, ten splits", "a"), row, "f1") is None
 
 
 def test_settings_are_named_by_source():

@@ -62,7 +62,8 @@ Values = dict[str, dict[str, dict[str, Value]]]  # by title of the block, id of 
 class Block:
     """The part of a table for one data set: its name in the paper, and ours.
 
-    With several ``splits`` the trials are spread over them, one split after the other.
+    With several ``splits`` the trials are spread over them, one split after the other. ``of`` is
+    the title of the part of the paper's table whose values stand beside it, if it is not its own.
     """
 
     title: str
@@ -72,6 +73,7 @@ class Block:
     untuned: str = "at 0.5"  # how it is decided where nothing is tuned
     splits: int = 1
     weighted: bool = False  # rows have weights, which not every method can take
+    of: str = ""
 
     @property
     def key(self) -> str:
@@ -143,7 +145,7 @@ class Table:
 
     def value(self, block: Block, row: Row, metric: str) -> Value | None:
         """What the paper says, if anything."""
-        return self.published.get(block.title, {}).get(row.id, {}).get(metric)
+        return self.published.get(block.of or block.title, {}).get(row.id, {}).get(metric)
 
 
 def differs(published: Value, mean: float, sd: float) -> bool:

@@ -67,9 +67,7 @@ class Summary:
     table: Table
     protocol: str
     metrics: tuple[str, ...]
-    shown: dict[
-        str, list[Shown]
-    ]  # by the key of the block: rows with a published or measured value
+    shown: dict[str, list[Shown]]  # by key of the block: rows with something to show
     claims: tuple[Record, ...] = ()  # of theorems
     drawn: tuple[Record, ...] = ()  # of figures that need no training
 
@@ -101,7 +99,7 @@ def summarise(table: Table, records: Sequence[Record], protocol: str) -> Summary
         block.key: [
             row
             for row in (_show(table, block, r, metrics, records, protocol) for r in table.rows)
-            if any(c.published or c.measured for c in row.cells.values())
+            if any(c.measured or (c.published and not block.of) for c in row.cells.values())
         ]
         for block in table.blocks
     }

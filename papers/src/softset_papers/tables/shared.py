@@ -14,10 +14,10 @@ MAMMOGRAPHY = Block("Mammography", "mammography")
 KAGGLE = Block("Kaggle", "creditcard-subset", weighted=True)
 FOUR = (COCKTAIL, ADULT, MAMMOGRAPHY, KAGGLE)
 # See ``datasets.papers.read_adult_as_read``: what the published rows on Adult were trained on.
-ADULT_AS_READ = Block("Adult, as the authors' code reads it", "adult-as-read", extra=True)
+ADULT_AS_READ = Block("Adult, as the authors' code reads it", "adult-as-read", of="Adult")
 TEN_SPLITS = (
-    Block("CocktailParty, ten splits", "cocktailparty", extra=True, splits=10),
-    Block("Mammography, ten splits", "mammography", extra=True, splits=10),
+    Block("CocktailParty, ten splits", "cocktailparty", splits=10, of="CocktailParty"),
+    Block("Mammography, ten splits", "mammography", splits=10, of="Mammography"),
 )
 SUBSET = (
     "Kaggle is the credit card subset, weighted to the original prior; Adult is in the form of the "
