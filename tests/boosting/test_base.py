@@ -127,6 +127,26 @@ def test_models_of_version_01_score_as_in_the_library(name, kind):
         )
 
 
+def test_loaded_models_need_no_library():
+    """So that no text of a file can reach one; and predictions are those of version 0.1."""
+    code = f"""
+import json, sys
+sys.modules.update(lightgbm=None, xgboost=None)
+import numpy as np, softset
+x = np.loadtxt({str(OLD / "X.csv")!r}, delimiter=",")
+expected = json.load(open({str(OLD / "expected.json")!r}))
+for name, wanted in expected.items():
+    if name.startswith(("lightgbm", "xgboost")):
+        model = softset.MetricBoostingClassifier.load({str(OLD)!r} + f"/{{name}}.softset")
+        np.testing.assert_allclose(model.predict_proba(x[:40]), wanted["proba"], atol=1e-12)
+        assert model.predict(x[:40]).tolist() == wanted["predict"]
+        print(name)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 4
+
+
 def test_modules_are_imported_by_absolute_names():
     """A module here may be named as the library that it wraps."""
     for name in NAMES:
