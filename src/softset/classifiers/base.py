@@ -73,8 +73,9 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         get_metric(self.metric)
         self._labels, codes = read_labels(y, self.pos_label)
-        if len(codes) != len(X):
-            raise ValueError(f"y must have one label for each of {len(X)} rows, got {len(codes)}.")
+        n = X.shape[0]
+        if len(codes) != n:
+            raise ValueError(f"y must have one label for each of {n} rows, got {len(codes)}.")
         self.classes_ = self._labels.classes
         weight = checked_weights(sample_weight, X)
         if len(np.unique(codes[weight > 0], axis=0)) < 2:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +20,6 @@ from softset.checks import check_choice, check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.decisions.decision import Decision
 from softset.metrics.base import Metric
-from softset.metrics.formulas import FBeta
 from softset.metrics.registry import MetricLike, one_number
 from softset.tables.rows import Rows
 from softset.tables.splits import content_split
@@ -127,7 +125,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         rows, checks = (Rows(*(part[i] for part in rows)) for i in (train, held))
         self._warn_of_unseen(rows, checks)
         targets = range(rows.y.shape[1]) if self._task == "multilabel" else [None]
-        self._parts = [self._boost(rows, checks, _of_label(metric, k), k, seed) for k in targets]
+        self._parts = [self._boost(rows, checks, metric, k, seed) for k in targets]
         self._describe()
         self._log_loss_decision = self._tuned_on([p.log_loss_part() for p in self._parts], checks)
         self._decide_by(self._joined(self._parts, checks.x), checks.y, checks.w)
@@ -163,6 +161,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         """The boosted model of one target: the classes, or one label."""
         if label is not None:
             rows, checks = (part._replace(y=part.y[:, label]) for part in (rows, checks))
+            metric = metric.of_label(label)
         classes = 2 if label is not None else len(self.classes_)
         settings = {"learning_rate": self.learning_rate, "seed": seed}
         categorical = [i for i, c in enumerate(self._categories) if c is not None]
@@ -334,16 +333,6 @@ def _of_version_0_1(params: dict[str, Any], fitted: dict[str, Any]) -> dict[str,
         "categories": fitted["categories"],
         "parts": [part],
     }
-
-
-def _of_label(metric: Metric, label: int | None) -> Metric:
-    """The metric of one label alone."""
-    if label is None:
-        return metric
-    if isinstance(metric, FBeta) and isinstance(metric.beta, tuple):
-        return FBeta(metric.beta[label])
-    fields = {"average": "macro", "both_classes": False}
-    return replace(metric, **fields) if metric.base_name else metric
 
 
 def _is_missing(value: Any) -> bool:

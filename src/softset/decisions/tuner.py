@@ -90,7 +90,7 @@ class Tuner:
         first, size = first[:KINDS], size[:KINDS]
         weights = np.tile(w, (1 + len(first), 1))
         weights[1 + np.arange(len(first)), heaviest[first]] = 0.0
-        values = [self._values(decided, y, weights) for decided in (tuned, plain)]
+        values = [self.values(decided, y, weights) for decided in (tuned, plain)]
         gain = values[0] - values[1]
         if self.task != "multiclass":
             return float(gain.min())
@@ -112,7 +112,7 @@ class Tuner:
         positive, negative = scores[y == 1], scores[y == 0]
         return not len(positive) or not len(negative) or bool(positive.min() > negative.max())
 
-    def _values(self, decided: Floats, y: Ints, weights: Floats) -> Floats:
+    def values(self, decided: Floats, y: Ints, weights: Floats) -> Floats:
         """The metric of one set of decisions with each of several weights of the rows."""
         scores = torch.from_numpy(decided).expand(len(weights), *decided.shape)
         problem = {"task": self.task, "from_logits": False, "batch_dims": 1}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from softset.checks import check_choice
 from softset.counting.cells import Confusion
-from softset.counting.numerics import all_positive, ratio
+from softset.counting.numerics import all_positive, ratio, under_transform
 from softset.counting.problem import Problem
 
 AVERAGES = ("macro", "micro", "weighted", None)
@@ -33,7 +33,7 @@ class Metric:
     curve: ClassVar[bool] = False  # wants a grid of thresholds
     joint: ClassVar[bool] = False  # of several classes it is one number, not an average
     needs_negatives: ClassVar[bool] = False  # undefined when every example is positive
-    of_positives: ClassVar[bool] = False  # reads ``tp``, ``predicted`` and ``support`` only
+    of_positives: ClassVar[bool] = False  # reads neither ``tn`` nor ``rejected``
 
     def __post_init__(self) -> None:
         check_choice("average", self.average, AVERAGES)
@@ -59,6 +59,7 @@ class Metric:
         >>> round(float(F1()(c)), 4)
         0.7273
         """
+        c = _in_reach(c)
         if c.task == "binary":
             if not self.both_classes:
                 return self._train(self.score(c), c, empty)
@@ -80,8 +81,9 @@ class Metric:
         return ratio((values * shares).sum(-1), shares.sum(-1), nothing)
 
     def _average_micro(self, c: Confusion, empty: str | None) -> Tensor:
-        summed = c.map(lambda t: t.sum(-1))
-        summed = replace(summed, task="binary", counted_matrix=None)
+        # Each cell on its own: what is little in one class is lost in the sum over all.
+        complete = replace(c, counted_matrix=None).complete()
+        summed = replace(complete.map(lambda t: t.sum(-1)), task="binary")
         return self._train(self.score(summed), summed, empty)
 
     def _class_shares(self, c: Confusion, empty: str | None) -> Tensor:
@@ -130,6 +132,10 @@ class Metric:
         """Whether the average is part of the name: it is not the usual one."""
         return self.both_classes or self.average in ("micro", "weighted")
 
+    def of_label(self, label: int) -> Metric:
+        """The metric of one label (or class) alone."""
+        return replace(self, average="macro", both_classes=False)
+
     def wants_matrix(self, task: str, classes: int, *, training: bool = False) -> bool:
         """Whether the C x C matrix of several classes must be counted for it.
 
@@ -139,7 +145,7 @@ class Metric:
         return False
 
     def reads_rest(self) -> bool:
-        """Whether it reads ``tn``, ``rejected`` or ``negatives``, which must then have digits."""
+        """Whether it reads ``tn`` or ``rejected``, which must then have digits."""
         return self.both_classes or not self.of_positives
 
     def prepare(self, problem: Problem) -> Problem:
@@ -148,6 +154,22 @@ class Metric:
         The one place where this is decided, for losses, evaluation and boosting.
         """
         return problem.one_against_rest() if self.curve else problem
+
+
+# Totals outside of this are scaled: next to 0 counts would be taken for nothing (see ``ratio``).
+REACH = (1e-9, 1e12)
+
+
+def _in_reach(c: Confusion) -> Confusion:
+    """The same counts in other units, where weights are so small or large that it matters: metrics
+    do not depend on it."""
+    totals = c.total if c.task == "binary" else c.total.amax(-1, keepdim=True)
+    if not under_transform(totals):
+        low, high = torch.aminmax(totals.detach())
+        if REACH[0] <= float(low) and float(high) <= REACH[1]:
+            return c
+    unit = torch.where(totals > 0, totals, 1.0)
+    return replace(c, counted_matrix=None).map(lambda t: t / unit)
 
 
 def two_classes(c: Confusion) -> Confusion:

@@ -17,7 +17,7 @@ class Curve(Metric):
     """A metric over all thresholds: ``c`` carries a grid of them, ascending."""
 
     curve = True
-    of_positives = True  # and ``negatives``, of which there are as many at every threshold
+    of_positives = True  # and ``negatives``
 
     def integrate(self, c: Confusion) -> Tensor:
         """The area, along the last dimension."""

@@ -35,6 +35,9 @@ class Custom(Metric):
     def key(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
+    def of_label(self, label: int) -> Custom:
+        return self
+
     def wants_matrix(self, task: str, classes: int, *, training: bool = False) -> bool:
         # Where it is judged it may read what it likes; where it is trained for, it is tried.
         reads = self._try(task, classes) if training else True

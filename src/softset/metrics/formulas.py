@@ -176,6 +176,9 @@ class FBeta(Fraction):
         # b^2 fn + fp + (1 + b^2) tp = b^2 support + predicted
         return (1 + square) * c.tp, wanted + c.predicted
 
+    def of_label(self, label: int) -> FBeta:
+        return FBeta(self.beta[label] if isinstance(self.beta, tuple) else self.beta)
+
     @property
     def key(self) -> str:
         betas = self.beta if isinstance(self.beta, tuple) else (self.beta,)

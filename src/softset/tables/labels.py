@@ -142,7 +142,7 @@ def label_matrix(y: Any) -> Ints:
 def checked_weights(sample_weight: Any, X: Array) -> Array:
     """Sample weights as float64, ones if left out."""
     if sample_weight is None:
-        return np.ones(len(X))
+        return np.ones(X.shape[0])
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weight < 0).any():
         raise ValueError(f"sample_weight must not be negative, got {weight.min():g}.")

@@ -1,0 +1,429 @@
+"""``MetricLinearClassifier``: logistic regression moved to the metric, as far as that helps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import log_softmax
+from sklearn.utils.validation import validate_data
+
+from softset.checks import check_number
+from softset.classifiers.base import DecidingClassifier
+from softset.decisions.decision import Decision
+from softset.decisions.tuner import Tuner
+from softset.metrics.base import Metric
+from softset.metrics.registry import MetricLike, get_metric, label_of, one_number
+from softset.tables.rows import Rows, distinct_rows, row_codes, strata_of
+from softset.training.linear import PATH, LinearProblem, logistic, move, scores_of
+
+Array = NDArray[Any]
+# A move must beat the start by more than this many standard errors of the paired difference.
+CLEAR = 0.5
+RESAMPLES = 60
+# On more rows than this the distance is chosen on a sample: so many rows overfit nothing.
+MOST_ROWS = 50_000
+
+
+class PathPoint(NamedTuple):
+    """A point of the path: its penalty (infinite for the start), and out of fold its metric, the
+    gain over the start and the standard error of that gain."""
+
+    penalty: float
+    value: float
+    gain: float
+    error: float
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The linear model of the classes, or of one label, in standardised units."""
+
+    flat: Array
+    path: list[PathPoint]
+    chosen: int
+
+
+class MetricLinearClassifier(DecidingClassifier):
+    """A linear model trained for the metric it is judged by.
+
+    It starts at logistic regression and moves to the soft metric by full-batch L-BFGS, along a path
+    of falling penalties on the distance from the start. How far is chosen on out-of-fold scores
+    with the metric itself: the best point that beats the start by more than half a standard error
+    of the paired difference, else the start. So with little data it *is* logistic regression with
+    a tuned threshold. Nothing is random: no seeds, no epochs, no learning rate.
+
+    Inputs are standardised inside (sparse ones only scaled). Rows are what they hold: equal rows
+    are put together and are in one fold, and the order of the rows does not matter.
+
+    Args:
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``. Several labels
+            have a linear model each, trained for the metric of that label.
+        C: of logistic regression, as in scikit-learn.
+        l1_ratio: share of the absolute values in its penalty, for sparse models: a coefficient
+            that is zero at the start stays zero.
+        signs: ``(features,)`` of -1, 0 and 1: a coefficient must not have the other sign.
+        cv: folds, or splits as an iterable of training and test rows.
+        path: penalties; an empty one is logistic regression with a tuned threshold.
+        threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
+            offsets, one for each; ``None`` is 1/2 or the largest probability.
+        class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights.
+        pos_label: the positive class of two; the last of ``classes_`` if left out.
+
+    Attributes:
+        classes_, n_features_in_, feature_names_in_: as in scikit-learn.
+        coef_, intercept_: in the units of the inputs; ``(1, features)`` and ``(1,)`` for two
+            classes.
+        standardised_coef_: the same for inputs of unit variance, to compare features by.
+        path_: the points of the path (a list of them for each label), ``chosen_`` its number.
+        threshold_: the threshold(s) in use; ``offsets_`` for several classes.
+
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(600, weights=[0.9], random_state=0)
+    >>> model = MetricLinearClassifier("f1").fit(X, y)
+    >>> model.coef_.shape, bool(model.score(X, y) > 0.6)
+    ((1, 20), True)
+    """
+
+    def __init__(
+        self,
+        metric: MetricLike = "f1",
+        *,
+        C: float = 1.0,
+        l1_ratio: float = 0.0,
+        signs: Any = None,
+        cv: Any = 5,
+        path: Any = PATH,
+        threshold: Any = "tuned",
+        class_weight: Any = None,
+        pos_label: Any = None,
+    ) -> None:
+        self.metric = metric
+        self.C = C
+        self.l1_ratio = l1_ratio
+        self.signs = signs
+        self.cv = cv
+        self.path = path
+        self.threshold = threshold
+        self.class_weight = class_weight
+        self.pos_label = pos_label
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # --- fit -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on ``X (n, features)``, dense or sparse, and ``y (n,)`` or ``(n, labels)``."""
+        metric = one_number(self.metric)
+        check_number("C", self.C, 0, float("inf"))
+        check_number("l1_ratio", self.l1_ratio, 0, 1, closed="both")
+        check_number("path", list(self.path), 0, float("inf"))
+        x = self._checked_inputs(X, y)
+        given = self._given_splits(x, y)
+        rows = self._start(x, y, sample_weight)
+        if given is None:
+            rows = _distinct_sparse(rows) if sparse.issparse(x) else distinct_rows(*rows)
+        self._standardise(rows)
+        rows = rows._replace(x=self._scaled(rows.x))
+        fold = _content_folds(rows, int(self.cv)) if given is None else given
+        targets = range(rows.y.shape[1]) if self._task == "multilabel" else [None]
+        found = [self._fit_target(rows, fold, metric, k) for k in targets]
+        self._targets = [target for target, _ in found]
+        scores = [z for _, z in found]
+        z = np.column_stack(scores) if self._task == "multilabel" else scores[0]
+        self._decide_by(z, rows.y, rows.w)
+        self._describe()
+        return self
+
+    def _checked_inputs(self, X: Any, y: Any) -> Any:
+        if y is None:
+            self._refuse_no_target()
+        x = validate_data(
+            self, X, dtype=np.float64, ensure_min_samples=2, accept_sparse=["csr", "csc"]
+        )
+        return sparse.csr_matrix(x) if sparse.issparse(x) else x
+
+    def _checked(self, X: Any) -> Any:
+        self._check_fitted()
+        return validate_data(self, X, reset=False, dtype=np.float64, accept_sparse=["csr", "csc"])
+
+    def _given_splits(self, x: Any, y: Any) -> Array | None:
+        """The fold of every row, if ``cv`` is splits; -1 for rows that no split tests."""
+        if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
+            check_number("cv", self.cv, 2, float("inf"), closed="low")
+            return None
+        fold = np.full(x.shape[0], -1, dtype=np.int64)
+        try:
+            is_splitter = hasattr(self.cv, "get_n_splits")
+            splits = self.cv.split(x, y) if is_splitter else self.cv
+            for k, (_, test) in enumerate(splits):
+                fold[np.asarray(test, dtype=np.int64)] = k
+        except (TypeError, ValueError, IndexError):
+            raise ValueError(
+                "cv must be a number of folds, a splitter, or pairs of training and test rows, "
+                f"got {self.cv!r}."
+            ) from None
+        if fold.max(initial=-1) < 1:
+            raise ValueError("cv must hold at least two splits.")
+        return fold
+
+    def _standardise(self, rows: Rows) -> None:
+        share = rows.w / rows.w.sum()
+        if sparse.issparse(rows.x):
+            self._center = np.zeros(rows.x.shape[1])
+            top = np.asarray(abs(rows.x).max(0).todense()).ravel()
+            top = np.where(top > 0, top, 1.0)
+            scaled = rows.x @ sparse.diags(1 / top)
+            spread = np.sqrt(np.asarray(scaled.power(2).T @ share).ravel()) * top
+        else:
+            top = np.abs(rows.x).max(0)
+            top = np.where(top > 0, top, 1.0)  # squares of 1e200 overflow
+            center = share @ (rows.x / top)
+            spread = np.sqrt(share @ (rows.x / top - center) ** 2)
+            self._center = center * top
+            spread = np.where(spread > 1e-12, spread * top, 0.0)
+        self._scale = np.where(spread > 0, spread, np.inf)
+
+    def _scaled(self, x: Any) -> Any:
+        if sparse.issparse(x):
+            return sparse.csr_matrix(x @ sparse.diags(1 / self._scale))
+        return (x - self._center) / self._scale
+
+    def _fit_target(
+        self, rows: Rows, fold: Array, metric: Metric, label: int | None
+    ) -> tuple[_Target, Array]:
+        """The model of one target, and its out-of-fold scores (in sample where none is)."""
+        classes = 2 if label is not None else len(self.classes_)
+        y = rows.y if label is None else rows.y[:, label]
+        metric = metric if label is None else metric.of_label(label)
+        signs = None if self.signs is None else self._checked_signs(rows.x.shape[1])
+
+        def problem(keep: Array) -> LinearProblem:
+            return LinearProblem(rows.x[keep], y[keep], rows.w[keep], classes, signs)
+
+        everything = np.arange(len(y))
+        start = logistic(problem(everything), self.C, self.l1_ratio, None)
+        if len(np.unique(y)) < 2 or metric.curve:
+            return _Target(start, [], 0), scores_of(rows.x, start, _outputs(classes))
+        # Many rows: how far to move is chosen on a sample of them, by folds of the sample.
+        step = -(-len(y) // MOST_ROWS)
+        sample = everything if step == 1 else np.argsort(row_order(rows.x))[::step]
+        tuner = Tuner(metric, "binary" if classes == 2 else "multiclass")
+        oof = self._out_of_fold(problem, sample, fold, start, metric, tuner)
+        values = [tuner.best(z, y[sample], rows.w[sample]) for z in oof]
+        path, chosen = choose(
+            [d.one_hot(z) for d, z in zip(values, oof, strict=True)],
+            y[sample],
+            rows.w[sample],
+            tuner,
+            [float("inf"), *self.path],
+        )
+        first = _shifted(start, values[0], classes)
+        along = list(self.path)[:chosen] if step == 1 else list(self.path)[chosen - 1 : chosen]
+        flat = self._moved(problem(everything), metric, first, along) if chosen else start
+        z = oof[chosen]
+        if step > 1:
+            z = scores_of(rows.x, flat, _outputs(classes))  # of so many rows hardly too good
+        return _Target(flat, path, chosen), z
+
+    def _moved(self, problem: LinearProblem, metric: Metric, start: Array, along: Any) -> Array:
+        at = start
+        for penalty in along:
+            at = move(problem, metric, start, penalty, at)
+        return at
+
+    def _out_of_fold(
+        self,
+        problem: Any,
+        sample: Array,
+        fold: Array,
+        start: Array,
+        metric: Metric,
+        tuner: Tuner,
+    ) -> list[Array]:
+        """Scores of the sample's rows by models that have not seen them, along the path."""
+        own, folds = fold[sample], np.unique(fold[fold >= 0])
+        parts, starts = [], []
+        whole = problem(sample)
+        size = (len(sample),) if whole.outputs == 1 else (len(sample), whole.outputs)
+        oof = [np.zeros(size) for _ in range(1 + len(self.path))]
+        for k in folds:
+            seen = own != k
+            part = problem(sample[seen])
+            alone = len(np.unique(part.y)) < whole.classes
+            parts.append(part)
+            starts.append(start if alone else logistic(part, self.C, self.l1_ratio, start))
+            oof[0][~seen] = scores_of(whole.x[~seen], starts[-1], whole.outputs)
+        if not len(self.path):
+            return oof
+        cut = tuner.best(oof[0], whole.y, whole.w)
+        for k, part, first in zip(folds, parts, starts, strict=True):
+            at = shifted = _shifted(first, cut, whole.classes)
+            for i, penalty in enumerate(self.path, 1):
+                at = move(part, metric, shifted, penalty, at)
+                held = own == k
+                oof[i][held] = scores_of(whole.x[held], at, whole.outputs)
+        return oof
+
+    def _checked_signs(self, features: int) -> Array:
+        signs = np.asarray(self.signs, dtype=float)
+        if signs.shape != (features,) or not np.isin(signs, (-1, 0, 1)).all():
+            raise ValueError(
+                f"signs must hold -1, 0 or 1 for each of {features} features, got {self.signs!r}."
+            )
+        return signs
+
+    # --- what it has learned ---------------------------------------------------------------------
+
+    def _describe(self) -> None:
+        outputs = [_outputs(2 if self._task == "multilabel" else len(self.classes_))]
+        outputs *= len(self._targets)
+        coef = [t.flat[:-k].reshape(k, -1) for t, k in zip(self._targets, outputs, strict=True)]
+        first = [t.flat[-k:] for t, k in zip(self._targets, outputs, strict=True)]
+        self.standardised_coef_ = np.concatenate(coef)
+        self.coef_ = self.standardised_coef_ / self._scale
+        self.intercept_ = np.concatenate(first) - self.coef_ @ self._center
+        if self._task == "binary" and self._labels.positive == 0:
+            for name in ("standardised_coef_", "coef_", "intercept_"):
+                setattr(self, name, -getattr(self, name))
+        several = self._task == "multilabel"
+        self.path_ = [t.path for t in self._targets] if several else self._targets[0].path
+        self.chosen_ = [t.chosen for t in self._targets] if several else self._targets[0].chosen
+
+    def summary(self) -> str:
+        """The coefficients by their size, the threshold, and what the path was worth."""
+        self._check_fitted()
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{i}" for i in range(self.n_features_in_)]
+        lines = [f"{type(self).__name__} for {label_of(get_metric(self.metric))}"]
+        several = self._task == "multilabel"
+        for t, points in enumerate(self.path_ if several else [self.path_]):
+            chosen = self.chosen_[t] if several else self.chosen_
+            if points:
+                said = "not moved" if chosen == 0 else f"penalty {points[chosen].penalty:g}"
+                gain, error = points[chosen].gain, points[chosen].error
+                lines.append(f"moved from logistic regression: {said} ({gain:+.3f} ± {error:.3f})")
+        threshold = self.offsets_ if self._task == "multiclass" else self.threshold_
+        lines.append(f"threshold: {np.round(threshold, 4)}")
+        width = max(map(len, map(str, names)))
+        size = np.abs(self.standardised_coef_).max(0)
+        for j in np.argsort(-size, kind="stable"):
+            own = " ".join(f"{v:+9.3f}" for v in self.standardised_coef_[:, j])
+            raw = " ".join(f"{v:+.4g}" for v in self.coef_[:, j])
+            lines.append(f"{names[j]!s:{width}} {own}   (in its units {raw})")
+        return "\n".join(lines)
+
+    # --- predict ---------------------------------------------------------------------------------
+
+    def _scores(self, x: Any) -> Array:
+        x = self._scaled(x)
+        classes = 2 if self._task == "multilabel" else len(self.classes_)
+        z = [scores_of(x, t.flat, _outputs(classes)) for t in self._targets]
+        if self._task == "multilabel":
+            return np.column_stack(z)
+        return z[0] if classes == 2 else log_softmax(z[0], 1)
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _learned(self) -> dict[str, Any]:
+        return {
+            "center": torch.from_numpy(self._center),
+            "scale": torch.from_numpy(self._scale),
+            "targets": [
+                {
+                    "flat": torch.from_numpy(t.flat),
+                    "path": [list(point) for point in t.path],
+                    "chosen": t.chosen,
+                }
+                for t in self._targets
+            ],
+        }
+
+    def _relearn(self, fitted: dict[str, Any]) -> None:
+        self._center, self._scale = fitted["center"].numpy(), fitted["scale"].numpy()
+        self.n_features_in_ = len(self._center)
+        classes = 2 if self._task == "multilabel" else len(self.classes_)
+        size = _outputs(classes) * (self.n_features_in_ + 1)
+        self._targets = []
+        for t in fitted["targets"]:
+            flat = t["flat"].double().numpy()
+            if flat.shape != (size,) or not np.isfinite(flat).all():
+                raise ValueError(f"{size} finite coefficients expected")
+            path = [PathPoint(*(float(v) for v in point)) for point in t["path"]]
+            self._targets.append(_Target(flat, path, int(t["chosen"])))
+        if len(self._targets) != (len(self.classes_) if self._task == "multilabel" else 1):
+            raise ValueError("a model for each label expected")
+        if self._center.shape != self._scale.shape or not (self._scale > 0).all():
+            raise ValueError("a center and a positive scale for each feature expected")
+        self._describe()
+
+
+def choose(
+    decided: list[Array], y: Array, w: Array, tuner: Tuner, penalties: list[float]
+) -> tuple[list[PathPoint], int]:
+    """The points of the path by their out-of-fold decisions, and which one to take.
+
+    The best of those that beat the start, the first, by more than ``CLEAR`` standard errors of the
+    paired difference over rows drawn again with replacement; else the start.
+    """
+    random = np.random.RandomState(0)
+    drawn = np.concatenate([np.ones((1, len(y))), random.poisson(1.0, (RESAMPLES, len(y)))])
+    values = np.array([tuner.values(d, y, drawn * w) for d in decided])
+    gains = values - values[0]
+    errors = np.nanstd(gains[:, 1:], axis=1)
+    path = [
+        PathPoint(p, float(v), float(g), float(e))
+        for p, v, g, e in zip(penalties, values[:, 0], gains[:, 0], errors, strict=True)
+    ]
+    clear = [i for i, point in enumerate(path) if i and point.gain > CLEAR * point.error > 0]
+    return path, max(clear, key=lambda i: path[i].value, default=0)
+
+
+def row_order(x: Any) -> Array:
+    """A number for each row that depends on what it holds alone: equal rows have equal ones."""
+    if sparse.issparse(x):
+        return np.asarray(x @ np.random.RandomState(0).randn(x.shape[1])).ravel()
+    return row_codes(x)
+
+
+def _distinct_sparse(rows: Rows) -> Rows:
+    """Without rows of weight zero, equal ones (inputs and target) put together."""
+    rows = Rows(*(part[rows.w > 0] for part in rows))
+    both = np.column_stack([row_order(rows.x), rows.y])
+    _, first, inverse = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(rows.w, kind="stable")  # sums do not depend on the order of the rows
+    w = np.bincount(inverse.ravel()[order], weights=rows.w[order])
+    return Rows(rows.x[first], rows.y[first], w)
+
+
+def _content_folds(rows: Rows, folds: int) -> Array:
+    """The fold of every row: equal rows together, each class dealt out in an order of content."""
+    groups, first, group = np.unique(row_order(rows.x), return_index=True, return_inverse=True)
+    classes = strata_of(rows.y)[first]
+    fold = np.empty(len(groups), dtype=np.int64)
+    dealt = 0
+    for c in np.unique(classes):
+        own = np.flatnonzero(classes == c)
+        fold[own] = (dealt + np.arange(len(own))) % folds
+        dealt += len(own)
+    return fold[group.ravel()]
+
+
+def _shifted(flat: Array, cut: Decision, classes: int) -> Array:
+    """With the intercept moved so that decisions change at 0."""
+    moved = flat.copy()
+    outputs = _outputs(classes)
+    moved[-outputs:] += -cut.cut if classes == 2 else cut.cut
+    return moved
+
+
+def _outputs(classes: int) -> int:
+    return 1 if classes == 2 else classes

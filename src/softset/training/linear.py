@@ -1,0 +1,176 @@
+"""A linear model moved from logistic regression to the soft metric, by full-batch L-BFGS.
+
+Log-loss first; then ``1 - metric`` of soft counts with the identity step (``H = p``, paper 004
+eq. 24) plus a penalty on the distance from the logistic solution. The penalty falls along a path
+whose points start from each other, so that "not at all", "a little" and "far" can be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit, log_softmax
+
+from softset.counting.cells import Confusion
+from softset.metrics.base import Metric
+from softset.metrics.formulas import Fraction
+
+Array = NDArray[Any]
+# Weights of the squared distance from the logistic solution, in standardised units.
+PATH = (0.03, 0.003, 0.0003, 0.00003)
+_STEPS = 60  # of L-BFGS at each point of the path
+_LOGISTIC_STEPS = 500
+
+
+@dataclass(frozen=True)
+class LinearProblem:
+    """Standardised inputs ``x (n, features)``, dense or sparse, class numbers and weights.
+
+    Coefficients are one flat vector: ``[outputs, features]``, then ``[outputs]`` intercepts, with
+    one output for two classes. ``signs`` is ``(features,)`` of -1, 0 and 1: a coefficient must not
+    have the other sign.
+    """
+
+    x: Any
+    y: NDArray[np.int64]
+    w: Array
+    classes: int
+    signs: Array | None = None
+
+    @property
+    def outputs(self) -> int:
+        return 1 if self.classes == 2 else self.classes
+
+    def scores(self, flat: Array) -> Array:
+        """``(n,)`` for two classes, else ``(n, classes)``."""
+        return scores_of(self.x, flat, self.outputs)
+
+    def pull_back(self, by_score: Array) -> Array:
+        """The gradient by the coefficients from that by the scores."""
+        g = by_score[:, None] if self.outputs == 1 else by_score
+        return np.concatenate([np.asarray(self.x.T @ g).T.ravel(), g.sum(0)])
+
+    def bounds(self, free: Array | None) -> list[tuple[float | None, float | None]] | None:
+        """For L-BFGS-B: signs, and zero for what is not ``free``."""
+        if self.signs is None and free is None:
+            return None
+        features = self.x.shape[1]
+        signs = np.zeros(features) if self.signs is None else self.signs
+        known = {-1: (None, 0.0), 0: (None, None), 1: (0.0, None)}
+        both: list[tuple[float | None, float | None]] = []
+        for k in range(self.outputs):
+            for j in range(features):
+                fixed = free is not None and not free[k * features + j]
+                both.append((0.0, 0.0) if fixed else known[int(signs[j])])
+        return both + [(None, None)] * self.outputs
+
+
+def scores_of(x: Any, flat: Array, outputs: int) -> Array:
+    """The linear scores of standardised inputs."""
+    coef = flat[:-outputs].reshape(outputs, -1)
+    z = np.asarray(x @ coef.T) + flat[-outputs:]
+    return z[:, 0] if outputs == 1 else z
+
+
+def logistic(problem: LinearProblem, c: float, l1_ratio: float, start: Array | None) -> Array:
+    """Logistic regression: ``C sum w loss + (1 - r)/2 |b|^2 + r |b|_1``, as scikit-learn has it.
+
+    The absolute values are made smooth by writing a coefficient as the difference of two that are
+    not negative.
+    """
+    size = problem.outputs * (problem.x.shape[1] + 1)
+    penalised = size - problem.outputs
+    first = np.zeros(size) if start is None else start
+
+    def value(flat: Array) -> tuple[float, Array]:
+        z, y, w = problem.scores(flat), problem.y, problem.w
+        if problem.outputs == 1:
+            loss = -(w * log_expit(np.where(y == 1, z, -z))).sum()
+            by_score = w * (expit(z) - y)
+        else:
+            logs = log_softmax(z, 1)
+            loss = -(w * logs[np.arange(len(y)), y]).sum()
+            by_score = w[:, None] * (np.exp(logs) - np.eye(problem.classes)[y])
+        b = flat[:penalised]
+        grad = c * problem.pull_back(by_score)
+        grad[:penalised] += (1 - l1_ratio) * b
+        return c * loss + (1 - l1_ratio) / 2 * (b @ b), grad
+
+    if not l1_ratio:
+        return _minimised(value, first, problem.bounds(None), _LOGISTIC_STEPS)
+
+    def parted(both: Array) -> tuple[float, Array]:
+        up, down, rest = both[:penalised], both[penalised : 2 * penalised], both[2 * penalised :]
+        found, grad = value(np.concatenate([up - down, rest]))
+        g = grad[:penalised]
+        total = found + l1_ratio * (up.sum() + down.sum())
+        return total, np.concatenate([g + l1_ratio, l1_ratio - g, grad[penalised:]])
+
+    signed = problem.bounds(None) or [(None, None)] * size
+    up = [(0.0, 0.0) if high == 0 else (0.0, None) for _, high in signed[:penalised]]
+    down = [(0.0, 0.0) if low == 0 else (0.0, None) for low, _ in signed[:penalised]]
+    b = first[:penalised]
+    both = np.concatenate([np.maximum(b, 0), np.maximum(-b, 0), first[penalised:]])
+    found = _minimised(parted, both, [*up, *down, *signed[penalised:]], _LOGISTIC_STEPS)
+    b = found[:penalised] - found[penalised : 2 * penalised]
+    return np.concatenate([b, found[2 * penalised :]])
+
+
+def move(problem: LinearProblem, metric: Metric, start: Array, penalty: float, at: Array) -> Array:
+    """From ``at``, towards the soft metric, at a ``penalty`` on the distance from ``start``."""
+    return _minimised(
+        lambda flat: soft_loss(problem, metric, flat, start, penalty),
+        at,
+        problem.bounds(start[: -problem.outputs] != 0 if (start == 0).any() else None),
+        _STEPS,
+    )
+
+
+def soft_loss(
+    problem: LinearProblem, metric: Metric, flat: Array, start: Array, penalty: float
+) -> tuple[float, Array]:
+    """``1 - metric + penalty/2 |flat - start|^2`` and its gradient."""
+    z, y, w = problem.scores(flat), problem.y, problem.w
+    away = flat - start
+    if problem.outputs == 1:
+        p = expit(z)
+        tp, predicted = (w * y) @ p, w @ p
+        value, by_tp, by_predicted = _slopes(metric, tp, predicted, (w * y).sum(), w.sum())
+        by_score = -w * (y * by_tp + by_predicted) * p * (1 - p)
+    else:
+        p = np.exp(log_softmax(z, 1))
+        own = np.eye(problem.classes)[y]
+        weighted = w[:, None] * p
+        sums = (own * weighted).sum(0), weighted.sum(0), w @ own, np.full(p.shape[1], w.sum())
+        value, by_tp, by_predicted = _slopes(metric, *sums)
+        by_p = -w[:, None] * (own * by_tp + by_predicted)
+        by_score = p * (by_p - (by_p * p).sum(1, keepdims=True))
+    grad = problem.pull_back(by_score) + penalty * away
+    return 1 - value + penalty / 2 * float(away @ away), grad
+
+
+def _slopes(metric: Metric, tp: Any, predicted: Any, support: Any, total: Any) -> tuple[Any, ...]:
+    """The metric of soft counts and its derivatives by ``tp`` and ``predicted``."""
+    task = "binary" if np.ndim(tp) == 0 else "multiclass"
+    counts = [torch.as_tensor(v, dtype=torch.float64) for v in (tp, predicted, support, total)]
+    if isinstance(metric, Fraction) and task == "binary" and not metric.both_classes:
+        known = metric.slopes(*counts[:3])
+        if known is not None:
+            return known
+    leaves = [t.clone().requires_grad_() for t in counts[:2]]
+    value = metric(Confusion(*leaves, *counts[2:], task), empty="penalise")
+    by = torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)
+    return float(value), *(b.numpy() for b in by)
+
+
+def _minimised(function: Any, start: Array, bounds: Any, steps: int) -> Array:
+    found = minimize(
+        function, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps}
+    )
+    better = np.isfinite(found.fun) and np.isfinite(found.x).all()
+    return found.x if better else start

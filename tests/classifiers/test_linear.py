@@ -1,0 +1,255 @@
+"""A linear model for the metric: the contract, the path, constraints, hard cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import check_grad
+from sklearn.datasets import load_iris, make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import softset as ss
+from softset import MetricLinearClassifier
+from softset.training import linear
+
+
+@parametrize_with_checks([MetricLinearClassifier()])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    x, y = make_classification(
+        1500, 12, n_informative=4, weights=[0.9], flip_y=0.03, class_sep=0.7, random_state=3
+    )
+    return x * np.arange(1, 13) + 5, y
+
+
+# --- the start and the path -----------------------------------------------------------------------
+
+
+def test_without_a_path_it_is_logistic_regression(data):
+    x, y = data
+    model = MetricLinearClassifier(path=()).fit(x, y)
+    known = LogisticRegression(tol=1e-8, max_iter=1000).fit(StandardScaler().fit_transform(x), y)
+    np.testing.assert_allclose(model.standardised_coef_, known.coef_, atol=2e-4)
+    z = x @ model.coef_[0] + model.intercept_[0]
+    cut = np.log(model.threshold_ / (1 - model.threshold_))
+    np.testing.assert_allclose(model.decision_function(x), z - cut, atol=1e-9)
+
+
+def test_several_classes_start_at_multinomial_regression():
+    x, y = load_iris(return_X_y=True)
+    model = MetricLinearClassifier(path=(), threshold=None).fit(x, y)
+    rows, count = np.unique(np.column_stack([x, y]), axis=0, return_counts=True)
+    scaler = StandardScaler().fit(rows[:, :-1], sample_weight=count)
+    known = LogisticRegression(tol=1e-8, max_iter=2000)
+    known.fit(scaler.transform(rows[:, :-1]), rows[:, -1], count)
+    p = known.predict_proba(scaler.transform(x))
+    np.testing.assert_allclose(model.predict_proba(x), p, atol=1e-3)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("metric", ["f1", "mcc", "jaccard", "balanced_accuracy", "f2"])
+def test_the_gradient_of_the_soft_metric_is_right(metric, classes):
+    rng = np.random.default_rng(0)
+    x, y, w = rng.normal(size=(40, 3)), rng.integers(0, classes, 40), rng.random(40)
+    problem = linear.LinearProblem(x, y, w, classes)
+    m, start = ss.get_metric(metric), rng.normal(size=problem.outputs * 4)
+    at = start + 0.3 * rng.normal(size=start.shape)
+
+    def value(flat):
+        return linear.soft_loss(problem, m, flat, start, 0.1)[0]
+
+    def slope(flat):
+        return linear.soft_loss(problem, m, flat, start, 0.1)[1]
+
+    assert check_grad(value, slope, at) < 1e-5
+
+
+def test_the_loss_is_that_of_metric_loss_with_the_identity_step():
+    rng = np.random.default_rng(1)
+    x, y, w = rng.normal(size=(50, 2)), rng.integers(0, 2, 50), rng.random(50)
+    flat = rng.normal(size=3)
+    found = linear.soft_loss(linear.LinearProblem(x, y, w, 2), ss.F1(), flat, flat, 0.0)[0]
+    z = x @ flat[:2] + flat[2]
+    known = ss.metric_loss(z, y, "f1", step=ss.IdentityStep(), sample_weight=w)
+    assert found == pytest.approx(float(known), abs=1e-12)
+
+
+def test_the_objective_never_rises_from_step_to_step(data, monkeypatch):
+    x, y = data
+    seen = []
+    minimize = linear.minimize
+
+    def watched(function, start, **settings):
+        track = [function(start)[0]]
+        settings["callback"] = lambda flat: track.append(function(flat)[0])
+        found = minimize(function, start, **settings)
+        seen.append(track)
+        return found
+
+    monkeypatch.setattr(linear, "minimize", watched)
+    MetricLinearClassifier().fit(x, y)
+    assert len(seen) > 20
+    for track in seen:
+        assert (np.diff(track) <= 1e-9 * np.abs(track[0])).all()
+
+
+def test_a_gain_moves_it_and_noise_does_not():
+    rng = np.random.default_rng(0)
+    # Positives in a corner, and far-off negatives that pull logistic regression aside.
+    x = rng.normal(size=(4000, 2))
+    x[:400] += [0, 8]
+    y = ((x[:, 0] > 1.2) & (x[:, 1] < 4)).astype(int)
+    y ^= rng.random(4000) < 0.02
+    model = MetricLinearClassifier().fit(x, y)
+    assert model.chosen_ > 0
+    assert model.path_[model.chosen_].gain > 0.5 * model.path_[model.chosen_].error
+    still = MetricLinearClassifier(path=()).fit(x, y)
+    assert model.score(x, y) > still.score(x, y)
+
+
+def test_little_data_does_no_harm():
+    """Where there is nothing but noise, it is not worse than logistic regression, tuned."""
+    gains = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        y = (rng.random(600) < 0.25).astype(int)
+        x = rng.normal(size=(600, 25)) + 0.3 * y[:, None] * (np.arange(25) < 3)
+        models = (MetricLinearClassifier(path=p).fit(x[:90], y[:90]) for p in (linear.PATH, ()))
+        moved, still = (m.score(x[90:], y[90:]) for m in models)
+        gains.append(moved - still)
+    assert np.mean(gains) > -2 * np.std(gains) / np.sqrt(len(gains))
+
+
+# --- weights, signs, sparsity ---------------------------------------------------------------------
+
+
+def test_a_weight_of_two_is_a_row_given_twice(data):
+    x, y = data
+    twice = np.arange(len(y)) % 3 == 0
+    a = MetricLinearClassifier().fit(x, y, 1.0 + twice)
+    b = MetricLinearClassifier().fit(np.r_[x, x[twice]], np.r_[y, y[twice]])
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    assert a.threshold_ == b.threshold_
+
+
+def test_the_order_of_the_rows_does_not_matter(data):
+    x, y = data
+    order = np.random.default_rng(0).permutation(len(y))
+    a, b = (MetricLinearClassifier().fit(x[i], y[i]) for i in (np.arange(len(y)), order))
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+
+
+def test_signs_hold_exactly(data):
+    x, y = data
+    free = MetricLinearClassifier().fit(x, y)
+    signs = -np.sign(free.coef_[0])
+    signs[:3] = 0
+    model = MetricLinearClassifier(signs=signs).fit(x, y)
+    assert (model.coef_[0] * signs >= 0).all()
+    assert (model.coef_[0, :3] != 0).any()
+
+
+def test_absolute_penalties_make_zeros_that_stay(data):
+    x, y = data
+    model = MetricLinearClassifier(C=0.01, l1_ratio=1.0).fit(x, y)
+    start = MetricLinearClassifier(C=0.01, l1_ratio=1.0, path=()).fit(x, y)
+    assert 0 < (model.coef_ != 0).sum() < x.shape[1]
+    np.testing.assert_array_equal(model.coef_ == 0, start.coef_ == 0)
+
+
+def test_sparse_inputs_are_the_dense_ones_without_centring(data):
+    rng = np.random.default_rng(0)
+    dense = rng.random((400, 30)) * (rng.random((400, 30)) < 0.1)
+    y = (dense[:, 0] + dense[:, 1] > 0.2).astype(int)
+    model = MetricLinearClassifier().fit(sparse.csr_matrix(dense), y)
+    np.testing.assert_allclose(
+        model.decision_function(sparse.csc_matrix(dense)), model.decision_function(dense)
+    )
+    assert model.score(dense, y) > 0.8
+
+
+def test_labels_and_the_positive_class(data):
+    x, y = data
+    both = MetricLinearClassifier().fit(x, np.column_stack([y, 1 - y]))
+    assert both.coef_.shape == (2, x.shape[1])
+    assert both.predict(x).shape == (len(y), 2)
+    first = MetricLinearClassifier(pos_label=0).fit(x, 1 - y)
+    last = MetricLinearClassifier().fit(x, y)
+    np.testing.assert_array_equal(first.predict(x), 1 - last.predict(x))
+    np.testing.assert_allclose(first.coef_, -last.coef_)
+
+
+def test_given_splits_are_used(data):
+    x, y = data
+    half = np.arange(len(y)) % 2
+    splits = [(np.flatnonzero(half != k), np.flatnonzero(half == k)) for k in (0, 1)]
+    assert MetricLinearClassifier(cv=splits).fit(x, y).score(x, y) > 0.4
+    for wrong in (1, [], "five", [(1, 2, 3)], [([0], [10**9])]):
+        with pytest.raises(ValueError, match="cv"):
+            MetricLinearClassifier(cv=wrong).fit(x, y)
+
+
+# --- hard cases -----------------------------------------------------------------------------------
+
+
+def hard_cases():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 4))
+    y = (x[:, 0] > 0).astype(int)
+    one = np.zeros(60, dtype=int)
+    one[0] = 1
+    wide = sparse.random(80, 10_000, 0.01, random_state=0, format="csr")
+    return {
+        "separable": (x, y),
+        "one positive": (x, one),
+        "constant columns": (np.c_[x, np.ones((60, 2))], y),
+        "collinear columns": (np.c_[x, x, x[:, :1] * 3], y),
+        "huge scales": (x * np.array([1e150, 1e-150, 1e8, 1.0]), y),
+        "all rows alike": (np.ones((60, 3)), y),
+        "10,000 sparse columns": (wide, np.arange(80) % 2),
+        "heavy weights": (x, y, np.where(y, 1e8, 1e-8)),
+    }
+
+
+@pytest.mark.parametrize("name", hard_cases())
+def test_hard_cases_converge(name):
+    rows = hard_cases()[name]
+    model = MetricLinearClassifier().fit(*rows)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.decision_function(rows[0])).all()
+    if name == "separable":
+        assert model.score(*rows) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"C": 0}, "C must be"),
+        ({"l1_ratio": 2}, "l1_ratio"),
+        ({"signs": [1, 2]}, "signs must hold"),
+        ({"path": [-1.0]}, "path"),
+        ({"metric": ss.F1(average=None)}, "average=None"),
+    ],
+)
+def test_wrong_settings_are_named(settings, words, data):
+    with pytest.raises(ValueError, match=words):
+        MetricLinearClassifier(**settings).fit(*data)
+
+
+def test_a_loaded_model_decides_as_the_saved_one(data, tmp_path):
+    x, y = data
+    model = MetricLinearClassifier(ss.FBeta(2)).fit(x, y)
+    model.save(tmp_path / "m")
+    loaded = MetricLinearClassifier.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.decision_function(x), model.decision_function(x))
+    np.testing.assert_array_equal(loaded.coef_, model.coef_)
+    assert loaded.path_ == model.path_
+    assert "threshold" in loaded.summary()
