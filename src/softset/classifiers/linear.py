@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
+from softset.classifiers.export import Exportable, Layers
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.base import Metric
@@ -48,7 +49,7 @@ class _Target:
     chosen: int
 
 
-class MetricLinearClassifier(DecidingClassifier):
+class MetricLinearClassifier(Exportable, DecidingClassifier):
     """A linear model trained for the metric it is judged by.
 
     It starts at logistic regression and moves to the soft metric by full-batch L-BFGS, along a path
@@ -330,6 +331,15 @@ class MetricLinearClassifier(DecidingClassifier):
         if self._task == "multilabel":
             return np.column_stack(z)
         return z[0] if classes == 2 else log_softmax(z[0], 1)
+
+    def _layers(self) -> Layers:
+        """A network of one member without a hidden layer; labels are its outputs."""
+        self._check_fitted()
+        own = _outputs(2 if self._task == "multilabel" else len(self.classes_))
+        coef = np.concatenate([t.flat[:-own].reshape(own, -1) for t in self._targets])
+        first = np.concatenate([t.flat[-own:] for t in self._targets])
+        weight, bias = torch.from_numpy(coef.T)[None], torch.from_numpy(first)[None, None]
+        return Layers(self._center, self._scale, False, [weight], [bias])
 
     # --- files -----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from softset.checks import check_choice
 from softset.classifiers.boosting import MetricBoostingClassifier
+from softset.classifiers.export import ExportedModule, to_onnx, to_torch
 from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.network import MetricClassifier
 from softset.metrics.registry import MetricLike, get_metric
@@ -122,6 +123,14 @@ class Model:
         """Write it with ``save_model``; ``info`` is added to its own."""
         self.info.update(info)
         save_model(path, encoder=self.encoder, classifier=self.classifier, info=self.info)
+
+    def to_torch(self) -> ExportedModule:
+        """The classifier as one module from ``inputs(table)``: see ``export.to_torch``."""
+        return to_torch(self)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """The same as an ONNX file: see ``export.to_onnx``."""
+        to_onnx(self, path)
 
 
 def train_model(

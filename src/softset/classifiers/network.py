@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
+from softset.classifiers.export import Exportable, Layers, averaged
 from softset.metrics.registry import MetricLike
 from softset.tables.rows import Rows, distinct_rows
 from softset.tables.scaling import SQUASH, Scaler
@@ -36,7 +36,7 @@ except ImportError:  # pragma: no cover
 Array = NDArray[Any]
 
 
-class MetricClassifier(CallbackSupportMixin, DecidingClassifier):  # type: ignore[misc]
+class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  # type: ignore[misc]
     """Small neural networks trained for the metric they are judged by.
 
     ``n_members`` networks are trained together; their probabilities are averaged, and the
@@ -223,13 +223,18 @@ class MetricClassifier(CallbackSupportMixin, DecidingClassifier):  # type: ignor
     def _scores(self, x: Array) -> Array:
         """Of the mean over members of their probabilities."""
         inputs = torch.from_numpy(self._scaler(x))
-        network = Mlp(self._widths[0], self._widths[1:-1], self._widths[-1])
-        z = score(network, self._weights, {}, inputs, self._task)
-        if self._task == "multiclass":
-            return torch.log_softmax(z, -1).logsumexp(0).numpy() - np.log(len(z))
-        # The logarithms of the means of p and of 1 - p: neither loses its digits next to 0.
-        yes, no = F.logsigmoid(z).logsumexp(0), F.logsigmoid(-z).logsumexp(0)
-        return (yes - no).numpy()
+        z = score(self._network(), self._weights, {}, inputs, self._task)
+        return averaged(z, self._task).numpy()
+
+    def _network(self) -> Mlp:
+        return Mlp(self._widths[0], self._widths[1:-1], self._widths[-1])
+
+    def _layers(self) -> Layers:
+        self._check_fitted()
+        leaves = self._network().leaves(self._weights)
+        depth = range(len(self._widths) - 1)
+        weights, biases = ([leaves[f"{n}{i}"] for i in depth] for n in ("weight", "bias"))
+        return Layers(self._scaler.center, self._scaler.scale, True, weights, biases)
 
     # --- scikit-learn's callbacks ----------------------------------------------------------------
 

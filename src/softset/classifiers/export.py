@@ -1,0 +1,223 @@
+"""Networks and linear models as one ``torch.nn.Module`` or ONNX file, from inputs to decisions."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from softset.checks import require
+from softset.decisions.decision import Decision
+from softset.storage.files import write_safely
+from softset.tables.labels import Labels
+from softset.tables.scaling import SQUASH
+
+# Scaled inputs are cut off here before they are squashed: squares of larger ones overflow in
+# float32, and squashing has long made all of them 3.
+_FAR = 1e18
+
+
+class Layers(NamedTuple):
+    """What a classifier computes its scores with.
+
+    ``u = (x - center) / scale``, squashed into (-3, 3) if ``squash`` says so; then perceptrons with
+    ReLU, all members at once: weights ``[members, inputs, outputs]`` and biases
+    ``[members, 1, outputs]`` of each layer.
+    """
+
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    squash: bool
+    weights: list[Tensor]
+    biases: list[Tensor]
+
+
+class Exportable:
+    """A classifier made of ``Layers``: ``to_torch`` and ``to_onnx`` follow from them."""
+
+    _labels: Labels
+    _decision: Decision
+
+    def _layers(self) -> Layers:
+        raise NotImplementedError
+
+    def to_torch(self) -> ExportedModule:
+        """The fitted classifier as one module, scaling and decision inside: ``ExportedModule``."""
+        return to_torch(self)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write ``to_torch()`` to an ONNX file (``pip install softset[onnx]``): ``to_onnx``."""
+        to_onnx(self, path)
+
+
+class ExportedModule(nn.Module):
+    """Inputs ``x (n, features)``, not scaled -> ``(probabilities, decision)``.
+
+    ``probabilities`` are those of ``predict_proba``: ``(n, classes)`` in the order of ``classes_``,
+    or ``(n, labels)``. ``decision`` is ``predict`` as int64: the place of the class in ``classes_``
+    ``(n,)``, or 0 and 1 ``(n, labels)``. It holds the tuned threshold, so it may differ from the
+    largest probability.
+
+    ``predict`` refuses rows with NaN or infinity. A module cannot, so these get the probability NaN
+    and the decision -1.
+    """
+
+    center: Tensor
+    scale: Tensor
+    cut: Tensor
+
+    def __init__(self, layers: Layers, labels: Labels, decision: Decision) -> None:
+        super().__init__()
+        self.task, self.positive = labels.task, labels.positive
+        self.squash, self.depth = layers.squash, len(layers.weights)
+        tensors = {
+            "center": torch.from_numpy(layers.center),
+            "scale": torch.from_numpy(layers.scale),
+            "cut": torch.from_numpy(np.asarray(decision.cut)),
+            **{f"weight{i}": w for i, w in enumerate(layers.weights)},
+            **{f"bias{i}": b for i, b in enumerate(layers.biases)},
+        }
+        for name, value in tensors.items():
+            # A copy: what is done to the module leaves the classifier as it is.
+            copied = value.detach().to(torch.float64, copy=True).contiguous()
+            self.register_buffer(name, copied)
+        self.eval()
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """See the class."""
+        if x.dim() != 2 or x.shape[1] != len(self.center):
+            raise ValueError(
+                f"x must have shape (n, {len(self.center)}), got {tuple(x.shape)}. Pass one row "
+                "for each example, with the columns of training in their order."
+            )
+        x = x.to(self.center.dtype)
+        scores = averaged(self._members(x), self.task)
+        # An input of infinity would be squashed to 3 and look like any other.
+        usable = torch.isfinite(x).all(1, keepdim=True)
+        p = torch.where(usable, self._probabilities(scores), math.nan)
+        decision = self._decided(scores)
+        return p, torch.where(usable if decision.dim() == 2 else usable.squeeze(1), decision, -1)
+
+    def _members(self, x: Tensor) -> Tensor:
+        """Logits of every member, ``[members, n]`` or ``[members, n, classes or labels]``."""
+        u = (x - self.center) / self.scale
+        if self.squash:  # as softset.tables.scaling.Scaler
+            u = u.clamp(-_FAR, _FAR)
+            u = u / torch.sqrt(1 + (u / SQUASH) ** 2)
+        for i in range(self.depth):
+            weight, bias = self.get_buffer(f"weight{i}"), self.get_buffer(f"bias{i}")
+            u = torch.baddbmm(bias, u.expand(len(weight), *u.shape[-2:]), weight)
+            u = u.relu() if i < self.depth - 1 else u
+        return u.squeeze(-1) if self.task == "binary" else u
+
+    def _probabilities(self, scores: Tensor) -> Tensor:
+        if self.task == "multiclass":
+            return torch.softmax(scores, -1)
+        kind = torch.finfo(scores.dtype)
+        p = torch.sigmoid(scores).clamp(kind.tiny, 1 - kind.eps / 2)
+        if self.task == "multilabel":
+            return p
+        return torch.stack([1 - p, p] if self.positive == 1 else [p, 1 - p], 1)
+
+    def _decided(self, scores: Tensor) -> Tensor:
+        if self.task == "multiclass":
+            return (scores + self.cut).argmax(1)
+        code = (scores >= self.cut).to(torch.int64)
+        return code if self.positive == 1 else 1 - code
+
+
+def averaged(z: Tensor, task: str) -> Tensor:
+    """The scores of the mean over members of their probabilities.
+
+    From logits ``[members, n]`` (binary), ``[members, n, labels]`` or ``[members, n, classes]``:
+    the logit of the mean, of several classes its logarithm.
+
+    >>> p = torch.tensor([[0.2], [0.4]], dtype=torch.float64)  # two members, one row
+    >>> torch.sigmoid(averaged(torch.logit(p), "binary"))
+    tensor([0.3000], dtype=torch.float64)
+    """
+    if task == "multiclass":
+        return torch.log_softmax(z, -1).logsumexp(0) - math.log(len(z))
+    if len(z) == 1:
+        return z[0]
+    # The logarithms of the means of p and of 1 - p: neither loses its digits next to 0.
+    yes, no = F.logsigmoid(z).logsumexp(0), F.logsigmoid(-z).logsumexp(0)
+    return yes - no
+
+
+def to_torch(model: Any) -> ExportedModule:
+    """One module of a fitted ``MetricClassifier`` or ``MetricLinearClassifier``, or a ``Model``.
+
+    The module of a ``Model`` takes what its encoder gives, ``model.inputs(table)``.
+
+    >>> from sklearn.datasets import make_classification
+    >>> from softset import MetricClassifier
+    >>> X, y = make_classification(200, random_state=0)
+    >>> model = MetricClassifier("f1", n_members=2, max_epochs=5, random_state=0).fit(X, y)
+    >>> probabilities, decision = to_torch(model)(torch.tensor(X))
+    >>> probabilities.shape, bool((model.classes_[decision] == model.predict(X)).all())
+    (torch.Size([200, 2]), True)
+    """
+    classifier = getattr(model, "classifier", model)
+    if not isinstance(classifier, Exportable):
+        raise ValueError(
+            "model must be a MetricClassifier or a MetricLinearClassifier, or a Model of one of "
+            f"them, to be exported, got {type(classifier).__name__}. Serve others with load_model."
+        )
+    return ExportedModule(classifier._layers(), classifier._labels, classifier._decision)
+
+
+def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write what ``to_torch`` makes to an ONNX file, whole or not at all.
+
+    Input ``inputs``, float64 ``(rows, features)`` with any number of rows; outputs
+    ``probabilities`` and ``decision`` as of ``ExportedModule``. All numbers are float64: in float32
+    a score next to the threshold would be decided otherwise than by ``predict``. The metadata
+    says in JSON what the numbers mean: ``classes`` (of several labels their names), ``features``
+    (the columns, null if they have no names) and ``task``.
+    """
+    module = to_torch(model)
+    for package in ("onnx", "onnxscript"):  # torch.onnx needs both
+        require(package, "onnx", "exporting to ONNX")
+    rows = torch.zeros(2, len(module.center), dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's, about code of its own
+        program = torch.onnx.export(
+            module,
+            (rows,),
+            input_names=["inputs"],
+            output_names=["probabilities", "decision"],
+            dynamic_shapes={"x": {0: torch.export.Dim("rows")}},
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None  # it is, with dynamo
+    graph = program.model_proto
+    for name, value in _described(model, module).items():
+        entry = graph.metadata_props.add()
+        entry.key, entry.value = name, json.dumps(value, ensure_ascii=False)
+
+    def write(to: Path) -> None:
+        to.write_bytes(graph.SerializeToString())
+
+    write_safely(path, write)
+
+
+def _described(model: Any, module: ExportedModule) -> dict[str, Any]:
+    encoder = getattr(model, "encoder", None)
+    names = getattr(getattr(model, "classifier", model), "feature_names_in_", None)
+    features = names if encoder is None else encoder.names_
+    return {
+        "classes": np.asarray(model.classes_).tolist(),
+        "features": None if features is None else list(features),
+        "task": module.task,
+    }
