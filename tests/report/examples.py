@@ -80,7 +80,9 @@ def _held_out(task: str) -> tuple[dict[str, Any], dict[str, Any]]:
         cut = None
         if task != "multiclass":
             cut = ss.best_threshold(p, y, "f1", task=task, from_logits=False)
+        cut = cut.tolist() if hasattr(cut, "tolist") else cut
         predictions[key] = {"target": y.tolist(), "scores": p.tolist(), "threshold": cut}
+        predictions[key]["note"] = f"out of fold, first repeat, {len(y)} of {len(y)} rows"
     return predictions, {"warm": history, "anneal": history}
 
 
@@ -111,7 +113,11 @@ def comparison(task: str = "binary", **changes: Any) -> dict[str, Any]:
         if c is not reference:
             d = c["mean"] - reference["mean"]
             c["difference"] = {"mean": d, "low": d - 0.012, "high": d + 0.012}
-            c["difference"] |= {"p": 0.01, "p_adjusted": 0.031, "probability": 0.5 + 10 * d}
+            c["difference"] |= {
+                "p": 0.01,
+                "p_adjusted": 0.031,
+                "probability": min(max(0.5 + 10 * d, 0.0), 1.0),
+            }
     candidates.sort(key=lambda c: -c["mean"])
     columns = [
         {"name": f"x{k}", "kind": "number", "missing": 0, "values": None, "outputs": 1, "note": ""}
@@ -130,8 +136,8 @@ def comparison(task: str = "binary", **changes: Any) -> dict[str, Any]:
         "winner": "warm",
         "reference": "cross-entropy-tuned",
         "candidates": candidates,
-        "splits": {"folds": 5, "repeats": 2, "test_share": 0.2, "duplicates": 12, "groups": None}
-        | {"note": "12 duplicate rows stay on one side."},
+        "splits": {"folds": 5, "repeats": 2, "count": 10, "test_share": 0.2, "groups": None}
+        | {"duplicates": 12, "note": "10 splits (5 folds, stratified)"},
         "predictions": predictions,
         "history": history,
         "data": {
@@ -142,8 +148,12 @@ def comparison(task: str = "binary", **changes: Any) -> dict[str, Any]:
             "columns": columns,
             "notes": ["Column 'age' has 31 missing values: the median, and an indicator."],
             "file": "example.csv",
+            "used": len(X),
+            "refitted": len(X),
         },
-        "settings": {"folds": 5, "repeats": 2, "members": 2, "max_epochs": 40},
+        "settings": {"members": 2, "patience": 5, "max_epochs": 40, "trees": 50, "leaf": 1}
+        | {"folds": 5, "repeats": 2, "quick": True, "level": 0.05}
+        | {"fits": {"networks": ["cross-entropy", "warm"], "forest": ["forest-tuned"]}},
         "versions": {"softset": "0.1.0", "torch": "2.13.0", "scikit-learn": "1.9.0"},
         "seed": 0,
         "command": "softset compare example.csv --target outcome --metric f1 --seed 0",

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 import softset as ss
-from softset.metrics.registry import METRICS
+from softset.comparison.result import Comparison
+from softset.metrics.base import Metric
+from softset.metrics.registry import METRICS, Row
 from softset.report import render, write_report
+from softset.report.layout import source
 from tests.report.examples import comparison
 
 TASKS = ("binary", "multiclass", "multilabel")
@@ -81,20 +86,26 @@ def hostile(task: str, text: str) -> dict:
     c["data"] |= {"file": text, "notes": [text]}
     for one in c["candidates"]:
         one |= {"name": f"{text} {one['id']}", "description": text}
-    c["candidates"][-1] |= {"mean": None, "error": text}
-    c["splits"]["note"] = text
+    empty = dict.fromkeys(("mean", "low", "high", "rank", "difference", "seconds", "thresholds"))
+    c["candidates"][-1] |= {**empty, "scores": [], "error": text}
+    c["splits"] |= {"note": text, "groups": text}
     c["history"]["warm"] = c["history"]["warm"] | {"phases": [[text, 1], [text, 5]]}
-    c["settings"] = {text: text}
+    for found in c["predictions"].values():
+        found["note"] = text
+    c["settings"]["fits"] = {text: [text]}
     c["versions"] = {text: text}
-    return c | {"verdict": text, "command": text, "warnings": [text], "date": text, "seed": text}
+    return c | {"verdict": text, "command": text, "warnings": [f"{text} warns"], "date": text}
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_sections_come_in_order(task):
     found = re.findall(r'<(?:header|section) id="([a-z-]+)"', render(comparison(task)))
     wanted = ["verdict", "comparison", "threshold", "confusion", "curves", "training"]
-    wanted += ["calibration", "classes", "data-summary", "settings"]
-    assert found == [s for s in wanted if s != "threshold" or task != "multiclass"]
+    wanted += ["calibration", "classes", "data-summary", "settings", "glossary"]
+    wanted = [s for s in wanted if s != "threshold" or task != "multiclass"]
+    assert found == wanted
+    links = [a["href"] for t, a in usual(task).tags if t == "a"]
+    assert links == [f"#to-{s}" for s in wanted if s != "verdict"]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -129,28 +140,31 @@ def test_names_from_the_data_are_only_text(task, text):
 
 
 def test_values_that_are_not_there_do_no_harm():
-    c = comparison("binary")
-    bare = {k: c[k] for k in ("metric", "task", "candidates", "classes", "verdict")}
+    bare = comparison("binary", predictions={}, history={})
     for one in bare["candidates"]:
-        one["difference"] = None
-    page = Page(render(bare))
-    assert "held-out scores" in " ".join(page.words)
-    nan = comparison("binary")
-    nan["candidates"][0] |= {"low": math.nan, "high": None, "seconds": None, "scores": [math.nan]}
-    nan["history"] = {"warm": {"epoch": [1, 2], "soft": [None, None], "hard": []}}
-    assert "nan" not in re.sub(r"<script.*?</script>", "", render(nan), flags=re.S).lower()
-
-
-def test_a_comparison_without_any_result_still_has_a_page():
-    c = comparison("binary", candidates=[], predictions={}, history={}, verdict="", winner=None)
-    assert "No candidate finished." in render(c)
+        one |= {"difference": None, "low": None, "high": None, "seconds": None}
+    page = render(bare)
+    assert re.findall(r'<section id="([a-z-]+)"', page) == [
+        "comparison",
+        "data-summary",
+        "settings",
+        "glossary",
+    ]
+    assert "<script id" not in page
+    silent = comparison("binary")
+    silent["history"]["warm"] |= {"soft": [None] * len(silent["history"]["warm"]["epoch"])}
+    silent["history"]["anneal"] |= {k: [] for k in silent["history"]["anneal"]}
+    text = re.sub(r"<script.*?</script>", "", render(silent), flags=re.S)
+    assert "nan" not in text.lower()
+    assert '<span class="key soft">' not in text
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("report.html", "comparison must be a Comparison or its to_dict"),
-        ({"metric": "f1"}, "comparison must be a Comparison or its to_dict"),
+        ("report.html", "a comparison in format 1 was expected, got 'str'"),
+        ({"metric": "f1"}, "a comparison in format 1 was expected, got None"),
+        ({"format": 1, "metric": "f1"}, "task is missing"),
     ],
 )
 def test_something_else_is_refused(content, message):
@@ -158,12 +172,15 @@ def test_something_else_is_refused(content, message):
         render(content)
 
 
-def test_an_object_with_to_dict_is_taken():
-    class Comparison:
-        def to_dict(self):
-            return comparison("multiclass")
+def test_a_comparison_and_its_dictionary_make_the_same_page():
+    found = Comparison.from_dict(comparison("multiclass"))
+    assert render(found) == render(found.to_dict()) == render(comparison("multiclass"))
 
-    assert render(Comparison()) == render(comparison("multiclass"))
+
+@pytest.mark.parametrize("name", ["comparison-binary/comparison", "comparison-multiclass"])
+def test_comparisons_of_version_0_1_have_a_page(name):
+    path = Path(__file__).parents[1] / "data" / "v0.1" / f"{name}.json"
+    assert Comparison.load(path).verdict[:20] in render(Comparison.load(path))
 
 
 def test_the_page_is_the_same_twice():
@@ -176,11 +193,12 @@ def test_size_stays_below_two_megabytes():
     target = random.random((rows, labels)) < np.linspace(0.02, 0.5, labels)
     scores = np.clip(0.4 * target + 0.6 * random.random((rows, labels)), 0, 1)
     names = [f"label {k} {'x' * 200}" for k in range(labels)]
-    found = {"target": target.astype(int).tolist(), "scores": scores.tolist()}
+    found = {"target": target.astype(int).tolist(), "scores": scores.tolist(), "note": ""}
     c = comparison("multilabel", classes=names)
     c["predictions"] = {k: found | {"threshold": [0.5] * labels} for k in c["predictions"]}
     c["data"]["columns"] = [
         {"name": f"column {k}", "kind": "number", "missing": 0, "note": "y" * 300}
+        | {"values": None, "outputs": 1}
         for k in range(5000)
     ]
     text = render(c)
@@ -194,6 +212,7 @@ def test_many_classes_show_their_confusions_instead_of_a_wall():
     random = np.random.default_rng(0)
     scores = random.dirichlet(np.ones(100), 2000)
     found = {"target": random.integers(0, 100, 2000).tolist(), "scores": scores.tolist()}
+    found["note"] = ""
     c = comparison("multiclass", classes=[f"c{k}" for k in range(100)])
     c["predictions"] = {k: found | {"threshold": None} for k in c["predictions"]}
     text = render(c)
@@ -212,6 +231,60 @@ def test_counts_at_every_stop_are_those_of_the_library():
             t = side["thresholds"][k]
             counted = ss.confusion(torch.tensor(p), y, threshold=t, from_logits=False)
             assert (side["tp"][k], side["predicted"][k]) == (counted.tp, counted.predicted)
+
+
+@pytest.mark.parametrize("metric", ["f1", "mcc", "f3", "f1_macro", "f2_weighted", "jaccard_micro"])
+def test_values_at_every_stop_are_those_of_the_library(metric):
+    c = comparison("binary", metric=metric)
+    data = json.loads(Page(render(c)).scripts[0])
+    assert data["metrics"][0]["key"] == metric
+    keys = [m["key"] for m in data["metrics"]]
+    for name, side in zip(c["predictions"], data["views"][0]["sides"], strict=True):
+        found = c["predictions"][name]
+        p, y = np.array(found["scores"]), np.array(found["target"])
+        for k in (0, side["start"], 400, len(side["thresholds"]) - 1):
+            given = {"threshold": side["thresholds"][k], "from_logits": False}
+            for key in keys:
+                value = ss.evaluate(p, y, key, **given)
+                assert side["values"][key][k] / data["parts"] == pytest.approx(value, abs=6e-7)
+            for key, shown in side["negative"].items():
+                at = (p >= side["thresholds"][k]).astype(float)
+                value = ss.evaluate(1 - at, 1 - y, key, from_logits=False)
+                assert shown[k] / data["parts"] == pytest.approx(value, abs=6e-7)
+        for key in keys:
+            assert side["values"][key][side["best"][key]] == max(side["values"][key])
+
+
+def test_a_new_metric_needs_its_row_only(monkeypatch):
+    """Name, formula, range and values on the page all come from the table of metrics."""
+
+    @dataclass(frozen=True)
+    class Surplus(Metric):
+        base_name: ClassVar[str] = "surplus"
+
+        def score(self, c):
+            return 3 * (c.tp - c.fp) / c.total
+
+    row = Row(Surplus, "my surplus", "3 (tp − fp) / rows", "brute force", range=(-3.0, 3.0))
+    monkeypatch.setitem(METRICS, "surplus", row)
+    c = comparison("binary", metric="surplus")
+    page = Page(render(c))
+    data = json.loads(page.scripts[0])
+    first, side = data["metrics"][0], data["views"][0]["sides"][0]
+    assert (first["name"], first["range"]) == ("my surplus", [-3, 3])
+    assert [t for _, t in first["ticks"]] == ["−2", "0", "2"]
+    fp = side["predicted"][300] - side["tp"][300]
+    value = 3 * (side["tp"][300] - fp) / side["total"]
+    assert side["values"]["surplus"][300] / data["parts"] == pytest.approx(value, abs=6e-7)
+    words = " ".join(page.words)
+    assert "3 (tp − fp) / rows" in words
+    assert "My surplus against threshold" in words
+
+
+def test_the_script_has_no_formulas():
+    script = source("report.js")
+    known = {"precision", "recall", "specificity", "auroc"}  # axes of plots, and an area
+    assert {k for k in METRICS if re.search(rf"\b{re.escape(k)}\b", script)} <= known
 
 
 @pytest.mark.parametrize("metric", [*METRICS, "f3", "f1_macro", "f1_weighted", "jaccard_micro"])
@@ -285,3 +358,71 @@ def test_a_page_alone_loads_neither_torch_nor_scikit_learn():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+# --- what is said, and where ---------------------------------------------------------------------
+
+
+def words_of(text: str) -> str:
+    return " ".join(" ".join(Page(text).words).split())
+
+
+def test_rows_that_were_really_used_stand_in_the_head():
+    c = comparison("binary")
+    assert "· 3,000 rows ·" in words_of(render(c))
+    c["data"] |= {"used": 1200, "refitted": 2000}
+    text = words_of(render(c))
+    assert "· 1,200 of 3,000 rows ·" in text
+    assert "1,200 of the rows were compared on, the model was fitted on 2,000." in text
+
+
+def test_what_is_warned_of_is_said_once():
+    c = comparison("binary", warnings=["column 'x' is constant.", "column 'x' is constant."])
+    c["data"]["notes"] = ["column 'x' is constant.", "31 values were filled in."] * 2
+    c["data"]["columns"][0]["note"] = "column 'x' is constant."
+    text = words_of(render(c))
+    assert text.count("column 'x' is constant.") == 1
+    assert text.count("31 values were filled in.") == 1
+
+
+def test_p_of_the_pair_and_the_adjusted_one_have_a_column_each():
+    c = comparison("binary")
+    c["candidates"][0]["difference"] |= {"p": 0.0123, "p_adjusted": 0.21}
+    row = render(c).partition('class="dense"')[2].partition("</tbody>")[0]
+    head = re.findall(r"<th[^>]*>(.*?)</th>", row.partition("</thead>")[0])
+    first = re.findall(r"<td[^>]*>(.*?)</td>", row.partition("<tbody>")[2].partition("</tr>")[0])
+    cells = dict(zip(head[1:], first, strict=True))
+    assert (cells["p"], cells["p<br>adjusted"]) == ("0.012", "0.21")
+
+
+def test_panels_of_training_have_the_same_axes():
+    c = comparison("binary")
+    h = c["history"]["warm"]
+    half = {k: v[: len(v) // 2] for k, v in h.items() if k != "phases"}
+    half |= {"phases": [["cross-entropy", 1]], "hard": [0.1] * len(half["epoch"])}
+    c["history"] = {"warm": h, "cross-entropy": half}
+    drawn = render(c).partition('id="training"')[2].partition("</section>")[0].split("<figure>")[1:]
+    ticks = [re.findall(r'class="tick [a-z ]+">([^<]+)<', d.partition("<svg x=")[0]) for d in drawn]
+    assert len(ticks) == 2
+    assert ticks[0] == ticks[1]
+    assert len(ticks[0]) > 5
+
+
+def test_a_legend_names_nothing_that_is_not_there():
+    c = comparison("binary")
+    few = c["predictions"]["warm"]
+    keep = [i for i, t in enumerate(few["target"]) if t == 0][:200]
+    keep += [i for i, t in enumerate(few["target"]) if t == 1][:10]  # too few for a map
+    for found in c["predictions"].values():
+        found |= {k: [found[k][i] for i in keep] for k in ("target", "scores")}
+    shown = render(c).partition('id="calibration"')[2].partition("</section>")[0]
+    legend = re.search(r'<span class="item"[^>]*><span class="key ours"></span>recalibrated', shown)
+    assert "hidden" in legend[0]
+    assert "Too few rows of a class to recalibrate" in shown
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_metric_has_its_formula(task):
+    text = words_of(render(comparison(task)))
+    for row in METRICS.values():
+        assert row.formula in text

@@ -9,38 +9,6 @@ from typing import Any
 MINUS, DASH = "−", "–"
 _SWITCHES = {True: "yes", False: "no", None: DASH}
 
-_NAMES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "precision": "precision",
-    "recall": "recall",
-    "specificity": "specificity",
-    "jaccard": "Jaccard index",
-    "gmean": "G-mean",
-    "mcc": "MCC",
-    "cohen_kappa": "Cohen's kappa",
-    "informedness": "informedness",
-    "markedness": "markedness",
-    "fowlkes_mallows": "Fowlkes–Mallows",
-    "auroc": "AUROC",
-    "average_precision": "average precision",
-}
-_AVERAGES = {"macro": "macro", "micro": "micro", "weighted": "weighted"}
-
-
-def metric_name(name: str) -> str:
-    """A metric's name in running text.
-
-    >>> metric_name("f1_macro"), metric_name("mcc"), metric_name("f0.5")
-    ('macro F1', 'MCC', 'F0.5')
-    """
-    base, _, average = name.rpartition("_")
-    if average in _AVERAGES and base:
-        return f"{_AVERAGES[average]} {metric_name(base)}"
-    if len(name) > 1 and name[0] == "f" and name[1].isdigit():
-        return name.upper()
-    return _NAMES.get(name, name)
-
 
 def is_number(value: Any) -> bool:
     """Whether it is a finite number."""

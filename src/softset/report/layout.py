@@ -14,6 +14,7 @@ from typing import Any
 from softset.report import formats
 
 _TEMPLATES = Path(__file__).parent / "templates"
+_SECTIONS = Path(__file__).parent / "sections"  # which have their templates beside them
 
 
 def escape(text: object, longest: int = 300) -> str:
@@ -112,7 +113,7 @@ def environment() -> Any:
             "pip install 'softset[report]'."
         ) from None
     found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        loader=jinja2.FileSystemLoader([_TEMPLATES, _SECTIONS]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

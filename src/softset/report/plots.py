@@ -2,42 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from softset.comparison.result import CandidateResult, History
 from softset.report import formats
 from softset.report.calibration import Bins
 from softset.report.counts import Axis, Floats
-from softset.report.svg import TENTHS, Plot, area, dots, interval_row, nice_ticks, path, tag
+from softset.report.svg import (
+    TENTHS,
+    Marks,
+    Plot,
+    area,
+    dots,
+    interval_row,
+    nice_ticks,
+    path,
+    tag,
+)
 
 _HEIGHT = 260
 
 
-def comparison(candidates: list[dict[str, Any]], *, difference: bool) -> dict[str, Any]:
-    """Rows for each candidate with its scores (or differences) on one axis, and that axis."""
-    rows: list[dict[str, Any]] = []
+@dataclass(frozen=True)
+class Row:
+    """One candidate in a plot of intervals: its scores (or difference) as a drawing."""
+
+    candidate: CandidateResult
+    svg: str
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Candidates on one axis, a row each, and that axis below them."""
+
+    rows: list[Row]
+    axis: str
+
+
+def intervals(candidates: Sequence[CandidateResult], *, difference: bool) -> Intervals:
+    """Each candidate's scores, or its difference to the reference, with mean and interval."""
+    drawn = []
     for c in candidates:
-        found = (c.get("difference") or {}) if difference else c
-        numbers = [found.get(k) if formats.is_number(found.get(k)) else None for k in _ENDS]
-        points = [] if difference else [s for s in c.get("scores") or [] if formats.is_number(s)]
-        rows.append(dict(zip(_ENDS, numbers, strict=True), points=points, candidate=c))
-    known = [v for r in rows for v in (*(r[k] for k in _ENDS), *r["points"]) if v is not None]
-    if difference:
-        known.append(0.0)
+        found = c.difference if difference else c
+        if found is not None:
+            points = [] if difference else c.scores
+            drawn.append((c, Marks(found.mean, found.low, found.high, points)))
+    known = [v for _, m in drawn for v in (m.mean, m.low, m.high, *m.points) if v is not None]
+    known += [0.0] if difference else []
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     # A spread of half a thousandth must not look like a gulf.
-    room = max(high - low, 0.01)
-    middle = (low + high) / 2
+    room, middle = max(high - low, 0.01), (low + high) / 2
     low, high = middle - 0.54 * room, middle + 0.54 * room
     ticks = nice_ticks(low, high)
 
     def axis(value: float) -> float:
         return (value - low) / (high - low)
 
-    for r in rows:
-        family = "theirs" if r["candidate"].get("family") == "plain" else "ours"
-        r["svg"] = interval_row(axis, r, family, ticks, 0.0 if difference else None)
+    rows = [
+        Row(c, interval_row(axis, m, colour_of(c.family), ticks, 0.0 if difference else None))
+        for c, m in drawn
+    ]
     digits = max(2, max((len(f"{t:g}".partition(".")[2]) for t in ticks), default=2))
     write = formats.signed if difference else formats.number
     labels = [
@@ -46,30 +73,31 @@ def comparison(candidates: list[dict[str, Any]], *, difference: bool) -> dict[st
         if 0.03 < axis(t) < 0.97
     ]
     below = tag("svg", *(labels or [""]), class_="row", width="100%", height=20, aria_hidden="true")
-    return {"rows": rows, "axis": below}
+    return Intervals(rows, below)
 
 
-_ENDS = ("mean", "low", "high")
+def colour_of(family: str) -> str:
+    """The class that gives candidates of a family their colour."""
+    return "theirs" if family == "plain" else "ours"
 
 
-def value_ticks(values: Floats) -> tuple[float, float, list[tuple[float, str]]]:
-    """The range of a metric on paper: [0, 1], or from below if it goes below zero."""
-    low = float(np.nanmin(values, initial=0.0))
-    if low >= -1e-9:
-        return 0.0, 1.0, list(TENTHS)
-    return -1.0, 1.0, [(t, formats.number(t, 1).replace(".0", "")) for t in (-1, -0.5, 0, 0.5, 1)]
+def value_ticks(limits: tuple[float, float]) -> list[tuple[float, str]]:
+    """Ticks from the least to the largest value that a metric can have."""
+    if limits == (0.0, 1.0):
+        return list(TENTHS)
+    return [(t, formats.number(t, 2).rstrip("0").rstrip(".")) for t in nice_ticks(*limits, 4)]
 
 
-def threshold_curve(axis: Axis, low: float, metric: str) -> Plot:
-    """The empty axes of metric against threshold; ``low`` is 0 or -1."""
-    _, _, ticks = value_ticks(np.array([low]))
+def threshold_curve(axis: Axis, limits: tuple[float, float], metric: str) -> Plot:
+    """The empty axes of metric against threshold; ``limits`` are those of the metric."""
+    low, high = limits
     return Plot(
         f"{metric} at every threshold",
         height=_HEIGHT,
         x=axis,
-        y=lambda v: (v - low) / (1 - low),
+        y=lambda v: (v - low) / (high - low),
         x_ticks=axis.ticks(),
-        y_ticks=ticks,
+        y_ticks=value_ticks(limits),
         left=7.0,
         name="threshold",
     )
@@ -128,48 +156,53 @@ def reliability_paths(name: str, bins: Bins) -> dict[str, str]:
     return {name: path(bins.score, bins.share), f"{name}Dots": dots(bins.score, bins.share)}
 
 
-def training(history: dict[str, Any], metric: str) -> str | None:
+@dataclass(frozen=True)
+class Frame:
+    """The axes that all plots of training share, so that they can be compared."""
+
+    epochs: float
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, histories: Sequence[History]) -> Frame:
+        """Room for every epoch and every value."""
+        known = np.concatenate([_numbers(v) for h in histories for v in (h.soft, h.hard)])
+        known = known[np.isfinite(known)]
+        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+        room = max(high - low, 0.02)
+        epochs = max(h.epoch[-1] for h in histories)
+        return cls(float(max(epochs, 2)), low - 0.06 * room, high + 0.06 * room)
+
+
+def training(history: History, frame: Frame, metric: str) -> str:
     """Soft and hard metric on validation data by epoch, and the gap between them."""
-    epochs = _numbers(history.get("epoch"))
-    soft, hard = _numbers(history.get("soft")), _numbers(history.get("hard"))
-    longest = max(len(soft), len(hard))
-    if longest < 2 or not (np.isfinite(soft).any() or np.isfinite(hard).any()):
-        return None
-    epochs = epochs if len(epochs) == longest else np.arange(1, longest + 1, dtype=float)
-    known = np.concatenate([soft, hard])
-    known = known[np.isfinite(known)]
-    low, high = float(known.min()), float(known.max())
-    room = max(high - low, 0.02)
-    low, high = low - 0.06 * room, high + 0.06 * room
-    ticks = nice_ticks(low, high, 4)
+    epochs = _numbers(history.epoch)
+    soft, hard = _numbers(history.soft), _numbers(history.hard)
+    ticks = nice_ticks(frame.low, frame.high, 4)
     digits = max((len(f"{t:g}".partition(".")[2]) for t in ticks), default=1)
-    first, last = float(epochs[0]), float(epochs[-1])
     plot = Plot(
         f"soft and hard {metric} by epoch",
         height=190,
-        x=lambda v: (v - first) / max(last - first, 1e-9),
-        y=lambda v: (v - low) / (high - low),
-        x_ticks=[(t, f"{t:.0f}") for t in nice_ticks(first, last, 5) if t == int(t)],
+        x=lambda v: (v - 1) / (frame.epochs - 1),
+        y=lambda v: (v - frame.low) / (frame.high - frame.low),
+        x_ticks=[(t, f"{t:.0f}") for t in nice_ticks(1, frame.epochs, 5) if t == int(t)],
         y_ticks=[(t, formats.number(t, max(digits, 1))) for t in ticks],
         x_name="epoch",
         left=11.0,
     )
-    if len(soft) == len(hard) and np.isfinite(soft).all() and np.isfinite(hard).all():
+    if np.isfinite(soft).all() and np.isfinite(hard).all():
         x, most = plot.x(epochs), max(1, len(epochs) // 300)
         plot.shape(area(x[::most], plot.y(soft)[::most], plot.y(hard)[::most]), "gap")
-    for phase in (history.get("phases") or [])[1:]:
-        name, start = str(phase[0]), float(phase[1])
-        if first < start <= last:
-            plot.upright(start, "phase")
-            side = "end" if plot.x(start) > 0.6 else "start"
-            shift = -5 if side == "end" else 5
-            plot.text(start, low, name, f"tick named {side}", dx=shift, dy="-0.5em")
-    if len(soft):
-        plot.curve(epochs, soft, "soft")
-    if len(hard):
-        plot.curve(epochs, hard, "ours")
+    for name, start in history.phases[1:]:
+        plot.upright(start, "phase")
+        side = "end" if plot.x(start) > 0.6 else "start"
+        shift = -5 if side == "end" else 5
+        plot.text(start, frame.low, name, f"tick named {side}", dx=shift, dy="-0.5em")
+    plot.curve(epochs, soft, "soft")
+    plot.curve(epochs, hard, "ours")
     return str(plot)
 
 
-def _numbers(values: Any) -> Floats:
-    return np.array([np.nan if v is None else v for v in values or []], dtype=np.float64)
+def _numbers(values: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if v is None else v for v in values], dtype=np.float64)

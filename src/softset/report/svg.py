@@ -207,9 +207,19 @@ class Plot:
         )
 
 
+@dataclass(frozen=True)
+class Marks:
+    """What is drawn of one candidate: a mean, the ends of its interval, and every split."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    points: Sequence[float]
+
+
 def interval_row(
     axis: Callable[[float], float],
-    row: dict[str, Any],
+    marks: Marks,
     class_: str,
     ticks: Iterable[float],
     zero: float | None = None,
@@ -224,11 +234,11 @@ def interval_row(
         parts.append(tag("line", x1=at(zero), x2=at(zero), y1=0, y2=34, class_="zero"))
     parts += [
         tag("line", x1=at(s), x2=at(s), y1=13, y2=21, class_=f"split {class_}")
-        for s in row["points"]
+        for s in marks.points
     ]
-    if row["low"] is not None and row["high"] is not None:
-        ends = {"x1": at(row["low"]), "x2": at(row["high"]), "y1": 17, "y2": 17}
+    if marks.low is not None and marks.high is not None:
+        ends = {"x1": at(marks.low), "x2": at(marks.high), "y1": 17, "y2": 17}
         parts.append(tag("line", **ends, class_=f"interval {class_}"))
-    if row["mean"] is not None:
-        parts.append(tag("circle", cx=at(row["mean"]), cy=17, r=5, class_=f"mean {class_}"))
+    if marks.mean is not None:
+        parts.append(tag("circle", cx=at(marks.mean), cy=17, r=5, class_=f"mean {class_}"))
     return tag("svg", *parts, class_="row", width="100%", height=34, aria_hidden="true")

@@ -1,52 +1,13 @@
 
 "use strict";
-// Counts at every stop of the slider are embedded; everything else follows from them here.
+// Counts and metrics at every stop of the slider are embedded; here they are only looked up.
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
   const all = (selector) => Array.from(document.querySelectorAll(selector));
   const one = (selector) => document.querySelector(selector);
-
-  // --- formulas: the same as softset.metrics, on tp, fp, fn, tn -------------------------------
-  const ratio = (a, b) => (b > 0 ? a / b : 0);
-  const cells = (tp, predicted, positives, total) => {
-    const fp = predicted - tp, fn = positives - tp;
-    return { tp, fp, fn, tn: total - positives - fp, predicted, positives, total,
-      rejected: total - predicted, negatives: total - positives };
-  };
-  const swapped = (c) => cells(c.tn, c.rejected, c.negatives, c.total);
-  const sensitivity = (c) => ratio(c.tp, c.positives);
-  const specificity = (c) => ratio(c.tn, c.negatives);
-  const precision = (c) => ratio(c.tp, c.predicted);
-  const agreement = (c) => c.tp * c.tn - c.fp * c.fn;
-  const FORMULAS = {
-    f: (c, m) => ratio((1 + m.beta ** 2) * c.tp, m.beta ** 2 * c.positives + c.predicted),
-    accuracy: (c) => ratio(c.tp + c.tn, c.total),
-    balanced_accuracy: (c) => ratio(sensitivity(c) + specificity(c), (c.positives > 0) + (c.negatives > 0)),
-    precision,
-    recall: sensitivity,
-    specificity,
-    jaccard: (c) => ratio(c.tp, c.tp + c.fp + c.fn),
-    gmean: (c) => Math.sqrt(sensitivity(c) * specificity(c)),
-    mcc: (c) => ratio(agreement(c),
-      Math.sqrt(c.predicted * c.rejected) * Math.sqrt(c.positives * c.negatives)),
-    cohen_kappa: (c) => ratio(2 * agreement(c), c.predicted * c.negatives + c.rejected * c.positives),
-    informedness: (c) => sensitivity(c) + specificity(c) - 1,
-    markedness: (c) => precision(c) + ratio(c.tn, c.rejected) - 1,
-    fowlkes_mallows: (c) => Math.sqrt(precision(c) * sensitivity(c)),
-  };
-  const averaged = (m, classes, average, seen) => {
-    const formula = FORMULAS[m.formula];
-    if (average === "micro") {
-      const sum = (key) => classes.reduce((s, c) => s + c[key], 0);
-      return formula(cells(sum("tp"), sum("predicted"), sum("positives"), sum("total")), m);
-    }
-    const weights = classes.map((c) => (average === "weighted" ? c.positives
-      : seen && c.positives + c.predicted === 0 ? 0 : 1));
-    return ratio(classes.reduce((s, c, k) => s + weights[k] * formula(c, m), 0),
-      weights.reduce((s, w) => s + w, 0));
-  };
-  const value = (m, c) => (m.average ? averaged(m, [swapped(c), c], m.average, true)
-    : FORMULAS[m.formula](c, m));
+  const part = (whole) => (whole === null ? NaN : whole / data.parts);
+  // A metric of one candidate at its stop k.
+  const value = (s, key, k) => part(s.values[key][k]);
 
   // --- where a threshold stands on the axis ---------------------------------------------------
   const logit = (t) => Math.log(t) - Math.log1p(-t);
@@ -80,14 +41,13 @@
   // --- state ----------------------------------------------------------------------------------
   const slider = one("#slider"), metricMenu = one("#curve-metric"), viewMenu = one("#view");
   const names = all('[data-side]').map((b) => b.textContent);
-  const state = { view: 0, side: 0, metric: data.metrics.find((m) => m.key === data.metric) };
+  const state = { view: 0, side: 0, metric: data.metrics[0] };
   // The stop of every view and side: a label keeps its threshold while others are looked at.
   const stops = data.views.map((v) => v.sides.map((s) => s.start));
   const side = (k = state.side) => data.views[state.view].sides[k];
-  const at = (s, k) => cells(s.tp[k], s.predicted[k], s.positives, s.total);
   const metricOf = (key) => data.metrics.find((m) => m.key === key);
 
-  const move = (mark, name, x, y) => {
+  const move = (mark, x, y) => {
     const plot = mark.closest("svg.plot"), d = plot.dataset;
     const across = `${Number(d.left) + Number(d.width) * x}%`;
     const down = y === undefined ? 0 : Number(d.top) + Number(d.height) * (1 - y);
@@ -95,22 +55,16 @@
     else { mark.setAttribute("x1", across); mark.setAttribute("x2", across); }
   };
 
-  // The curve's axis goes below zero where the metric does.
-  let bottom = 0;
-  const BELOW = ["mcc", "cohen_kappa", "informedness", "markedness"];
-  const curve = (s) => {
-    const d = s.thresholds.map((t, k) => {
-      const y = (value(state.metric, at(s, k)) - bottom) / (1 - bottom);
-      return `${Math.round(data.unit * place(t))} ${Math.round(data.unit * (1 - y))}`;
-    });
-    return "M" + d.join("L");
-  };
+  // Where a value of the metric stands on its axis, which is as long as its range.
+  const height = (v) => (v - state.metric.range[0]) / (state.metric.range[1] - state.metric.range[0]);
+  const curve = (s) => "M" + s.thresholds.map((t, k) =>
+    `${Math.round(data.unit * place(t))} ${Math.round(data.unit * (1 - height(value(s, state.metric.key, k))))}`,
+  ).join("L");
   const drawAxis = () => {
-    const plot = one('[data-plot="threshold"]'), d = plot.dataset;
+    const plot = one('[data-plot="threshold"]'), d = plot.dataset, wanted = state.metric.ticks;
     const lines = Array.from(plot.querySelectorAll("line.grid"));
     const labels = Array.from(plot.querySelectorAll("text.tick.end"));
-    const wanted = bottom < 0 ? [-1, -0.5, 0, 0.5, 1] : [0, 0.2, 0.4, 0.6, 0.8, 1];
-    // One text for each line; the axis below zero has fewer.
+    // One text for each line; an axis may have fewer than another.
     while (lines.length < wanted.length) {
       for (const list of [lines, labels]) {
         const last = list[list.length - 1];
@@ -122,9 +76,9 @@
       line.toggleAttribute("hidden", !shown);
       labels[k].toggleAttribute("hidden", !shown);
       if (!shown) return;
-      const y = Number(d.top) + Number(d.height) * (1 - (wanted[k] - bottom) / (1 - bottom));
+      const y = Number(d.top) + Number(d.height) * (1 - height(wanted[k][0]));
       line.setAttribute("y1", y); line.setAttribute("y2", y); labels[k].setAttribute("y", y);
-      labels[k].textContent = String(wanted[k]).replace("-", "−");
+      labels[k].textContent = wanted[k][1];
     });
   };
 
@@ -150,54 +104,63 @@
   };
   const showCurve = () => {
     const rival = side(1 - state.side);
-    bottom = BELOW.includes(state.metric.formula) ? -1 : 0;
     drawAxis();
     setText("metricName", state.metric.name);
     one('[data-path="metric"]').setAttribute("d", curve(side()));
     if (rival) one('[data-rival="metric"]').setAttribute("d", curve(rival));
-    move(one("[data-chosen]"), "chosen", place(side().thresholds[side().start]));
+    move(one("[data-chosen]"), place(side().thresholds[side().start]));
   };
 
   // --- what changes with the slider -------------------------------------------------------------
   const showPoint = () => {
-    const s = side(), k = stops[state.view][state.side], t = s.thresholds[k], c = at(s, k);
-    const now = value(state.metric, c);
+    const s = side(), k = stops[state.view][state.side], t = s.thresholds[k];
+    const now = value(s, state.metric.key, k), recall = value(s, "recall", k), precision = value(s, "precision", k);
     slider.value = String(1000 * place(t));
     slider.dataset.threshold = String(t);
     slider.setAttribute("aria-valuetext", `threshold ${written(t)}, ${state.metric.name} ${fixed(now)}`);
     setValue("threshold", written(t));
     setValue("metric", fixed(now));
-    setValue("precision", fixed(precision(c)));
-    setValue("recall", fixed(sensitivity(c)));
-    setValue("flagged", percent(ratio(c.predicted, c.total)));
-    for (const key of ["tp", "fp", "fn", "tn"]) setValue(key, whole(c[key]));
-    setText("words", `At this threshold ${percent(sensitivity(c), 0)} of the positives are found, and `
-      + `${percent(precision(c), 0)} of those flagged are positive.`);
+    setValue("precision", fixed(precision));
+    setValue("recall", fixed(recall));
+    setValue("flagged", percent(s.predicted[k] / s.total));
+    const tp = s.tp[k], fp = s.predicted[k] - tp, fn = s.positives - tp, tn = s.total - s.positives - fp;
+    for (const [key, count] of Object.entries({ tp, fp, fn, tn })) setValue(key, whole(count));
+    setText("words", `At this threshold ${percent(recall, 0)} of the positives are found, and `
+      + `${percent(precision, 0)} of those flagged are positive.`);
     all("[data-metric]").forEach((e) => {
-      const v = value(metricOf(e.dataset.metric), c);
+      const v = value(s, e.dataset.metric, k);
       e.textContent = fixed(v);
       e.title = String(v);
     });
-    all("[data-cursor]").forEach((e) => move(e, "cursor", place(t)));
-    move(one('[data-point="metric"]'), "point", place(t), (now - bottom) / (1 - bottom));
-    move(one('[data-point="pr"]'), "point", sensitivity(c), precision(c));
-    move(one('[data-point="roc"]'), "point", 1 - specificity(c), sensitivity(c));
-    if (data.task === "multilabel") {
-      const labels = data.views.map((v, n) => at(v.sides[state.side], stops[n][state.side]));
-      setValue("overall", fixed(averaged(state.metric, labels, data.average, false)));
-    }
-    showClasses(c);
+    all("[data-cursor]").forEach((e) => move(e, place(t)));
+    move(one('[data-point="metric"]'), place(t), height(now));
+    move(one('[data-point="pr"]'), recall, precision);
+    move(one('[data-point="roc"]'), 1 - value(s, "specificity", k), recall);
+    if (data.average) setValue("overall", fixed(overLabels()));
+    showClasses(s, k);
   };
-  const showClasses = (positive) => {
+  // The mean over the labels, each at its own stop.
+  const overLabels = () => {
+    let sum = 0, weights = 0;
+    data.views.forEach((v, n) => {
+      const s = v.sides[state.side], weight = data.average === "weighted" ? s.positives : 1;
+      sum += weight * value(s, state.metric.key, stops[n][state.side]);
+      weights += weight;
+    });
+    return weights > 0 ? sum / weights : 0;
+  };
+  const showClasses = (s, k) => {
     const rival = side(1 - state.side);
-    const f1 = { formula: "f", beta: 1 };
     all("#per-class [data-class]").forEach((row) => {
-      const pick = (c) => (row.dataset.class === "positive" ? c : swapped(c));
-      const c = pick(positive);
-      const words = { support: whole(c.positives), predicted: whole(c.predicted), precision: fixed(precision(c)),
-        recall: fixed(sensitivity(c)), f1: fixed(value(f1, c)),
-        other: rival ? fixed(value(f1, pick(at(rival, rival.start)))) : "" };
-      row.querySelectorAll("[data-cell]").forEach((e) => { e.textContent = words[e.dataset.cell]; });
+      const positive = row.dataset.class === "positive";
+      const of = (c, key, n) => part((positive ? c.values : c.negative)[key][n]);
+      row.querySelectorAll("[data-cell]").forEach((e) => {
+        const key = e.dataset.cell;
+        if (key === "support") e.textContent = whole(positive ? s.positives : s.total - s.positives);
+        else if (key === "predicted") e.textContent = whole(positive ? s.predicted[k] : s.total - s.predicted[k]);
+        else if (key === "other") e.textContent = fixed(of(rival, e.previousElementSibling.dataset.cell, rival.start));
+        else e.textContent = fixed(of(s, key, k));
+      });
     });
   };
   const goTo = (k) => { stops[state.view][state.side] = k; showPoint(); };
@@ -214,16 +177,7 @@
     slider.addEventListener("input", () => goTo(nearest(side().thresholds, slider.value / 1000)));
     one("#to-model").addEventListener("click", () => goTo(side().start));
     one("#to-half").addEventListener("click", () => goTo(nearest(side().thresholds, place(0.5))));
-    one("#to-best").addEventListener("click", () => {
-      const s = side();
-      let best = 0, found = -Infinity;
-      s.thresholds.forEach((t, k) => {
-        const v = value(state.metric, at(s, k));
-        const nearer = Math.abs(t - 0.5) < Math.abs(s.thresholds[best] - 0.5);
-        if (v > found + 1e-12 || (v > found - 1e-12 && nearer)) { found = Math.max(v, found); best = k; }
-      });
-      goTo(best);
-    });
+    one("#to-best").addEventListener("click", () => goTo(side().best[state.metric.key]));
     const plot = one('[data-plot="threshold"]');
     plot.addEventListener("pointerdown", (event) => {
       const box = plot.getBoundingClientRect(), d = plot.dataset;

@@ -1,0 +1,52 @@
+"""The sections of the report, in their order. To add one, add a file here and a line below.
+
+A section is a module with an ``ID`` (its anchor, and the name of its template beside it), a
+``title`` and a ``content``: what its template reads, every number already a word, or ``None`` where
+there is nothing to show. Sections of one ``GROUP`` stand in one box: the slider stays in sight
+while they are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from softset.report.sections import (
+    calibration,
+    classes,
+    comparison,
+    confusion,
+    curves,
+    data_summary,
+    glossary,
+    settings,
+    threshold,
+    training,
+)
+from softset.report.sections.base import Page
+
+
+class Section(Protocol):
+    """What a module of this package has."""
+
+    ID: str
+    GROUP: str
+
+    def title(self, page: Page) -> str:
+        """The heading, and the line in the table of contents."""
+
+    def content(self, page: Page) -> dict[str, Any] | None:
+        """What the template reads."""
+
+
+SECTIONS: tuple[Section, ...] = (
+    comparison,
+    threshold,
+    confusion,
+    curves,
+    training,
+    calibration,
+    classes,
+    data_summary,
+    settings,
+    glossary,
+)

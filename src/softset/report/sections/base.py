@@ -1,0 +1,81 @@
+"""What every section is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from softset.comparison.result import CandidateResult, Comparison
+from softset.counting.cells import Confusion
+from softset.decisions.decision import Decision, scores_of
+from softset.metrics.registry import label_of
+from softset.report import formats
+from softset.report.layout import shorten
+from softset.report.operating import Operating, names_of, shown
+from softset.report.plots import colour_of
+
+ROWS = 200  # of a table of columns or classes
+
+
+@dataclass(frozen=True)
+class Page:
+    """A comparison, and what the sections share of it."""
+
+    comparison: Comparison
+    operating: Operating
+
+    @cached_property
+    def metric(self) -> str:
+        """The metric in running text."""
+        return label_of(self.comparison.metric)
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Candidates' names by their ids."""
+        return names_of(self.comparison)
+
+    @cached_property
+    def shown(self) -> list[str]:
+        """The ids of the candidates with predictions, the winner first."""
+        return list(shown(self.comparison))
+
+    @cached_property
+    def unit(self) -> str:
+        """What a column of the target is called."""
+        return "label" if self.comparison.task == "multilabel" else "class"
+
+    @cached_property
+    def held_out(self) -> str:
+        """Which rows are decided, in a sentence to go on with."""
+        note = shorten(self.comparison.predictions[self.shown[0]].note, 400).rstrip(".")
+        rows = formats.count(len(self.comparison.predictions[self.shown[0]].target))
+        return note[:1].upper() + note[1:] if note else f"{rows} rows"
+
+    def counts(self, key: str) -> Confusion:
+        """The counts of every class (label) by a candidate's decisions, ``[classes]``."""
+        found, task = self.comparison.predictions[key], self.comparison.task
+        p, y = np.asarray(found.scores, dtype=np.float64), np.asarray(found.target)
+        width = 1 if task == "binary" else p.shape[1]
+        decision = Decision.plain(task, width)
+        if found.threshold is not None:
+            decision = Decision.at(task, found.threshold, width)
+        said = decision(scores_of(p, task))
+        if task == "multilabel":
+            sums = [torch.from_numpy(v.sum(0)).double() for v in (said * y, said, y, y >= 0)]
+            return Confusion(sums[0], sums[1], sums[2], sums[3], task)
+        n = len(self.comparison.classes)
+        cells = np.bincount(y * n + said, minlength=n * n).reshape(n, n)
+        return Confusion.from_matrix(torch.from_numpy(cells).double())
+
+
+def signed_interval(low: float | None, high: float | None) -> str:
+    """The interval of a difference."""
+    return "" if low is None or high is None else f"[{formats.signed(low)}, {formats.signed(high)}]"
+
+
+def colour(candidate: CandidateResult) -> str:
+    """The class that gives a candidate its colour."""
+    return colour_of(candidate.family)

@@ -1,0 +1,104 @@
+"""The confusion matrix: four cells that move with the slider, or one for several classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softset.decisions.evaluation import evaluate
+from softset.metrics.registry import METRICS, get_metric, label_of
+from softset.report import formats
+from softset.report.layout import shorten
+from softset.report.sections.base import Page
+
+ID, GROUP = "confusion", "operating"
+_CLASSES = 25  # a matrix with more is a wall of numbers
+_CONFUSIONS = 15
+
+
+def title(page: Page) -> str:
+    """The heading."""
+    return "Confusion matrix"
+
+
+def content(page: Page) -> dict[str, Any] | None:
+    """What the template reads."""
+    operating = page.operating
+    if not operating.views:
+        return None
+    if not operating.has_slider:
+        return {"matrix": _matrix(page), "held_out": page.held_out}
+    start = operating.views[0].sides[0].scores
+    return {
+        "matrix": None,
+        "at": operating.at_start(),
+        "values": operating.values_at_start(),
+        "areas": [
+            {"name": label_of(key), "data": data, "value": start.area(key)}
+            for key, data in (("auroc", "auroc"), ("average_precision", "averagePrecision"))
+        ],
+    }
+
+
+def _matrix(page: Page) -> dict[str, Any]:
+    """Of the winner, and its most frequent confusions."""
+    labels = [shorten(c, 60) for c in page.comparison.classes]
+    cells = page.counts(page.shown[0]).matrix.numpy()
+    share = cells / np.maximum(cells.sum(1, keepdims=True), 1)
+    # How often classes are taken for each other, off the diagonal.
+    wrong = cells - np.diag(np.diag(cells))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:_CONFUSIONS]
+    pairs = [np.unravel_index(k, cells.shape) for k in order if wrong.flat[k] > 0]
+    small = len(labels) <= _CLASSES
+    return {
+        "name": page.names[page.shown[0]],
+        "metrics": _joint_metrics(page),
+        "labels": labels,
+        "small": small,
+        "right": formats.percent(float(np.trace(cells) / max(cells.sum(), 1))),
+        "rows": [
+            {
+                "label": labels[i],
+                "cells": [
+                    {
+                        "count": formats.count(cells[i, j]) if cells[i, j] else "",
+                        "share": formats.percent(float(share[i, j])),
+                        "tint": int(np.ceil(10 * share[i, j] - 1e-9)),
+                        "right": i == j,
+                    }
+                    for j in range(len(labels))
+                ],
+            }
+            for i in range(len(labels) if small else 0)
+        ],
+        "pairs": [
+            {
+                "true": labels[i],
+                "said": labels[j],
+                "count": formats.count(cells[i, j]),
+                "share": formats.percent(float(share[i, j])),
+            }
+            for i, j in pairs
+        ],
+    }
+
+
+def _joint_metrics(page: Page) -> list[dict[str, Any]]:
+    """Every metric over all classes, for each candidate with predictions."""
+    rows: dict[str, list[float]] = {}
+    for key in page.shown:
+        found, counted = page.comparison.predictions[key], page.counts(key)
+        for name in METRICS:
+            metric = get_metric(name)
+            if metric.curve:
+                p, y = np.asarray(found.scores), np.asarray(found.target)
+                value = evaluate(p, y, metric, task="multiclass", from_logits=False)
+            else:
+                value = float(metric(counted))
+            rows.setdefault(name, []).append(value)
+    averaged = {k for k, row in METRICS.items() if len(row.averages) > 1}
+    return [
+        {"name": label_of(f"{k}_macro" if k in averaged else k), "numbers": v}
+        for k, v in rows.items()
+    ]

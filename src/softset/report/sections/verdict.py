@@ -1,0 +1,64 @@
+"""The head of the page: the verdict, and the numbers to remember."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from softset.report import formats
+from softset.report.layout import shorten
+from softset.report.sections.base import Page, signed_interval
+
+
+def content(page: Page) -> dict[str, Any]:
+    """What its template reads."""
+    c = page.comparison
+    return {
+        "eyebrow": _eyebrow(page),
+        # A real minus sign before numbers.
+        "verdict": re.sub(r"(?<![\w.)-])-(?=\d)", formats.MINUS, shorten(c.verdict, 600)),
+        "cards": _cards(page),
+        "warnings": [shorten(w, 500) for w in dict.fromkeys(c.warnings)],
+    }
+
+
+def _eyebrow(page: Page) -> list[str]:
+    c = page.comparison
+    parts = [page.metric, shorten(c.data.file, 80) if c.data.file else ""]
+    rows = formats.count(c.data.rows)
+    if c.data.used is not None and c.data.used < c.data.rows:
+        rows = f"{formats.count(c.data.used)} of {rows}"
+    parts.append(f"{rows} rows")
+    if c.positive is not None:
+        parts.append(f"positive: {shorten(c.positive, 60)}")
+    parts.append(shorten(c.date, 40))
+    return [p for p in parts if p]
+
+
+def _cards(page: Page) -> list[dict[str, str]]:
+    """The winner, its rival, and what is between them."""
+    c = page.comparison
+    by_id = {x.id: x for x in c.candidates}
+    winner, other = by_id[c.winner], by_id.get(c.reference)
+    compared = winner
+    if c.winner == c.reference:
+        # Nothing beats the reference: the reader asks what training on the metric gave.
+        rivals = [x for x in c.candidates if x.difference and x.family == "metric"]
+        other = rivals[0] if rivals else None
+        compared = other or winner
+    cards = [
+        {
+            "label": f"{page.metric}, {page.names[x.id]}",
+            "value": formats.number(x.mean),
+            "detail": formats.interval(x.low, x.high),
+            "class_": "accent" if x is winner else "",
+        }
+        for x in (winner, other)
+        if x is not None
+    ]
+    d = compared.difference
+    if d is not None:
+        detail = signed_interval(d.low, d.high)
+        value = formats.signed(d.mean)
+        cards.append({"label": "difference", "value": value, "detail": detail, "class_": ""})
+    return cards
