@@ -1,21 +1,109 @@
-"""The pages of results show what the committed results say."""
+"""The pages show what the committed results say, and every verdict rests on a table that is there."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from softset_papers.pages.layout import fill_in
+from softset_papers.pages.summary import stale_rows
 from softset_papers.results import read_records
+from softset_papers.runner import Effort, plan
+from softset_papers.tables import all_tables, find_table
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = sorted(path.name for path in DOCS.glob("*.md") if "<!-- end -->" in path.read_text("utf-8"))
+TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
+PAGES = [name for name, text in TEXTS.items() if "<!-- end -->" in text]
+VERDICTS = {"holds", "holds at 0.5 only", "does not hold", "could not be tested"}
+RECORDS = read_records(DOCS / "results")
 
 
-def test_there_are_pages_of_results():
-    assert len(PAGES) >= 3
+def section(title: str) -> list[list[str]]:
+    """The rows of the table under a heading of papers.md, as cells."""
+    text = TEXTS["papers.md"].partition(f"## {title}\n")[2].partition("\n## ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+# --- pages of results -----------------------------------------------------------------------------
+
+
+def test_every_paper_has_a_page():
+    assert PAGES == [*(f"paper-00{i}.md" for i in range(5)), "theorems.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_tables_of_the_page_are_those_of_the_results(page):
-    text = (DOCS / page).read_text(encoding="utf-8")
-    assert fill_in(text, read_records(DOCS / "results")) == text
+    assert fill_in(TEXTS[page], RECORDS) == TEXTS[page]
+
+
+def test_every_result_names_its_commit():
+    assert all(re.fullmatch(r"[0-9a-f]{10}\+?", r.result["commit"]) for r in RECORDS)
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)]+)\)", TEXTS[page]):
+        if target.startswith("https://"):
+            continue
+        file, _, anchor = target.partition("#")
+        path = DOCS / (file or page)
+        assert path.is_file(), target
+        if anchor:
+            assert anchor in anchors(path.read_text(encoding="utf-8")), target
+
+
+def anchors(text: str) -> set[str]:
+    """Ids that are written, and those that a heading gets."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    made = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+    return made | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+def test_claims_have_a_verdict_alone_and_a_table():
+    claims = section("The claims")
+    assert len(claims) >= 20
+    assert len(TEXTS["papers.md"].splitlines()) <= 200
+    for _, claim, verdict, evidence, link in claims:
+        assert verdict in VERDICTS, claim
+        assert evidence
+        assert re.fullmatch(r"\[[\w.-]+\]\([\w.-]+\.md#[\w.-]+\)", link)
+    assert {verdict for _, _, verdict, *_ in claims} == VERDICTS
+
+
+def commands() -> list[tuple[str, list[str] | None, list[str] | None]]:
+    """Table, rows and sets of every command that is to be run again."""
+    found = []
+    for _, text, _ in section("To be run again"):
+        words = shlex.split(text.strip("`"))
+        assert words[:3] == ["softset", "paper", "run"]
+        assert words[-1] in ("--resume", "--again")
+        options = {
+            name: [b for a, b in zip(words, words[1:], strict=False) if a == name] or None
+            for name in ("--row", "--dataset")
+        }
+        found.append((words[3], options["--row"], options["--dataset"]))
+    return found
+
+
+def test_what_is_stale_is_to_be_run_again():
+    """Every row that an earlier rule or a changed loss has made is in a command of the page."""
+    listed = [p.run for c in commands() for p in plan(find_table(c[0]), Effort(), c[1], c[2])]
+    for stale in stale_rows(list(all_tables().values()), RECORDS):
+        needed = plan(stale.table, Effort(), [stale.row.id], [stale.block.key])
+        assert all(p.run in listed for p in needed), stale.command
+
+
+# --- how-to ---------------------------------------------------------------------------------------
+
+
+def test_the_examples_of_the_baselines_run(capsys):
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", TEXTS["baselines.md"], re.DOTALL):
+        exec(block, names)
+    assert names["loss"].isfinite()
+    assert "called positive" in capsys.readouterr().out

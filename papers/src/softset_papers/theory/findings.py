@@ -61,6 +61,7 @@ def markdown(result: dict[str, Any]) -> str:
     >>> result = {"id": "x", "paper": "000", "title": "A claim", "caveat": "",
     ...           "findings": [finding]}
     >>> print(markdown(result))
+    <a id="x"></a>
     ### A claim (paper 000, `x`)
     <BLANKLINE>
     | | claimed | measured | holds |
@@ -68,6 +69,7 @@ def markdown(result: dict[str, Any]) -> str:
     | slope | <= 2 | 2 | yes |
     """
     lines = [
+        f'<a id="{result["id"]}"></a>',
         f"### {result['title']} (paper {result['paper']}, `{result['id']}`)",
         "",
         f"| | {' | '.join(HEAD)} |",
