@@ -285,3 +285,5 @@ class _Single(Loop):
         for number, kept in saved["state"].items():
             if number in fresh:  # not if it was made of other parameters than it was given
                 check_form(kept, fresh[number])
+                if float(kept.get("step", 0)) < 0:
+                    raise ValueError("step must not be negative.")

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softset.checks import check_whole
+
 OPTIMIZERS = ("adamw", "adam", "sgd")
 _BETAS, _EPS, _MOMENTUM = (0.9, 0.999), 1e-8, 0.9
 
@@ -60,6 +62,7 @@ class Updater:
         return {"step_count": self.step_count, "first": self.first, "second": self.second}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        check_whole("step_count", state["step_count"], 0)
         self.step_count = state["step_count"]
         self.first = state["first"].to(self.first)
         self.second = None if self.second is None else state["second"].to(self.second)
