@@ -14,20 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from softset.cli import app, given, said
+from softset.cli import options as opt
 from softset.cli.inputs import check_files, need, parts, read_labelled, stem
-from softset.cli.options import (
-    AsJson,
-    DataFile,
-    Decimal,
-    Drop,
-    Encoding,
-    Force,
-    Jobs,
-    PosLabel,
-    Seed,
-    Sep,
-    Target,
-)
 from softset.cli.outputs import Progress, console, fresh_name, print_json, say_notes
 from softset.report.formats import seconds
 
@@ -40,8 +28,8 @@ FILES = ("report.html", "comparison.json", "comparison.csv", "model.softset", "r
 
 @app.command("compare")
 def run(
-    file: DataFile,
-    target: Target,
+    file: opt.DataFile,
+    target: opt.Target,
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,7 +43,7 @@ def run(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Where report, tables and model go."),
     ] = None,
-    force: Force = False,
+    force: opt.Force = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an interrupted comparison in --output.")
     ] = False,
@@ -73,17 +61,17 @@ def run(
     ] = None,
     folds: Annotated[int, typer.Option(help="Parts that each repeat is cut into.")] = 5,
     repeats: Annotated[int | None, typer.Option(help="How often the rows are cut anew.")] = None,
-    pos_label: PosLabel = None,
-    drop: Drop = None,
-    sep: Sep = None,
-    encoding: Encoding = None,
-    decimal: Decimal = ".",
-    seed: Seed = 0,
-    jobs: Jobs = None,
+    pos_label: opt.PosLabel = None,
+    drop: opt.Drop = None,
+    sep: opt.Sep = None,
+    encoding: opt.Encoding = None,
+    decimal: opt.Decimal = ".",
+    seed: opt.Seed = 0,
+    jobs: opt.Jobs = None,
     backend: Annotated[
         str | None, typer.Option(help="A joblib backend: loky, threading, dask, ray, …")
     ] = None,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Is training on the metric worth it on your data?
 

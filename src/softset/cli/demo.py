@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from softset.cli import app
+from softset.cli import options as opt
 from softset.cli.compare import compared, tell, write
 from softset.cli.inputs import need
-from softset.cli.options import Jobs, Seed
 
 
 @app.command("demo")
@@ -18,8 +18,8 @@ def run(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Where the reports go.")
     ] = Path("softset-demo"),
-    seed: Seed = 0,
-    jobs: Jobs = None,
+    seed: opt.Seed = 0,
+    jobs: opt.Jobs = None,
 ) -> None:
     """Compare on two built-in sets, in half a minute.
 

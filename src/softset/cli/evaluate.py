@@ -8,32 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from softset.cli import app
+from softset.cli import options as opt
 from softset.cli.inputs import category_columns, check_files, need, parts, read_labelled
-from softset.cli.options import (
-    AsJson,
-    DataFile,
-    Decimal,
-    Encoding,
-    Logits,
-    PosLabel,
-    ScoreColumns,
-    Seed,
-    Sep,
-    Target,
-)
 from softset.cli.outputs import console, print_json
 from softset.cli.scores import Scored, decide, read_scores
 
 
 @app.command("evaluate")
 def run(
-    file: DataFile,
-    target: Target,
+    file: opt.DataFile,
+    target: opt.Target,
     model: Annotated[
         Path | None, typer.Option(help="A model of `softset train` or `compare`.")
     ] = None,
-    scores: ScoreColumns = None,
-    logits: Logits = False,
+    scores: opt.ScoreColumns = None,
+    logits: opt.Logits = False,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -45,14 +34,14 @@ def run(
         list[str] | None,
         typer.Option("--metric", "-m", help="Only these (f1,mcc); all if left out."),
     ] = None,
-    pos_label: PosLabel = None,
+    pos_label: opt.PosLabel = None,
     level: Annotated[float, typer.Option(help="Of the confidence intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 1000,
-    sep: Sep = None,
-    encoding: Encoding = None,
-    decimal: Decimal = ".",
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    sep: opt.Sep = None,
+    encoding: opt.Encoding = None,
+    decimal: opt.Decimal = ".",
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
 ) -> None:
     """All metrics of a model, or of scores in a file.
 

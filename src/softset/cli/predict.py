@@ -7,34 +7,25 @@ from typing import Annotated, Any
 import typer
 
 from softset.cli import app
+from softset.cli import options as opt
 from softset.cli.inputs import category_columns, check_columns, check_files, need, stem
-from softset.cli.options import (
-    AsJson,
-    DataFile,
-    Decimal,
-    Encoding,
-    Force,
-    ModelFile,
-    Output,
-    Sep,
-)
 from softset.cli.outputs import fresh_name, print_json
 
 
 @app.command("predict")
 def run(
-    model: ModelFile,
-    file: DataFile,
-    output: Output = None,
-    force: Force = False,
+    model: opt.ModelFile,
+    file: opt.DataFile,
+    output: opt.Output = None,
+    force: opt.Force = False,
     keep: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Columns of the file to keep, such as an identifier."),
     ] = None,
-    sep: Sep = None,
-    encoding: Encoding = None,
-    decimal: Decimal = ".",
-    as_json: AsJson = False,
+    sep: opt.Sep = None,
+    encoding: opt.Encoding = None,
+    decimal: opt.Decimal = ".",
+    as_json: opt.AsJson = False,
 ) -> None:
     """Write labels and probabilities for the rows of a file.
 

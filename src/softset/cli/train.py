@@ -10,21 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from softset.cli import app
+from softset.cli import options as opt
 from softset.cli.inputs import Labelled, check_files, need, parts, read_labelled, stem
-from softset.cli.options import (
-    AsJson,
-    DataFile,
-    Decimal,
-    Drop,
-    Encoding,
-    Force,
-    MetricName,
-    Output,
-    PosLabel,
-    Seed,
-    Sep,
-    Target,
-)
 from softset.cli.outputs import fresh_name, print_json, say, say_notes
 from softset.training.recipes import RECIPES
 
@@ -38,22 +25,22 @@ _RECIPES += ", boosting, boosting-metric (gradient boosting), forest (random for
 
 @app.command("train")
 def run(
-    file: DataFile,
-    target: Target,
-    metric: MetricName = "f1",
+    file: opt.DataFile,
+    target: opt.Target,
+    metric: opt.MetricName = "f1",
     recipe: Annotated[str, typer.Option(help=_RECIPES)] = "warm",
-    output: Output = None,
-    force: Force = False,
-    pos_label: PosLabel = None,
+    output: opt.Output = None,
+    force: opt.Force = False,
+    pos_label: opt.PosLabel = None,
     sample_weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column with the rows' weights.")
     ] = None,
-    drop: Drop = None,
-    sep: Sep = None,
-    encoding: Encoding = None,
-    decimal: Decimal = ".",
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    drop: opt.Drop = None,
+    sep: opt.Sep = None,
+    encoding: opt.Encoding = None,
+    decimal: opt.Decimal = ".",
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Train one model for a metric and save it.
 

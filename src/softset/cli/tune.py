@@ -5,35 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from softset.cli import app
+from softset.cli import options as opt
 from softset.cli.inputs import check_files, need
-from softset.cli.options import (
-    AsJson,
-    DataFile,
-    Decimal,
-    Encoding,
-    Logits,
-    MetricName,
-    PosLabel,
-    ScoreColumns,
-    Sep,
-    Target,
-)
 from softset.cli.outputs import print_json
 from softset.cli.scores import read_scores
 
 
 @app.command("tune-threshold")
 def run(
-    file: DataFile,
-    target: Target,
-    metric: MetricName = "f1",
-    scores: ScoreColumns = None,
-    logits: Logits = False,
-    pos_label: PosLabel = None,
-    sep: Sep = None,
-    encoding: Encoding = None,
-    decimal: Decimal = ".",
-    as_json: AsJson = False,
+    file: opt.DataFile,
+    target: opt.Target,
+    metric: opt.MetricName = "f1",
+    scores: opt.ScoreColumns = None,
+    logits: opt.Logits = False,
+    pos_label: opt.PosLabel = None,
+    sep: opt.Sep = None,
+    encoding: opt.Encoding = None,
+    decimal: opt.Decimal = ".",
+    as_json: opt.AsJson = False,
 ) -> None:
     """The best threshold for scores in a file.
 

@@ -46,7 +46,7 @@ def _rendered(about: Page) -> str:
         if found is not None:
             body = templates.get_template(f"{section.ID}.html").render(shared, **found)
             sections.append(
-                {"id": section.ID, "title": section.title(about), "body": body}
+                {"id": section.ID, "title": section.TITLE.format(**about.words), "body": body}
                 | {"group": section.GROUP}
             )
     groups = [

@@ -1,9 +1,9 @@
 """The sections of the report, in their order. To add one, add a file here and a line below.
 
 A section is a module with an ``ID`` (its anchor, and the name of its template beside it), a
-``title`` and a ``content``: what its template reads, every number already a word, or ``None`` where
-there is nothing to show. Sections of one ``GROUP`` stand in one box: the slider stays in sight
-while they are read.
+``TITLE`` (with the words of ``Page.words`` in braces) and a ``content``: what its template reads,
+every number already a word, or ``None`` where there is nothing to show. Sections of one ``GROUP``
+stand in one box: the slider stays in sight while they are read.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ class Section(Protocol):
 
     ID: str
     GROUP: str
-
-    def title(self, page: Page) -> str:
-        """The heading, and the line in the table of contents."""
+    TITLE: str
 
     def content(self, page: Page) -> dict[str, Any] | None:
         """What the template reads."""

@@ -47,6 +47,12 @@ class Page:
         """What a column of the target is called."""
         return "label" if self.comparison.task == "multilabel" else "class"
 
+    @property
+    def words(self) -> dict[str, str]:
+        """What stands in titles: the curve's metric, and what a column of the target is called."""
+        curve = self.operating.metrics[0].name
+        return {"Curve": f"{curve[:1].upper()}{curve[1:]}", "unit": self.unit}
+
     @cached_property
     def held_out(self) -> str:
         """Which rows are decided, in a sentence to go on with."""

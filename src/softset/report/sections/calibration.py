@@ -7,11 +7,7 @@ from typing import Any
 from softset.report.sections.base import Page
 
 ID, GROUP = "calibration", ""
-
-
-def title(page: Page) -> str:
-    """The heading."""
-    return "What the scores mean"
+TITLE = "What the scores mean"
 
 
 def content(page: Page) -> dict[str, Any] | None:

@@ -12,11 +12,7 @@ from softset.report.operating import PER_CLASS
 from softset.report.sections.base import ROWS, Page
 
 ID, GROUP = "classes", ""
-
-
-def title(page: Page) -> str:
-    """The heading."""
-    return f"Per {page.unit}"
+TITLE = "Per {unit}"
 
 
 def content(page: Page) -> dict[str, Any] | None:

@@ -10,11 +10,7 @@ from softset.report.layout import shorten
 from softset.report.sections.base import Page, colour, signed_interval
 
 ID, GROUP = "comparison", ""
-
-
-def title(page: Page) -> str:
-    """The heading."""
-    return "Every candidate, same splits"
+TITLE = "Every candidate, same splits"
 
 
 def content(page: Page) -> dict[str, Any] | None:

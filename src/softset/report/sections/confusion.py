@@ -13,13 +13,9 @@ from softset.report.layout import shorten
 from softset.report.sections.base import Page
 
 ID, GROUP = "confusion", "operating"
+TITLE = "Confusion matrix"
 _CLASSES = 25  # a matrix with more is a wall of numbers
 _CONFUSIONS = 15
-
-
-def title(page: Page) -> str:
-    """The heading."""
-    return "Confusion matrix"
 
 
 def content(page: Page) -> dict[str, Any] | None:

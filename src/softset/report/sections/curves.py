@@ -7,11 +7,7 @@ from typing import Any
 from softset.report.sections.base import Page
 
 ID, GROUP = "curves", "operating"
-
-
-def title(page: Page) -> str:
-    """The heading."""
-    return "Precision, recall and ROC"
+TITLE = "Precision, recall and ROC"
 
 
 def content(page: Page) -> dict[str, Any] | None:

@@ -9,12 +9,8 @@ from softset.report.layout import shorten
 from softset.report.sections.base import ROWS, Page
 
 ID, GROUP = "data-summary", ""
+TITLE = "Data"
 _NOTES = 50
-
-
-def title(page: Page) -> str:
-    """The heading."""
-    return "Data"
 
 
 def content(page: Page) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from softset.report.counts import known_metric
 from softset.report.sections.base import Page
 
 ID, GROUP = "glossary", ""
+TITLE = "Words and formulas"
 _WORDS = {
     "candidate": "One way to train a classifier. All of them see the same splits.",
     "trained on the metric": "Its loss, or its objective, is a soft version of the metric itself.",
@@ -35,11 +36,6 @@ _WITHOUT = {
     "tp, fp, fn, tn": "Of each class: found, false alarms, missed, rightly left alone. “Macro” is "
     "the mean over the classes.",
 }
-
-
-def title(page: Page) -> str:
-    """The heading."""
-    return "Words and formulas"
 
 
 def content(page: Page) -> dict[str, Any] | None:

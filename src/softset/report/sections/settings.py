@@ -10,11 +10,7 @@ from softset.report.layout import shorten
 from softset.report.sections.base import Page
 
 ID, GROUP = "settings", ""
-
-
-def title(page: Page) -> str:
-    """The heading."""
-    return "How to get this again"
+TITLE = "How to get this again"
 
 
 def content(page: Page) -> dict[str, Any] | None:

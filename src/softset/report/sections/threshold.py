@@ -7,12 +7,7 @@ from typing import Any
 from softset.report.sections.base import Page
 
 ID, GROUP = "threshold", "operating"
-
-
-def title(page: Page) -> str:
-    """The heading."""
-    name = page.operating.metrics[0].name
-    return f"{name[:1].upper()}{name[1:]} against threshold"
+TITLE = "{Curve} against threshold"
 
 
 def content(page: Page) -> dict[str, Any] | None:

@@ -9,11 +9,7 @@ from softset.report import plots
 from softset.report.sections.base import Page
 
 ID, GROUP = "training", ""
-
-
-def title(page: Page) -> str:
-    """The heading."""
-    return "Training: soft and hard metric"
+TITLE = "Training: soft and hard metric"
 
 
 def content(page: Page) -> dict[str, Any] | None:
