@@ -6,7 +6,6 @@ training, and training for the metric from a cross-entropy solution passes throu
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,21 +13,18 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from softset.checks import nearest
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.network import MetricClassifier
+from softset.classifiers.phases import PhasedClassifier
 from softset.comparison.result import Family, History
 from softset.losses.surrogate import SurrogateFBetaLoss
 from softset.metrics.base import Metric
 from softset.metrics.formulas import FBeta
 from softset.metrics.registry import MetricLike, get_metric
-from softset.tables.rows import Rows
-from softset.training.loop import until_phase
-from softset.training.members import Trained
 from softset.training.phases import make_phases
 
 Array = NDArray[Any]
@@ -219,44 +215,22 @@ def _boosting_parts(
     ]
 
 
-class _Watched(MetricClassifier):
-    """Keeps what is needed to go back to the end of the first phase."""
-
-    def _train(self, rows: Rows, held: Rows | None, seeds: Array, on_epoch: Any) -> Trained:
-        self._trained = super()._train(rows, held, seeds, on_epoch)
-        return self._trained
-
-    def _tune_on(self, held: Rows | None) -> None:
-        self._held = held
-        super()._tune_on(held)
-
-    def part(self, weights: torch.Tensor, phases: int, **params: Any) -> MetricClassifier:
-        """As fitted with other parameters, at these weights."""
-        found = copy.copy(self).set_params(**params)
-        found._weights = weights.double()
-        found.history_ = [until_phase(h, phases) for h in self.history_]
-        found._tune_on(self._held)
-        return found
-
-
 def _network_parts(
     first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
 ) -> list[Fitted]:
     """Cross-entropy networks, and what starts from them."""
     started = time.perf_counter()
-    model = _Watched(**first.make(order).get_params(deep=False)).fit(x, order.target)
-    after_first_phase = [*model._trained.phase_ends, model._trained.weights][0]
+    model = PhasedClassifier(**first.make(order).get_params(deep=False)).fit(x, order.target)
     seconds = time.perf_counter() - started
-    epochs = [p for h in model.history_ for p in h["phase"]]
-    share = epochs.count(0) / max(1, len(epochs))
-    fitted = []
-    for c in rows:
-        if c.goes_on:
-            fitted.append(Fitted(c.id, model, seconds))
-            continue
-        own = c.make(order).get_params(deep=False)
-        fitted.append(Fitted(c.id, model.part(after_first_phase, 1, **own), share * seconds))
-    return fitted
+    share = model.first_phase_share
+    return [
+        Fitted(c.id, model, seconds)
+        if c.goes_on
+        else Fitted(
+            c.id, model.first_phase(**c.make(order).get_params(deep=False)), share * seconds
+        )
+        for c in rows
+    ]
 
 
 # How one fit serves several candidates: fits the first, and cuts it back to the others.
