@@ -1,7 +1,8 @@
-"""The pages show what the committed results say, and every verdict rests on a table that is there."""
+"""The pages show what the committed results say; every verdict rests on a table."""
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def section(title: str) -> list[list[str]]:
 
 
 def test_every_paper_has_a_page():
-    assert PAGES == [*(f"paper-00{i}.md" for i in range(5)), "theorems.md"]
+    assert [*(f"paper-00{i}.md" for i in range(5)), "theorems.md"] == PAGES
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -83,7 +84,7 @@ def commands() -> list[tuple[str, list[str] | None, list[str] | None]]:
         assert words[:3] == ["softset", "paper", "run"]
         assert words[-1] in ("--resume", "--again")
         options = {
-            name: [b for a, b in zip(words, words[1:], strict=False) if a == name] or None
+            name: [b for a, b in pairwise(words) if a == name] or None
             for name in ("--row", "--dataset")
         }
         found.append((words[3], options["--row"], options["--dataset"]))

@@ -117,12 +117,12 @@ class MetricBoostingClassifier(DecidingClassifier):
         metric = self._check_settings()
         x = self._checked_inputs(X, y)
         rows = self._start(x, y, sample_weight)
-        rows = Rows(*(part[rows.w > 0] for part in rows))
+        rows = rows.take(rows.w > 0)
         random = check_random_state(self.random_state)
         salt, seed = (int(v) for v in random.randint(2**31 - 1, size=2))
         train, held = content_split(rows, self.validation_fraction, salt)
         held = held if len(held) else train  # rows that are all alike: none can be held out
-        rows, checks = (Rows(*(part[i] for part in rows)) for i in (train, held))
+        rows, checks = rows.take(train), rows.take(held)
         self._warn_of_unseen(rows, checks)
         targets = range(rows.y.shape[1]) if self._task == "multilabel" else [None]
         self._parts = [self._boost(rows, checks, metric, k, seed) for k in targets]

@@ -305,12 +305,11 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         if names is None:
             names = [f"x{i}" for i in range(self.n_features_in_)]
         lines = [f"{type(self).__name__} for {label_of(get_metric(self.metric))}"]
-        several = self._task == "multilabel"
-        for t, points in enumerate(self.path_ if several else [self.path_]):
-            chosen = self.chosen_[t] if several else self.chosen_
-            if points:
-                said = "not moved" if chosen == 0 else f"penalty {points[chosen].penalty:g}"
-                gain, error = points[chosen].gain, points[chosen].error
+        for target in self._targets:
+            if target.path:
+                point = target.path[target.chosen]
+                said = f"penalty {point.penalty:g}" if target.chosen else "not moved"
+                gain, error = point.gain, point.error
                 lines.append(f"moved from logistic regression: {said} ({gain:+.3f} ± {error:.3f})")
         threshold = self.offsets_ if self._task == "multiclass" else self.threshold_
         lines.append(f"threshold: {np.round(threshold, 4)}")
@@ -406,11 +405,11 @@ def row_order(x: Any) -> Array:
 
 def _distinct_sparse(rows: Rows) -> Rows:
     """Without rows of weight zero, equal ones (inputs and target) put together."""
-    rows = Rows(*(part[rows.w > 0] for part in rows))
+    rows = rows.take(rows.w > 0)
     both = np.column_stack([row_order(rows.x), rows.y])
     _, first, inverse = np.unique(both, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(rows.w, kind="stable")  # sums do not depend on the order of the rows
-    w = np.bincount(inverse.ravel()[order], weights=rows.w[order])
+    w = np.bincount(inverse.ravel()[order], weights=rows.w[order]).astype(np.float64)
     return Rows(rows.x[first], rows.y[first], w)
 
 

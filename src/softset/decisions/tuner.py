@@ -115,13 +115,14 @@ class Tuner:
     def values(self, decided: Floats, y: Ints, weights: Floats) -> Floats:
         """The metric of one set of decisions with each of several weights of the rows."""
         scores = torch.from_numpy(decided).expand(len(weights), *decided.shape)
-        problem = {"task": self.task, "from_logits": False, "batch_dims": 1}
         c = confusion(
             scores,
             y,
+            task=self.task,
+            from_logits=False,
+            batch_dims=1,
             sample_weight=weights,
             matrix=self.metric.wants_matrix(self.task, decided.shape[-1]),
-            **problem,
         )
         return self.metric(c).numpy()
 

@@ -25,6 +25,10 @@ class Rows(NamedTuple):
     y: Ints  # class numbers (n,), or 0/1 (n, labels)
     w: Floats  # (n,)
 
+    def take(self, which: NDArray[Any]) -> Rows:
+        """Some of the rows, by number or mask."""
+        return Rows(self.x[which], self.y[which], self.w[which])
+
 
 def row_codes(values: NDArray[np.generic], salt: int = 0) -> NDArray[np.uint64]:
     """A 64-bit hash of each row; 0.0 and -0.0 are equal, and so are all NaN.

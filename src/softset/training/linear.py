@@ -163,7 +163,8 @@ def _slopes(metric: Metric, tp: Any, predicted: Any, support: Any, total: Any) -
         if known is not None:
             return known
     leaves = [t.clone().requires_grad_() for t in counts[:2]]
-    value = metric(Confusion(*leaves, *counts[2:], task), empty="penalise")
+    c = Confusion(leaves[0], leaves[1], counts[2], counts[3], task)
+    value = metric(c, empty="penalise")
     by = torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)
     return float(value), *(b.numpy() for b in by)
 
