@@ -39,7 +39,7 @@ from softset.comparison.statistics import holm, paired
 
 METRICS = ("f1", "mcc")
 DATA = Path(os.environ.get("SOFTSET_DATA") or Path(__file__).parents[2] / "shared" / "data")
-OUT = Path("linear-runs.jsonl")
+OUT = Path(__file__).parent / "results" / "linear.jsonl"
 TEST = 0.3
 
 
@@ -91,8 +91,8 @@ class AllPoints(ss.MetricLinearClassifier):
         kept = {}
         choose = linear.choose
 
-        def remember(decided, target, w, tuner, penalties):
-            path, _ = choose(decided, target, w, tuner, penalties)
+        def remember(decided, target, w, tuner, penalties, least):
+            path, _ = choose(decided, target, w, tuner, penalties, least)
             kept["path"] = path
             return path, 0
 
@@ -266,7 +266,9 @@ def confirm(args: argparse.Namespace) -> None:
                 for name, found in gains(own, other[half], against).items():
                     first = next(r for r in own if r["set"] == name)
                     ratio = first["positives"] / first["features"]
-                    test = paired(found, [0.0] * len(found), TEST)
+                    # A positive in the test rows is worth about this much of the metric.
+                    one_row = (1 - TEST) / (TEST * first["positives"])
+                    test = paired(found, [0.0] * len(found), TEST, one_row)
                     means.append(np.mean(found))
                     tests.append((name, test))
                     few += [np.mean(found)] if ratio < 3 else []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import math
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -189,8 +192,7 @@ def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     for package in ("onnx", "onnxscript"):  # torch.onnx needs both
         require(package, "onnx", "exporting to ONNX")
     rows = torch.zeros(2, len(module.center), dtype=torch.float64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter's, about code of its own
+    with _quiet():
         program = torch.onnx.export(
             module,
             (rows,),
@@ -210,6 +212,21 @@ def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
         to.write_bytes(graph.SerializeToString())
 
     write_safely(path, write)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter says of itself: deprecations, and that it has no torchvision."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            for kind in (FutureWarning, DeprecationWarning):
+                warnings.simplefilter("ignore", kind)
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def _described(model: Any, module: ExportedModule) -> dict[str, Any]:
