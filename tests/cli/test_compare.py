@@ -174,6 +174,15 @@ def test_the_input_is_not_among_the_results(run, data, tmp_path):
     assert (tmp_path / "out" / "comparison.csv").read_bytes() == before
 
 
+def test_all_agree_on_how_long_the_demo_takes(run):
+    root = Path(__file__).parents[2]
+    assert "in half a minute" in run("demo", "--help")
+    for name, line in (("README.md", "make demo"), ("docs/commands.md", "softset demo")):
+        text = (root / name).read_text()
+        (found,) = [row for row in text.splitlines() if row.startswith(line)]
+        assert "half a minute" in found, name
+
+
 @pytest.mark.slow
 def test_the_demo_takes_less_than_two_minutes(run, tmp_path):
     started = time.monotonic()
