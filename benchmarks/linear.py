@@ -91,8 +91,8 @@ class AllPoints(ss.MetricLinearClassifier):
         kept = {}
         choose = linear.choose
 
-        def remember(decided, target, w, tuner, penalties, least):
-            path, _ = choose(decided, target, w, tuner, penalties, least)
+        def remember(decided, target, w, tuner, penalties, needed):
+            path, _ = choose(decided, target, w, tuner, penalties, needed)
             kept["path"] = path
             return path, 0
 

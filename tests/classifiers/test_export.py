@@ -31,7 +31,7 @@ CASES = {
     "network-multilabel": (ss.MetricClassifier, {**NETWORK, "threshold": [0.2, 0.7]}, "multilabel"),
     "linear-binary": (ss.MetricLinearClassifier, {}, "binary"),
     "linear-positive-first": (ss.MetricLinearClassifier, {"pos_label": "no"}, "binary"),
-    "linear-multiclass": (ss.MetricLinearClassifier, {}, "multiclass"),
+    "linear-multiclass": (ss.MetricLinearClassifier, {"path": ()}, "multiclass"),
     "linear-multilabel": (ss.MetricLinearClassifier, {}, "multilabel"),
 }
 

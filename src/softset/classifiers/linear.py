@@ -26,8 +26,8 @@ Array = NDArray[Any]
 # A move must beat the start by more than this many standard errors of the paired difference.
 CLEAR = 0.5
 RESAMPLES = 60
-# With fewer rows of the rarer class for each feature than this, it stays nearer to the start.
-FEW, LEAST_PENALTY = 3, 0.003
+# With fewer rows of the rarer class for each feature than ``FEW`` a gain is luck more often.
+FEW, CLEAR_OF_FEW = 3, 2.0
 # On more rows than this the distance is chosen on a sample: so many rows overfit nothing.
 MOST_ROWS = 50_000
 
@@ -227,7 +227,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             rows.w[sample],
             tuner,
             [float("inf"), *self.path],
-            LEAST_PENALTY if np.bincount(y).min() < FEW * rows.x.shape[1] else 0.0,
+            CLEAR_OF_FEW if np.bincount(y).min() < FEW * rows.x.shape[1] else CLEAR,
         )
         first = _shifted(start, values[0], classes)
         along = list(self.path)[:chosen] if step == 1 else list(self.path)[chosen - 1 : chosen]
@@ -384,13 +384,12 @@ def choose(
     w: Array,
     tuner: Tuner,
     penalties: list[float],
-    least: float,
+    needed: float,
 ) -> tuple[list[PathPoint], int]:
     """The points of the path by their out-of-fold decisions, and which one to take.
 
-    The best of those that beat the start, the first, by more than ``CLEAR`` standard errors of the
-    paired difference over rows drawn again with replacement, at a penalty of ``least`` or more;
-    else the start.
+    The best of those that beat the start, the first, by more than ``needed`` standard errors of the
+    paired difference over rows drawn again with replacement; else the start.
     """
     random = np.random.RandomState(0)
     drawn = np.concatenate([np.ones((1, len(y))), random.poisson(1.0, (RESAMPLES, len(y)))])
@@ -401,11 +400,7 @@ def choose(
         PathPoint(p, float(v), float(g), float(e))
         for p, v, g, e in zip(penalties, values[:, 0], gains[:, 0], errors, strict=True)
     ]
-    clear = [
-        i
-        for i, point in enumerate(path)
-        if i and point.gain > CLEAR * point.error > 0 and point.penalty >= least
-    ]
+    clear = [i for i, point in enumerate(path) if i and point.gain > needed * point.error > 0]
     return path, max(clear, key=lambda i: path[i].value, default=0)
 
 

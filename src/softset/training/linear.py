@@ -166,7 +166,7 @@ def _slopes(metric: Metric, tp: Any, predicted: Any, support: Any, total: Any) -
     c = Confusion(leaves[0], leaves[1], counts[2], counts[3], task)
     value = metric(c, empty="penalise")
     by = torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)
-    return float(value), *(b.numpy() for b in by)
+    return float(value.detach()), *(b.numpy() for b in by)
 
 
 def _minimised(function: Any, start: Array, bounds: Any, steps: int) -> Array:

@@ -1,0 +1,109 @@
+"""docs/serving.md runs as it stands, and so does the server in examples/serving.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import softset as ss
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+EXAMPLE = ROOT / "examples" / "serving.py"
+OLD = ROOT / "tests" / "data" / "v0.1"
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_code_on_the_page_runs(tmp_path, monkeypatch):
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(name, reason=f"{name} is not installed: pip install softset[onnx]")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    assert len(BLOCKS) == 5
+    for block in BLOCKS:
+        exec(block, names)
+    model, frame = names["model"], names["frame"]
+    assert names["decided"] == model.predict(frame).tolist()
+    assert {"churn", "stay"} == set(names["decided"])
+    np.testing.assert_allclose(names["probabilities"], model.predict_proba(frame), atol=1e-12)
+
+
+def test_onnxruntime_takes_six_lines():
+    (block,) = [b for b in BLOCKS if "onnxruntime" in b]
+    assert len([line for line in block.splitlines() if line]) == 6
+
+
+def test_links_of_the_page_lead_somewhere():
+    links = re.findall(r"\]\(([\w./-]+)\)", PAGE)
+    assert links
+    assert all((ROOT / "docs" / link).exists() for link in links)
+
+
+class HTTPError(Exception):
+    """Stands in for FastAPI's."""
+
+    def __init__(self, status_code, detail):
+        super().__init__(status_code, detail)
+        self.status_code = status_code
+
+
+class App:
+    """Stands in for FastAPI: it keeps nothing, and leaves the functions as they are."""
+
+    def post(self, path):
+        return lambda function: function
+
+
+def load_example(monkeypatch):
+    monkeypatch.setenv("MODEL", str(OLD / "model-warm.softset"))
+    found = importlib.util.spec_from_file_location("serving", EXAMPLE)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def rows():
+    frame = pd.read_csv(OLD / "rows.csv").head(20)
+    known = [c.name for c in ss.load_model(OLD / "model-warm.softset").encoder.columns_]
+    frame = frame[[c for c in frame.columns if c in known]]
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+
+
+def check(answer, rows):
+    model = ss.load_model(OLD / "model-warm.softset")
+    frame = pd.DataFrame(rows)
+    assert answer["classes"] == model.classes_.tolist()
+    assert answer["decision"] == model.predict(frame).tolist()
+    np.testing.assert_allclose(answer["p"], model.predict_proba(frame), rtol=1e-12)
+
+
+def test_the_function_of_the_server_without_fastapi(monkeypatch, rows):
+    stub = types.ModuleType("fastapi")
+    stub.FastAPI, stub.HTTPException = App, HTTPError
+    monkeypatch.setitem(sys.modules, "fastapi", stub)
+    module = load_example(monkeypatch)
+    check(module.predict(rows), rows)
+    with pytest.raises(HTTPError) as error:
+        module.predict([{"unknown": 1}])
+    assert error.value.status_code == 422
+
+
+def test_the_server_over_http(monkeypatch, rows):
+    pytest.importorskip("fastapi", reason="fastapi is not installed")
+    pytest.importorskip("httpx", reason="httpx is not installed")
+    testclient = pytest.importorskip("fastapi.testclient")
+    client = testclient.TestClient(load_example(monkeypatch).app)
+    found = client.post("/predict", json=rows)
+    assert found.status_code == 200
+    check(found.json(), rows)
+    missing = client.post("/predict", json=[{"unknown": 1}])
+    assert missing.status_code == 422
+    assert "of the training data are missing" in missing.json()["detail"]
