@@ -39,3 +39,19 @@ def test_a_training_step_compiles_without_a_break(metric, task):
     torch.testing.assert_close(value.detach(), eager, rtol=1e-5, atol=1e-6)
     for parameter, grad in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("metric", ["auroc", "f1", "mcc"])
+def test_batches_of_any_size_compile_once(metric, task):
+    torch.compiler.reset()
+    grid = (0.25, 0.5, 0.75) if metric == "auroc" else None
+    loss = ss.MetricLoss(metric, task=task, thresholds=grid)
+    compiled = torch.compile(loss, fullgraph=True, dynamic=True, backend="aot_eager")
+    for n in (32, 45):
+        z, y = random_problem(task, n=n, dtype=torch.float32)
+        x, again = z.clone().requires_grad_(), z.clone().requires_grad_()
+        loss(x, y).backward()
+        compiled(again, y).backward()
+        torch.testing.assert_close(again.grad, x.grad, rtol=1e-4, atol=1e-6)

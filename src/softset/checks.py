@@ -78,7 +78,7 @@ def check_number(
     interval = f"{left}{low:g}, {high:g}{right}"
     try:
         if hasattr(value, "aminmax"):  # a tensor, of which the two ends are enough
-            numbers: Any = [float(v) for v in value.aminmax()]
+            numbers: Any = [float(v) for v in value.detach().aminmax()]
         else:
             numbers = value.tolist() if hasattr(value, "tolist") else value
         flat = _flatten(numbers)

@@ -6,6 +6,8 @@ import torch
 from sklearn.metrics import confusion_matrix
 
 import softset as ss
+from softset.counting.cells import count_cells
+from softset.counting.problem import arrange
 from tests.reference import random_problem
 
 
@@ -152,3 +154,31 @@ def test_counts_are_exact_beyond_what_float32_can_hold():
 @pytest.mark.slow
 def test_counts_are_exact_for_fifty_million():
     check_scale(50_000_000)
+
+
+def test_cells_that_were_counted_add_up_with_cells_that_were_not():
+    z, y = random_problem("binary", n=40, dtype=torch.float32)
+    step = ss.LinearStep()
+    plain = ss.confusion(z, y, step=step)
+    counted = ss.confusion(z + 30, y, step=step)
+    assert plain.counted_tn is None
+    assert counted.counted_tn is not None
+    whole = ss.confusion(torch.cat([z, z + 30]), torch.cat([y, y]), step=step)
+    for both in (plain + counted, counted + plain):
+        for cell in ("tp", "fp", "fn", "tn", "rejected", "negatives", "total"):
+            torch.testing.assert_close(getattr(both, cell), getattr(whole, cell), rtol=1e-6, atol=0)
+    full = plain.complete()
+    for cell in ("tp", "fp", "fn", "tn", "rejected", "negatives"):
+        torch.testing.assert_close(getattr(full, cell), getattr(plain, cell))
+
+
+def test_a_problem_is_counted_as_its_arguments_are():
+    z, y = random_problem("multilabel")
+    problem = arrange(z, y, task="multilabel", from_logits=True, sample_weight=torch.rand(60))
+    settings = {"task": "multilabel", "sample_weight": problem.w[0]}
+    for step in (None, ss.LinearStep()):
+        for where in ({"threshold": 0.3}, {"thresholds": [0.2, 0.7]}):
+            a = count_cells(problem, step, **where)
+            b = ss.confusion(z, y, step=step, **where, **settings)
+            assert torch.equal(a.tp, b.tp)
+            assert torch.equal(a.predicted, b.predicted)

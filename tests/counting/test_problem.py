@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import softset as ss
-from tests.reference import random_problem
+from softset.counting.problem import arrange
+from tests.reference import TASKS, random_problem
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
@@ -157,3 +158,69 @@ BAD = [
 def test_bad_arguments_are_refused(scores, target, settings, message, step):
     with pytest.raises(ValueError, match=message):
         ss.confusion(scores, target, step=step, **settings)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("metric", ["f1", "mcc", "auroc", "markedness"])
+@pytest.mark.parametrize("scale", [1e-300, 1e-39, 1e-31, 1e31, 1e39, 1e250])
+@pytest.mark.parametrize("by", ["sample_weight", "class_weight"])
+def test_the_scale_of_weights_does_not_matter(task, metric, scale, by):
+    """1e39 is infinite in float32, and sums of 1e-31 were taken for nothing."""
+    z, y = random_problem(task, n=30, classes=3, dtype=torch.float32)
+    size = 30 if by == "sample_weight" else 2 if task == "binary" else 3
+    w = torch.linspace(0.5, 2, size, dtype=torch.float64)
+    one, other = z.clone().requires_grad_(), z.clone().requires_grad_()
+    a = ss.metric_loss(one, y, metric, task=task, **{by: w})
+    b = ss.metric_loss(other, y, metric, task=task, **{by: w * scale})
+    a.backward()
+    b.backward()
+    assert b.item() == pytest.approx(a.item(), abs=1e-6)
+    size = one.grad.abs().max()
+    torch.testing.assert_close(other.grad / size, one.grad / size, rtol=0, atol=5e-6)
+    assert ss.evaluate(z, y, metric, task=task, **{by: w * scale}) == pytest.approx(
+        ss.evaluate(z, y, metric, task=task, **{by: w}), abs=1e-12
+    )
+    c = ss.confusion(z, y, task=task, step=ss.LinearStep(), **{by: w})
+    large = ss.confusion(z, y, task=task, step=ss.LinearStep(), **{by: w * scale})
+    torch.testing.assert_close(large.tp / scale, c.tp, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sample_weight": [1e308] * 30}, "sample_weight must have a finite sum"),
+        ({"sample_weight": [1e200] * 30, "class_weight": [1e200, 1]}, "numbers that floats can"),
+        ({"sample_weight": [1e-200] * 30, "class_weight": [1e-200, 0]}, "numbers that floats can"),
+        ({"class_weight": [0, 0]}, "class_weight must not be zero everywhere"),
+    ],
+)
+def test_weights_that_no_float_can_hold_are_refused(settings, message):
+    z, y = random_problem("binary", n=30)
+    with pytest.raises(ValueError, match=message):
+        ss.metric_loss(z, y, **settings)
+
+
+def test_problems_of_a_batch_have_weights_of_one_scale():
+    z, y = random_problem("binary", n=30, dtype=torch.float32)
+    w = torch.stack([torch.ones(30), torch.full((30,), 1e-35)]).double()
+    with pytest.raises(ValueError, match="sample_weight must be of one scale"):
+        ss.metric_loss(torch.stack([z, z]), y, sample_weight=w, batch_dims=1)
+
+
+def test_a_problem_becomes_one_against_the_rest():
+    z, y = random_problem("multiclass", n=20, classes=3)
+    w = torch.rand(20, dtype=torch.float64)
+    problem = arrange(z, y, task="multiclass", from_logits=True, sample_weight=w)
+    labels = problem.one_against_rest()
+    assert (labels.task, labels.from_logits, labels.classes) == ("multilabel", False, 3)
+    torch.testing.assert_close(labels.z, torch.softmax(z, 1).T)
+    assert torch.equal(labels.y, torch.nn.functional.one_hot(y, 3).T.bool())
+    torch.testing.assert_close(labels.weights(), w.expand(3, 20))
+    pooled = labels.pooled()
+    assert (pooled.task, pooled.classes, pooled.z.shape) == ("binary", 1, (60,))
+    torch.testing.assert_close(pooled.weights(), w.repeat(3))
+
+
+def test_a_target_that_wants_a_gradient_is_refused():
+    with pytest.raises(ValueError, match="target must not require a gradient"):
+        ss.confusion(torch.zeros(2), torch.zeros(2, requires_grad=True))

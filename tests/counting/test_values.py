@@ -29,3 +29,24 @@ def test_a_stray_label_is_found_in_a_long_column(label):
     y[140_003] = label
     with pytest.raises(ValueError, match="target must hold 0 and 1 only"):
         ss.metric_loss(torch.zeros(150_001), y)
+
+
+@pytest.mark.parametrize("metric", ["f1", "mcc", "auroc"])
+@pytest.mark.parametrize("step", [ss.LinearStep(), ss.SigmoidStep()])
+def test_an_infinite_score_of_a_class_is_called_infinite(metric, step):
+    z, y = random_problem("multiclass")
+    for value, word in ((float("inf"), "inf"), (float("-inf"), "-inf")):
+        bad = z.clone()
+        bad[17] = value
+        with pytest.raises(ValueError, match=f"finite, got {word}: the first bad row is 17"):
+            ss.metric_loss(bad, y, metric, task="multiclass", step=step)
+        with pytest.raises(ValueError, match=f"finite, got {word}: the first bad row is 17"):
+            ss.evaluate(bad, y, "auroc", task="multiclass")
+    masked = z.clone()
+    masked[17, (y[17] + 1) % 4] = float("-inf")  # one class is out of the question
+    assert ss.metric_loss(masked, y, metric, task="multiclass", step=step).isfinite()
+
+
+def test_an_infinite_score_of_two_classes_is_a_probability():
+    z = torch.tensor([float("inf"), float("-inf"), 0.0])
+    assert ss.metric_loss(z, torch.tensor([1, 0, 1])).isfinite()

@@ -42,8 +42,17 @@ def test_the_bound_holds_in_simulation():
         (lambda: ss.confusion_error_bound(10, delta=1.0), "delta must be in"),
         (lambda: ss.batch_size_for(0), "error must be in"),
         (lambda: ss.batch_size_for(0.1, prevalence=0), "prevalence must be in"),
+        (lambda: ss.batch_size_for(1e-200), "error must be at least"),
+        (lambda: ss.batch_size_for(1e-60, prevalence=1e-60), "error must be at least"),
+        (lambda: ss.confusion_error_bound(10**400), "n must be"),
     ],
 )
 def test_bad_arguments_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_any_number_of_classes_has_a_batch_size():
+    assert ss.batch_size_for(0.5, classes=10**200) == math.ceil(
+        2 * (math.log(40) + 400 * math.log(10))
+    )

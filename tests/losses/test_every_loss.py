@@ -80,6 +80,9 @@ def test_ignored_entries_are_left_out_of_every_loss(task):
     [
         (lambda: ss.SurrogateFBetaLoss(0), "prevalence must be in"),
         (lambda: ss.SurrogateFBetaLoss(0.5, beta=-1), "beta must be in"),
+        (lambda: ss.SurrogateFBetaLoss(0.5, beta=1e200), "beta must be in"),
+        (lambda: ss.SurrogateFBetaLoss(1e-320), "prevalence must be in"),
+        (lambda: ss.FBeta(1e200), r"beta must be in .*Recall\(\)"),
         (lambda: ss.SurrogateFBetaLoss(0.5, q=2), "q must be in"),
         (lambda: ss.FocalLoss(-1), "gamma must be in"),
         (lambda: ss.CrossEntropyLoss(task="x"), "task must be one of"),

@@ -2,8 +2,16 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import softset as ss
+from softset.counting.kernels.binary_grid import grid_kernel
+from softset.counting.kernels.binary_linear import LinearKernel
+from softset.counting.kernels.choice import _is_uniform
+from softset.counting.kernels.multiclass_linear import MulticlassLinearKernel, _numbers
+from softset.counting.problem import _checked_grid
+from softset.losses import soft_metric
+from softset.metrics.custom import _tried
 from tests.reference import TASKS, random_problem
 
 
@@ -19,6 +27,13 @@ def test_the_module_is_the_function():
         assert ss.FBeta(2)(c).item() == pytest.approx(1 - loss(z, y).item())
         assert not c.tp.requires_grad
     assert "FBeta" in repr(loss)
+
+
+@pytest.mark.parametrize("metric", ss.METRICS)
+def test_the_default_step_of_the_module_is_that_of_the_function(metric):
+    for task in TASKS:
+        z, y = random_problem(task)
+        assert ss.MetricLoss(metric, task=task)(z, y) == ss.metric_loss(z, y, metric, task=task)
 
 
 def test_default_steps_are_those_of_the_papers():
@@ -126,3 +141,174 @@ def test_a_graph_can_be_walked_twice(task, n):
     (second,) = torch.autograd.grad(loss, z)
     assert torch.equal(first, before)
     assert torch.equal(second, before)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("labels", [True, False])
+def test_a_batch_is_arranged_and_counted_once(task, labels, monkeypatch):
+    """Also one without positives, for which the short way has no answer."""
+    seen = {"arrange": 0, "count": 0}
+
+    def watch(where, name):
+        original = getattr(where, name)
+
+        def watched(*args, **kwargs):
+            seen[name] += 1
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(where, name, watched)
+
+    loss = ss.MetricLoss("f1", task=task, ignore_index=-1)
+    z, y = random_problem(task)
+    y = y if labels else torch.full_like(y, -1 if task == "multiclass" else 0)
+    watch(soft_metric, "arrange")
+    watch(LinearKernel, "count")
+    watch(MulticlassLinearKernel, "count")
+    x = z.clone().requires_grad_()
+    value = loss(x, y)
+    value.backward()
+    assert seen == {"arrange": 1, "count": 1}
+    assert value.isfinite()
+
+
+# what else may be learnt
+
+
+def numerically(f, x, h=1e-6):
+    """Central differences."""
+    slopes = torch.zeros_like(x)
+    for k in range(x.numel()):
+        step = torch.zeros_like(x)
+        step.view(-1)[k] = h
+        slopes.view(-1)[k] = (f(x + step) - f(x - step)).item() / (2 * h)
+    return slopes
+
+
+LEARNT = {
+    "sample_weight": torch.rand(60, dtype=torch.float64) + 0.5,
+    "class_weight": torch.tensor([0.7, 1.3], dtype=torch.float64),
+    "threshold": torch.tensor(0.37, dtype=torch.float64),
+    "thresholds": torch.tensor([0.2, 0.37, 0.8], dtype=torch.float64),
+}
+
+
+@pytest.mark.parametrize("name", LEARNT)
+@pytest.mark.parametrize("metric", ["f1", "mcc", "auroc", "f1_macro"])
+@pytest.mark.parametrize("step", [ss.LinearStep(), ss.SigmoidStep()])
+def test_weights_and_thresholds_may_be_learnt(name, metric, step):
+    """They had no gradient, and nobody was told."""
+    if name == "threshold" and metric == "auroc":
+        return  # it has none
+    z, y = random_problem("binary")
+    x = LEARNT[name].clone().requires_grad_()
+
+    def loss(v):
+        return ss.metric_loss(z, y, metric, step=step, **{name: v})
+
+    (found,) = torch.autograd.grad(loss(x), x)
+    torch.testing.assert_close(found, numerically(loss, LEARNT[name]), rtol=1e-5, atol=1e-8)
+    both = z.clone().requires_grad_()
+    (with_x,) = torch.autograd.grad(ss.metric_loss(both, y, metric, step=step, **{name: x}), both)
+    alone = z.clone().requires_grad_()
+    settings = {"step": step, name: LEARNT[name]}
+    (without,) = torch.autograd.grad(ss.metric_loss(alone, y, metric, **settings), alone)
+    torch.testing.assert_close(with_x, without, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("make", [
+    lambda v: ss.LinearStep(v[0], v[1]),
+    lambda v: ss.SigmoidStep(10 * v[1]),
+    lambda v: lambda p, tau: torch.sigmoid(v[1] * (p - tau)) ** (1 + v[0]),
+    lambda v: ss.LookupStep(ss.SigmoidStep(10 * v[1]), decimals=6),
+])  # fmt: skip
+def test_steps_may_be_learnt(task, make):
+    z, y = random_problem(task)
+    start = torch.tensor([0.15, 0.9], dtype=torch.float64)
+    x = start.clone().requires_grad_()
+
+    def loss(v):
+        return ss.metric_loss(z, y, "mcc", task=task, step=make(v))
+
+    (found,) = torch.autograd.grad(loss(x), x)
+    assert (found != 0).any()
+    if not isinstance(make(x), ss.LookupStep):  # whose value is a table
+        torch.testing.assert_close(found, numerically(loss, start), rtol=1e-4, atol=1e-7)
+
+
+def test_thresholds_of_labels_may_be_learnt():
+    z, y = random_problem("multilabel", classes=3)
+    start = torch.tensor([0.3, 0.55, 0.8], dtype=torch.float64)
+    x = start.clone().requires_grad_()
+
+    def loss(v):
+        return ss.metric_loss(z, y, "mcc", task="multilabel", threshold=v)
+
+    (found,) = torch.autograd.grad(loss(x), x)
+    torch.testing.assert_close(found, numerically(loss, start), rtol=1e-5, atol=1e-8)
+
+
+def test_what_is_learnt_is_checked_as_well():
+    x = torch.tensor([0.5, 0.5], requires_grad=True)
+    with pytest.raises(ValueError, match="0 and 1 only"):
+        ss.metric_loss(torch.zeros(2), torch.tensor([0, 2]), sample_weight=x)
+    with pytest.raises(ValueError, match="first bad row is 1"):
+        ss.metric_loss(torch.tensor([0.0, torch.nan]), torch.tensor([0, 1]), sample_weight=x)
+    with pytest.raises(ValueError, match="threshold must be in"):
+        ss.metric_loss(torch.zeros(2), torch.tensor([0, 1]), threshold=x.sum() + 0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: ss.MetricLoss(class_weight=x),
+        lambda x: ss.CrossEntropyLoss(class_weight=x),
+        lambda x: ss.SurrogateFBetaLoss(x[0]),
+        lambda x: ss.FBeta(x[0]),
+    ],
+)
+def test_constants_of_a_loss_cannot_be_learnt(make):
+    with pytest.raises(ValueError, match=r"detach\(\)"):
+        make(torch.tensor([0.5, 0.5], requires_grad=True))
+
+
+# without values
+
+
+def cost(c):
+    return 1 - (5 * c.fn + c.fp).sum() / c.total.sum()
+
+
+def trace(c):
+    return c.matrix.diagonal().sum() / c.total[0]
+
+
+@pytest.mark.parametrize("where", [lambda: torch.device("meta"), FakeTensorMode])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("metric", [*ss.METRICS, "f1_macro", cost, trace])
+def test_losses_without_values_leave_nothing_behind(metric, task, where):
+    """Shapes go through, and what was remembered on the way does not come up later."""
+    if task != "multiclass" and metric is trace:
+        return
+    z, y = random_problem(task, n=20)
+    weights = [1.0, 2.0] if task == "binary" else [1.0, 2.0, 3.0, 4.0]
+    for memory in (_numbers, _is_uniform, grid_kernel, _checked_grid):
+        memory.cache_clear()
+    _tried.clear()
+    with where():
+        loss = ss.MetricLoss(metric, task=task, class_weight=weights)
+        empty = torch.zeros(z.shape, requires_grad=True)
+        value = loss(empty, torch.zeros(y.shape).long(), torch.ones(20))
+        value.backward()
+        assert value.shape == ()
+        assert empty.grad.shape == z.shape
+    x = z.clone().requires_grad_()
+    ss.metric_loss(x, y, metric, task=task, class_weight=weights).backward()
+    assert x.grad.isfinite().all()
+    if where is not FakeTensorMode:
+        with where():  # real scores, in a place where new tensors have no values
+            loss = ss.MetricLoss(metric, task=task, class_weight=weights)
+            again = z.clone().requires_grad_()
+            loss(again, y).backward()
+            ss.evaluate(z, y, metric, task=task)
+        torch.testing.assert_close(again.grad, x.grad)

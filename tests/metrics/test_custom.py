@@ -66,3 +66,31 @@ def test_a_custom_metric_that_reads_the_matrix_gets_it():
 def test_a_custom_metric_that_cannot_be_trained_on_is_refused(metric, message):
     with pytest.raises(ValueError, match=f"is refused: on made-up binary counts.*({message})"):
         ss.MetricLoss(metric)
+
+
+def test_a_function_without_a_gradient_may_judge():
+    def rounded(c):
+        return torch.floor(10 * c.matrix.diagonal().sum() / c.total[0]) / 10
+
+    z, y = random_problem("multiclass")
+    right = (z.argmax(1) == y).double().mean().item()
+    assert ss.evaluate(z, y, rounded, task="multiclass") == pytest.approx(int(10 * right) / 10)
+    with pytest.raises(ValueError, match="is refused"):
+        ss.metric_loss(z, y, rounded, task="multiclass")
+
+
+def test_who_reads_the_matrix_is_told_by_the_error_not_by_its_words():
+    """A function that fails with the same words is refused for failing."""
+
+    def grumbling(c):
+        raise ValueError("pass matrix=True")
+
+    z, y = random_problem("multiclass")
+    with pytest.raises(ValueError, match="refused: on made-up multiclass counts it raised"):
+        ss.metric_loss(z, y, grumbling, task="multiclass")
+    trace = ss.get_metric(lambda c: c.matrix.diagonal().sum() / c.total[0])
+    diagonal = ss.get_metric(lambda c: c.tp.sum() / c.total[0])
+    assert trace.wants_matrix("multiclass", 4, training=True)
+    assert not diagonal.wants_matrix("multiclass", 4, training=True)
+    assert diagonal.wants_matrix("multiclass", 4)  # where it judges it may read what it likes
+    assert not any(m.wants_matrix(t, 2) for m in (trace, ss.F1()) for t in ("binary", "multilabel"))

@@ -5,6 +5,7 @@ import sklearn.metrics as skm
 import torch
 
 import softset as ss
+from softset.metrics.registry import pack_metric, unpack_metric
 from tests.reference import random_problem
 
 
@@ -46,3 +47,29 @@ def test_names_lead_back_to_the_metric():
 def test_unknown_metrics_are_refused_with_a_hint(metric, message):
     with pytest.raises(ValueError, match=message):
         ss.get_metric(metric)
+
+
+@pytest.mark.parametrize("name", ["f11", "f12", "f111", "f10.5", "F11", "f11_macro"])
+def test_a_slip_of_the_finger_is_no_metric(name):
+    """-m f11 trained F-beta with beta 11, and said yes to all rows."""
+    with pytest.raises(ValueError, match=r"not known. Did you mean 'f\d.*'fbeta\(1"):
+        ss.get_metric(name)
+
+
+@pytest.mark.parametrize("beta", [1e-5, 1 / 3, 0.5, 1, 10, 10.5, 11, 123456.789, (0.5, 2), (11, 1)])
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_every_beta_has_a_name_that_leads_back(beta, average):
+    metric = ss.FBeta(beta, average, both_classes=average == "micro")
+    assert ss.get_metric(metric.name) == metric
+    assert unpack_metric(pack_metric(metric)) == metric
+
+
+def test_files_of_before_may_name_a_large_beta():
+    assert unpack_metric("f11") == ss.FBeta(11)
+    assert unpack_metric("f11_macro") == ss.FBeta(11, "macro", both_classes=True)
+    assert unpack_metric("f2") == "f2"
+
+
+def test_numbers_between_brackets_are_numbers():
+    with pytest.raises(ValueError, match="must hold numbers"):
+        ss.get_metric("fbeta(1,,2)")

@@ -12,16 +12,25 @@ from torch import Tensor
 from softset.checks import check_choice
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.careful import all_but_each
-from softset.counting.kernels.choice import binary_kernel, multiclass_kernel, rest_kernel
+from softset.counting.kernels.choice import binary_kernel, careful_kernels, multiclass_kernel
 from softset.counting.kernels.interface import Counts, Kernel, count
 from softset.counting.kernels.multiclass import memberships
-from softset.counting.numerics import at_least_zero, full_precision, under_transform, wide, working
+from softset.counting.numerics import (
+    at_least_zero,
+    full_precision,
+    raised,
+    under_transform,
+    wide,
+    working,
+)
 from softset.counting.problem import Problem, arrange, as_numbers
 from softset.counting.steps import Step, check_step, is_hard, is_learnt
 from softset.counting.values import check_binary, check_labels, check_not_nan, check_rows
 
-# Shares of the total below which ``total - predicted`` is mostly rounding.
-LITTLE = {torch.float32: 1e-3, torch.float64: 1e-9}
+# A difference that is a smaller share than this is the rounding of weights, and zero.
+ROUNDING = 1e-12
+# Shares of the total below which ``total - predicted`` has lost so many digits that it shows.
+LITTLE = {torch.float32: 1e-2, torch.float64: 1e-6}
 
 
 class MatrixNotCountedError(ValueError):
@@ -56,33 +65,42 @@ class Confusion:
 
     @property
     def fn(self) -> Tensor:
-        if self.counted_rejected is not None and self.counted_tn is not None:
-            return at_least_zero(self.counted_rejected - self.counted_tn)
-        return self._rest(self.support, self.tp)
+        return self._between(self.support, self.tp, self.counted_rejected)
 
     @property
     def fp(self) -> Tensor:
-        return self._rest(self.predicted, self.tp)
+        return self._between(self.predicted, self.tp, self.counted_negatives)
+
+    def _between(self, row: Tensor, tp: Tensor, column: Tensor | None) -> Tensor:
+        """A cell that is neither ``tp`` nor ``tn``: ``row - tp``, or ``column - tn`` where that is
+        the smaller sum, of which less is rounding."""
+        by_row = at_least_zero(row - tp, ROUNDING * row)
+        if column is None or self.counted_tn is None:
+            return by_row
+        by_column = at_least_zero(column - self.counted_tn, ROUNDING * column)
+        return torch.where(row < column, by_row, by_column)
 
     @property
     def tn(self) -> Tensor:
         if self.counted_tn is not None:
             return self.counted_tn
-        return self._rest(self.total - self.support, self.predicted - self.tp)
+        return at_least_zero(
+            (self.total - self.support) - (self.predicted - self.tp), ROUNDING * self.total
+        )
 
     @property
     def negatives(self) -> Tensor:
         """``total - support``."""
         if self.counted_negatives is not None:
             return self.counted_negatives
-        return self._rest(self.total, self.support)
+        return at_least_zero(self.total - self.support, ROUNDING * self.total)
 
     @property
     def rejected(self) -> Tensor:
         """``total - predicted``."""
         if self.counted_rejected is not None:
             return self.counted_rejected
-        return self._rest(self.total, self.predicted)
+        return at_least_zero(self.total - self.predicted, ROUNDING * self.total)
 
     def complete(self) -> Confusion:
         """With all cells as tensors of its own: so that confusions that were counted apart, on
@@ -93,10 +111,6 @@ class Confusion:
             counted_rejected=self.rejected,
             counted_negatives=self.negatives,
         )
-
-    def _rest(self, whole: Tensor, part: Tensor) -> Tensor:
-        """``whole - part``, exactly zero where only the rounding of weights is left."""
-        return at_least_zero(whole - part, 1e-12 * self.total)
 
     @property
     def matrix(self) -> Tensor:
@@ -238,8 +252,8 @@ def count_cells(
 ) -> Confusion:
     """``confusion`` of a problem that is arranged already.
 
-    Without ``rest``, nothing more is done for cells that subtraction leaves without digits: for
-    metrics that read ``tp``, ``predicted`` and ``support`` only.
+    ``tn`` and ``rejected`` are differences, counted on their own where these have lost their
+    digits. Without ``rest`` they are not: for metrics that do not read them.
     """
     counting = Counting.of(problem, step, threshold, thresholds, offsets)
     if counting.kernel is None:
@@ -311,9 +325,11 @@ class Counting:
         counts = count(self.kernel, z, y, w, plain=learnt)
         if learnt and not opaque:
             self.check(counts)
-        if not rest or not (opaque or _cancels(counts, self.kernel.dtype)):
+        if not (rest if opaque else _cancels(counts, self.kernel.dtype, rest)):
             return self.confusion(counts)
-        others = rest_kernel(self.problem, self.step, self.taus, self.grid)
+        careful, others = careful_kernels(self.problem, self.step, self.taus, self.grid)
+        z = raised(z, careful.dtype)  # in which the two gradients add up
+        counts = count(careful, z, y, w, plain=learnt)
         return self.confusion(counts, count(others, z, y, w, plain=learnt))
 
     def check(self, counts: Counts) -> None:
@@ -338,13 +354,15 @@ class Counting:
         return c
 
 
-def _cancels(counts: Counts, dtype: torch.dtype) -> bool:
-    """Whether so little is rejected, or negative, or both, that subtraction leaves rounding."""
+def _cancels(counts: Counts, dtype: torch.dtype, rest: bool = True) -> bool:
+    """Whether so little is negative (with ``rest``: or rejected, or both) that it is mostly
+    rounding, as the difference that it is."""
     tp, predicted, support, total = (t.detach() for t in counts)
-    little, negatives = LITTLE[dtype], total - support
-    few = (total - predicted) < little * total
-    few |= (negatives > 0) & (negatives < little * total)
-    few |= negatives - (predicted - tp) < little * negatives
+    negatives = total - support
+    few = (negatives > 0) & (negatives < LITTLE[dtype if rest else torch.float64] * total)
+    if rest:
+        few |= (total - predicted) < LITTLE[dtype] * total
+        few |= negatives - (predicted - tp) < LITTLE[dtype] * negatives
     return bool(few.any())
 
 

@@ -94,3 +94,13 @@ def working(z: Tensor) -> torch.dtype:
 def as_dtype(x: Tensor, dtype: torch.dtype) -> Tensor:
     """``x.to(dtype)`` without the call where there is nothing to do: it shows in small batches."""
     return x if x.dtype is dtype else x.to(dtype)
+
+
+def raised(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """``x`` in a wider dtype; a gradient that half precision cannot hold becomes its largest number
+    instead of an infinite one."""
+    wider = as_dtype(x, dtype)
+    if wider is not x and wider.requires_grad and not under_transform(x):
+        limit = torch.finfo(x.dtype).max
+        wider.register_hook(lambda g: g.clamp(-limit, limit))  # type: ignore[no-untyped-call]
+    return wider

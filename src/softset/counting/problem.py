@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice, check_number
-from softset.counting.numerics import under_transform, wide, working
+from softset.counting.numerics import raised, under_transform, wide, working
 from softset.counting.steps import LinearStep, Step
 from softset.counting.values import check_classes, check_rows
 
@@ -279,6 +279,13 @@ def _weights(
     if w.shape not in ((n,), (*batch, n)):
         raise ValueError(f"sample_weight must have shape ({n},), got {list(w.shape)}.")
     w, unit = _in_units("sample_weight", w.to(wide(z.device)), n)
+    if w.dim() > 1 and not under_transform(w):
+        heaviest = w.detach().amax(-1)
+        if (heaviest[heaviest > 0] < 1e-20 * heaviest.max()).any():
+            raise ValueError(
+                "sample_weight must be of one scale in all problems of a batch (batch_dims), got "
+                f"largest weights from {heaviest.min() * unit:g} to {heaviest.max() * unit:g}."
+            )
     return (w.unsqueeze(-2) if task == "multilabel" else w), unit
 
 
@@ -306,7 +313,7 @@ def _weighted(problem: Problem, class_weight: Any) -> Problem:
     by_class = _by_class(v, problem)
     w = by_class if problem.w is None else problem.w * by_class
     unit *= problem.unit
-    if not 1e-280 < unit < 1e280:
+    if not 1e-305 < unit < math.inf or unit * problem.y.shape[-1] == math.inf:
         raise ValueError(
             f"sample_weight times class_weight must be numbers that floats can hold, got {unit:g}. "
             "Divide or multiply one of them: metrics do not depend on the scale of weights."
@@ -368,7 +375,7 @@ def _checked_grid(thresholds: tuple[float, ...]) -> tuple[float, ...]:
 
 def probabilities(z: Tensor, task: str, from_logits: bool) -> Tensor:
     """Probabilities in kernel layout, as every decision sees them."""
-    z = z.to(working(z))
+    z = raised(z, working(z))
     if not from_logits:
         return z
     return torch.softmax(z, -1) if task == "multiclass" else torch.sigmoid(z)
@@ -377,5 +384,5 @@ def probabilities(z: Tensor, task: str, from_logits: bool) -> Tensor:
 def to_logits(z: Tensor, from_logits: bool) -> Tensor:
     """Scores of several classes as logits, in float64; a probability of zero counts as the least
     number, so that an offset can raise it."""
-    z = z.to(wide(z.device))
+    z = raised(z, wide(z.device))
     return z if from_logits else z.clamp(min=torch.finfo(z.dtype).tiny).log()

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from softset.counting.numerics import full_precision, under_transform, working
+from softset.counting.numerics import full_precision, raised, under_transform, working
 from softset.counting.problem import Problem, arrange
 from softset.counting.values import check_labels
 
@@ -41,4 +41,4 @@ class BatchLoss(nn.Module):
         if not under_transform(problem.z, problem.y):
             check_labels(problem.y)
         with full_precision(problem.z):
-            return self.value(replace(problem, z=problem.z.to(working(problem.z))))
+            return self.value(replace(problem, z=raised(problem.z, working(problem.z))))

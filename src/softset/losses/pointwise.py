@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from softset.checks import check_choice, check_number
-from softset.counting.numerics import full_precision, under_transform, working
+from softset.counting.numerics import full_precision, raised, under_transform, working
 from softset.counting.problem import TASKS, Problem, arrange, as_numbers, weights_by_class
 from softset.counting.values import check_labels
 
@@ -80,7 +80,7 @@ class MeanLoss(nn.Module):
         if self.task != "multiclass" and not under_transform(problem.z, problem.y):
             check_labels(problem.y)
         with full_precision(problem.z):
-            losses = self.each(replace(problem, z=problem.z.to(working(problem.z))))
+            losses = self.each(replace(problem, z=raised(problem.z, working(problem.z))))
             by_class = self.class_weights(problem)
             if by_class is not None:
                 losses = losses * by_class.to(losses.dtype)

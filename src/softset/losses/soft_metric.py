@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from softset.checks import check_choice
 from softset.counting.cells import Confusion, Counting, count_cells
 from softset.counting.kernels.interface import differentiable, linearised_loss, tally
-from softset.counting.numerics import as_dtype, under_transform, working
+from softset.counting.numerics import as_dtype, raised, under_transform, working
 from softset.counting.problem import Problem, arrange
 from softset.counting.steps import LinearStep, Step
 from softset.losses.pointwise import class_weight_buffer
@@ -118,12 +119,19 @@ def soft_cells(
     thresholds: Any = None,
 ) -> Confusion:
     """The soft counts that a metric is trained on, with their graph."""
-    problem = metric.prepare(problem)
+    given, problem = problem, metric.prepare(problem)
+    step = default_step(given.task) if step is None else step
+    thresholds = DEFAULT_GRID if metric.curve and thresholds is None else thresholds
+    if given is not problem:
+        # Probabilities of classes have the digits that their counting needs.
+        kernel = Counting.of(problem, step, threshold, thresholds).kernel
+        if kernel is not None and kernel.dtype != working(given.z):
+            problem = metric.prepare(replace(given, z=raised(given.z, kernel.dtype)))
     return count_cells(
         problem,
-        default_step(problem.task) if step is None else step,
+        step,
         threshold=threshold,
-        thresholds=DEFAULT_GRID if metric.curve and thresholds is None else thresholds,
+        thresholds=thresholds,
         matrix=metric.wants_matrix(problem.task, problem.classes, training=True),
         rest=metric.reads_rest(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -37,7 +38,11 @@ class BinaryKernel:
     ) -> None:
         self.step, self.taus, self.grid, self.from_logits = step, taus, grid, from_logits
         self.dtype = dtype  # of elementwise work
-        self.levels: Sequence[Any] = taus  # what ``value`` needs to know of each threshold
+
+    @cached_property
+    def levels(self) -> Sequence[Any]:
+        """What ``value`` needs to know of each threshold."""
+        return self.taus
 
     def stack(self, values: list[Tensor]) -> Tensor:
         return torch.stack(values, -1) if self.grid else values[0]

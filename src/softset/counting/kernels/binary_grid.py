@@ -38,7 +38,7 @@ class GridKernel(LinearKernel):
 
         Made when something is counted: a kernel may be made where tensors have no values.
         """
-        pieces = [(*level[:5], tau) for level, tau in zip(self.levels, self.taus, strict=True)]
+        pieces = [(*self.step.pieces(tau)[:5], tau) for tau in self.taus]
         return torch.tensor(pieces, dtype=torch.float64, device="cpu").T.contiguous()
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -27,16 +28,9 @@ class LinearKernel(BinaryKernel):
     step: LinearStep
     closed_form = True
 
-    def __init__(
-        self,
-        step: LinearStep,
-        taus: Sequence[Any],
-        grid: bool,
-        from_logits: bool,
-        dtype: torch.dtype,
-    ) -> None:
-        super().__init__(step, taus, grid, from_logits, dtype)
-        self.levels = [_cast(step.pieces(tau), dtype) for tau in taus]
+    @cached_property
+    def levels(self) -> Sequence[Pieces]:
+        return [_in_dtype(self.step, self.step.pieces(tau), self.dtype) for tau in self.taus]
 
     def kept(self, z: Tensor, keep: bool) -> Tensor | None:
         return z.new_empty(z.shape, dtype=self.dtype) if keep and self.from_logits else None
@@ -53,20 +47,20 @@ class LinearKernel(BinaryKernel):
         return axpy(h, torch.sub(p, b, out=room("outer", p)).clamp_(min=0), m3), None
 
     def pull(
-        self, y: Tensor, by_tp: Any, by_predicted: Any, p: Tensor, level: Pieces, room: Room
+        self, y: Tensor, positive: Any, negative: Any, p: Tensor, level: Pieces, room: Room
     ) -> Tensor:
-        """``(y L_tp + L_predicted) H'(p)``."""
+        """``(y L_tp + L_predicted) H'(p)``, given what it is for a positive and for a negative."""
         a, b, m1, m2, m3, _ = level
-        if isinstance(m1, Tensor) or isinstance(by_tp, Tensor) or not _alike(m1, m2, m3):
+        if isinstance(m1, Tensor) or isinstance(positive, Tensor) or not _alike(m1, m2, m3):
             # 1 or 0 as floats, as masks of bool are slow; each slope in its place, so that a small
             # one is not what is left of a large one.
             below = torch.lt(p, a, out=torch.empty_like(p))
             above = torch.gt(p, b, out=torch.empty_like(p))
             inside = torch.add(below, above).neg_().add_(1)
             slope = axpy(axpy(inside.mul_(m2), below, m1), above, m3)
-            return slope.mul_(affine(y, by_tp, by_predicted))
+            return slope.mul_(_either(y, positive, negative))
         # The same in fewer passes: the slope of the lower piece everywhere, then the others.
-        g = affine(y, by_tp * m1, by_predicted * m1, room("g", y))
+        g = _either(y, positive * m1, negative * m1, room("g", y))
         out = room("h", p)
         inside = _inside(g, p, a, b) if out is None else _inside_out(g, p, a, b, grad_input=out)
         g.add_(inside, alpha=m2 / m1 - 1)
@@ -76,7 +70,8 @@ class LinearKernel(BinaryKernel):
         self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Any, d_pred: Any
     ) -> Tensor:
         dtype = self.dtype
-        per_tp, per_pred = self.unstack(d_tp, dtype), self.unstack(d_pred, dtype)
+        positive = self.unstack(d_tp + d_pred, dtype)  # before they lose digits: they may cancel
+        negative = self.unstack(d_pred, dtype)
         kept = left[0] if left else None
         out = room_for_gradient(z, kept)
         parts = parts_of(z)
@@ -86,8 +81,8 @@ class LinearKernel(BinaryKernel):
                 p = self.again(zc, room, kc)
                 yf = room.cast("y", yc, dtype)
                 g: Any = None
-                for level, by_tp, by_pred in zip(self.levels, per_tp, per_pred, strict=True):
-                    term = self.pull(yf, by_tp, by_pred, p, level, room)
+                for level, pos, neg in zip(self.levels, positive, negative, strict=True):
+                    term = self.pull(yf, pos, neg, p, level, room)
                     if g is None:
                         g = term if len(self.levels) == 1 else term.clone()
                     else:
@@ -108,9 +103,23 @@ class LinearKernel(BinaryKernel):
             store(out, torch.sigmoid(-zc.to(g.dtype)).mul_(p).mul_(g))
 
 
-def _cast(level: Pieces, dtype: torch.dtype) -> Pieces:
-    """In the dtype of the work, where they are tensors."""
-    return Pieces(*(x.to(dtype) if isinstance(x, Tensor) else x for x in level))
+def _in_dtype(step: LinearStep, level: Pieces, dtype: torch.dtype) -> Pieces:
+    """With corners that the dtype of the work can hold, and the slope of the middle between these:
+    ``m2 (b - a)`` is what a row above the step has gained, of which no digit may be lost."""
+    if isinstance(level.m2, Tensor):
+        level = Pieces(*(x.to(dtype) if isinstance(x, Tensor) else x for x in level))
+        rise = (1 - 2 * step.delta) / (level.b - level.a)
+        return level._replace(m2=rise.to(dtype))
+    a, b = (torch.scalar_tensor(x, dtype=dtype, device="cpu").item() for x in level[:2])
+    return level._replace(a=a, b=b, m2=(1 - 2 * step.delta) / (b - a))
+
+
+def _either(y: Tensor, positive: Any, negative: Any, out: Tensor | None = None) -> Tensor:
+    """``positive`` where ``y`` is 1, ``negative`` where it is 0."""
+    if isinstance(positive, float) and abs(negative) <= 16 * abs(positive):
+        return affine(y, positive - negative, negative, out)
+    # Not as ``negative + (positive - negative)``, of which little may be left.
+    return axpy(affine(y, -negative, negative, out), y, positive)
 
 
 def _alike(m1: float, m2: float, m3: float) -> bool:

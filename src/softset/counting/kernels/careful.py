@@ -6,8 +6,7 @@ sum ``1 - H`` on its own: ``total - predicted`` is mere rounding where almost al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -16,18 +15,12 @@ from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.blocks import pieces_of
 from softset.counting.kernels.interface import Counts
 from softset.counting.kernels.multiclass import MulticlassKernel, added
-from softset.counting.numerics import at_least_zero, wide
-from softset.counting.steps import Step, degree_of, rest_of
+from softset.counting.steps import degree_of, rest_of
 from softset.counting.values import check_binary, off_labels
 
 
 class CarefulKernel(BinaryKernel):
     """Any step, from ``p`` and ``1 - p``: thresholds next to 0 and 1."""
-
-    def __init__(
-        self, step: Step, taus: Sequence[Any], grid: bool, from_logits: bool, device: torch.device
-    ) -> None:
-        super().__init__(step, taus, grid, from_logits, wide(device))
 
     def both(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """``p`` and ``1 - p``."""
@@ -60,9 +53,6 @@ class RestKernel(CarefulKernel):
 class MulticlassRestKernel(MulticlassKernel):
     """For each class the rows of the others: ``tn``, ``rejected``, ``negatives`` and ``total``."""
 
-    def __init__(self, step: Step, from_logits: bool, device: torch.device) -> None:
-        super().__init__(step, from_logits, wide(device))
-
     def compose(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
         g = self.members(z)
         # What a row gives to all classes but one: only the largest can be next to 1, and for it the
@@ -71,13 +61,13 @@ class MulticlassRestKernel(MulticlassKernel):
         others = g.scatter(-1, top, 0.0).sum(-1, keepdim=True)
         rest = (1 - g).scatter(-1, top, others)
         ones = torch.ones_like(y, dtype=g.dtype) if w is None else w.to(g.dtype).expand(y.shape)
-        rejected = (rest * ones.unsqueeze(-1)).sum(-2)
-        zeros = torch.zeros_like(rejected)
-        missed = rest.gather(-1, y.unsqueeze(-1)).squeeze(-1) * ones
-        tn = rejected - zeros.scatter_add(-1, y, missed)
+        own = y.unsqueeze(-1)
+        tn = (rest.scatter(-1, own, 0.0) * ones.unsqueeze(-1)).sum(-2)
+        zeros = torch.zeros_like(tn)
+        missed = zeros.scatter_add(-1, y, rest.gather(-1, own).squeeze(-1) * ones)
         support = zeros.scatter_add(-1, y, ones)
         total = ones.sum(-1, keepdim=True).expand_as(support)
-        return at_least_zero(tn), rejected, all_but_each(support), total
+        return tn, tn + missed, all_but_each(support), total
 
 
 def all_but_each(x: Tensor) -> Tensor:

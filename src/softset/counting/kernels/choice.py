@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -20,10 +21,10 @@ from softset.counting.numerics import under_transform, wide, working
 from softset.counting.problem import Problem
 from softset.counting.steps import SHORTEST, LinearStep, SigmoidStep, Step
 
-# Slopes above which the rounding of a float32 probability shows in the step.
-STEEP = 1000
+# Slopes above which the rounding of a probability shows in the step: in float32, and in float64.
+STEEP, STEEPER = 1e3, 1e10
 # Shorter outer pieces of a wide step (``1 - width/2``) need float64, or the careful kernels.
-NARROW, NARROWEST = 1 / 32, 1e-8
+NARROW, NARROWEST = 1 / 8, 1e-3
 # Closer to 0 a threshold leaves float32, closer to 1 a probability has too few digits of 1 - p.
 LOWEST, NEXT_TO_ONE = 1e-30, 1e-6
 
@@ -39,7 +40,7 @@ def binary_kernel(problem: Problem, step: Step, taus: Sequence[Any], grid: bool)
     """The fastest kernel for a step and its thresholds."""
     z, from_logits = problem.z, problem.from_logits
     if not isinstance(step, LinearStep):
-        dtype = _resolving(z, step.k / 4) if isinstance(step, SigmoidStep) else working(z)
+        dtype = _resolving(z, _largest(step.k) / 4 if isinstance(step, SigmoidStep) else 0.0)
         taus = [tau.to(dtype) if isinstance(tau, Tensor) else tau for tau in taus]
         return BinaryKernel(step, taus, grid, from_logits, dtype)
     plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
@@ -50,14 +51,16 @@ def binary_kernel(problem: Problem, step: Step, taus: Sequence[Any], grid: bool)
     low = high = step.pieces(taus[0])
     if grid:
         low, high = step.pieces(min(taus)), step.pieces(max(taus))
-    if _below(low.a, LOWEST) or _below(high.beyond, NEXT_TO_ONE):
-        if _below(low.a, SHORTEST) or _below(high.beyond, SHORTEST):
-            raise ValueError(
-                f"threshold must leave room for the pieces of {step!r}, got {taus!r}. Move it away "
-                "from 0 and 1."
-            )
-        return CarefulKernel(step, taus, grid, from_logits, z.device)
-    dtype = _resolving(z, high.m2 * high.b, high.m3)
+    steepness = _largest(high.m2 * high.b)
+    room = min(_least(low.a), _least(high.beyond))
+    if room < SHORTEST:
+        raise ValueError(
+            f"threshold must leave room for the pieces of {step!r}, got {taus!r}. Move it away "
+            "from 0 and 1."
+        )
+    if steepness > STEEPER or room < LOWEST or _least(high.beyond) < NEXT_TO_ONE:
+        return CarefulKernel(step, taus, grid, from_logits, wide(z.device))
+    dtype = _resolving(z, max(steepness, _largest(high.m3)))
     return LinearKernel(step, taus, grid, from_logits, dtype)
 
 
@@ -65,39 +68,49 @@ def multiclass_kernel(problem: Problem, step: Step) -> Kernel:
     """The fastest kernel for a step."""
     z, from_logits = problem.z, problem.from_logits
     if not isinstance(step, LinearStep):
-        dtype = _resolving(z, step.k / 4) if isinstance(step, SigmoidStep) else working(z)
+        dtype = _resolving(z, _largest(step.k) / 4 if isinstance(step, SigmoidStep) else 0.0)
         return MulticlassKernel(step, from_logits, dtype)
-    narrow = 1 - step.width / 2
-    dtype = _resolving(z, (1 - 2 * step.delta) / step.width)
-    dtype = wide(z.device) if _below(narrow, NARROW) else dtype
-    if not from_logits or _below(narrow, NARROWEST):
+    narrow = _least(1 - step.width / 2)
+    steepness = _largest((1 - 2 * step.delta) / step.width)
+    delta = _least(step.delta)
+    # In closed form the slope of a row above the step is what is left of that of its middle.
+    dtype = _resolving(z, steepness if delta == 0 else max(steepness, 3 * steepness / delta))
+    dtype = wide(z.device) if narrow < NARROW else dtype
+    if not from_logits or narrow < NARROWEST or steepness > STEEP:
         return MulticlassKernel(step, from_logits, dtype)
     return MulticlassLinearKernel(step, dtype)
 
 
-def rest_kernel(problem: Problem, step: Step, taus: Sequence[Any], grid: bool) -> Kernel:
-    """The kernel that counts ``tn``, ``rejected`` and ``negatives`` instead."""
-    z, from_logits = problem.z, problem.from_logits
+def careful_kernels(
+    problem: Problem, step: Step, taus: Sequence[Any], grid: bool
+) -> tuple[Kernel, Kernel]:
+    """The kernels that lose no digit: of ``tp`` and ``predicted``, and of the rest, ``tn``,
+    ``rejected`` and ``negatives``."""
+    device, from_logits = problem.z.device, problem.from_logits
     if problem.task == "multiclass":
-        return MulticlassRestKernel(step, from_logits, z.device)
-    return RestKernel(step, taus, grid, from_logits, z.device)
+        plain = MulticlassKernel(step, from_logits, wide(device))
+        return plain, MulticlassRestKernel(step, from_logits, wide(device))
+    settings = (step, taus, grid, from_logits, wide(device))
+    return CarefulKernel(*settings), RestKernel(*settings)
 
 
-def _below(x: Any, limit: float) -> bool:
-    """Whether a number, or one of a tensor, is below a limit; no where it cannot be looked at."""
-    if isinstance(x, Tensor):
-        return not under_transform(x) and float(x.detach().min()) < limit
-    return x < limit
+def _least(x: Any) -> float:
+    """A number, or the least of a tensor; infinite where it cannot be looked at."""
+    if not isinstance(x, Tensor):
+        return float(x)
+    return math.inf if under_transform(x) else float(x.detach().min())
 
 
-def _resolving(z: Tensor, *slopes: Any) -> torch.dtype:
+def _largest(x: Any) -> float:
+    """A number, or the largest of a tensor; 0 where it cannot be looked at."""
+    if not isinstance(x, Tensor):
+        return float(x)
+    return 0.0 if under_transform(x) else float(x.detach().max())
+
+
+def _resolving(z: Tensor, steepness: float) -> torch.dtype:
     """The dtype of work, which is float64 where a step is so steep that the rounding of float32
     shows in its value."""
     if z.dtype == torch.float64:
         return z.dtype
-    for slope in slopes:
-        if isinstance(slope, Tensor):
-            slope = 0.0 if under_transform(slope) else float(slope.detach().max())
-        if slope > STEEP:
-            return wide(z.device)
-    return working(z)
+    return wide(z.device) if steepness > STEEP else working(z)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from softset.counting.numerics import full_precision, under_transform, working
+from softset.counting.numerics import full_precision, raised, under_transform, working
 
 Counts = tuple[Tensor, Tensor, Tensor, Tensor]  # tp, predicted, support, total
 Slopes = Callable[[Tensor, Tensor, Tensor], tuple[Any, ...] | None]
@@ -76,7 +76,7 @@ def count(kernel: Kernel, z: Tensor, y: Tensor, w: Tensor | None, plain: bool = 
     kernel is made of if they are to be ``plain``."""
     if plain or under_transform(z, y, w):
         with full_precision(z):
-            return kernel.compose(z, y, w)
+            return kernel.compose(raised(z, working(z)), y, w)
     return differentiable(tally(kernel, z, y, w))
 
 
