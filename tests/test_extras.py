@@ -15,7 +15,11 @@ EXTRAS = {
 }
 HIDE = """
 import sys
-sys.modules.update(dict.fromkeys({hidden!r}))  # as if they were not installed
+from importlib.machinery import PathFinder
+found = PathFinder.find_spec
+def find_spec(name, path=None, target=None):  # as if they were not installed
+    return None if name.partition(".")[0] in {hidden!r} else found(name, path, target)
+PathFinder.find_spec = find_spec
 sys.argv = ["softset", *{arguments!r}]
 """
 CORE = """

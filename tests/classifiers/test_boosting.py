@@ -340,7 +340,7 @@ def test_wrong_labels_and_weights_are_named(data):
         small().fit(x, np.array(["A", "A "])[y])
     with pytest.warns(Warning, match="column-vector"):
         small().fit(x, y[:, None])
-    with pytest.raises(ValueError, match="for 3 classes"):
+    with pytest.raises(ValueError, match="must be 3 finite offsets"):
         small(threshold=0.4).fit(*load_iris(return_X_y=True))
 
 

@@ -12,6 +12,7 @@ from softset.boosting.objective import MetricObjective
 from softset.decisions.evaluation import evaluate
 from softset.decisions.offsets import best_offsets
 from softset.decisions.smoothing import smooth_cut
+from softset.decisions.tuner import LEAST_GAIN
 from softset.metrics.base import Metric
 from softset.tables.rows import Rows
 
@@ -94,11 +95,15 @@ def boost(
 
 
 def _cut(z: Array, checks: Rows, metric: Metric) -> Any:
-    """Where decisions change: rounds for the metric start with it at 0."""
+    """Where decisions change: rounds for the metric start with it at 0.
+
+    Where no cut is worth anything, the model's own stands.
+    """
     if metric.curve:
         return 0.0 if z.ndim == 1 else np.zeros(z.shape[1])
     if z.ndim == 1:
-        return smooth_cut(z, checks.y, checks.w, metric)[0]
+        cut, value = smooth_cut(z, checks.y, checks.w, metric)
+        return cut if value > LEAST_GAIN else 0.0
     return -np.array(best_offsets(z, checks.y, metric, sample_weight=checks.w))
 
 

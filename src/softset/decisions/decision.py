@@ -25,7 +25,7 @@ class Decision:
     - multilabel: ``cut`` is ``(labels,)``, each as for binary.
     - multiclass: ``cut`` is ``(classes,)``, *added* to the log-probabilities; the largest decides.
 
-    >>> Decision.at("binary", 0.25)(np.log([0.25 / 0.75, 0.2 / 0.8])).tolist()
+    >>> Decision.at("binary", 0.25)(np.log([0.3 / 0.7, 0.2 / 0.8])).tolist()
     [1, 0]
     """
 
