@@ -99,7 +99,7 @@ class AllPoints(ss.MetricLinearClassifier):
         out_of_fold = AllPoints._out_of_fold
 
         def watch(self, problem, sample, fold, start, metric, tuner):
-            kept["oof"] = out_of_fold(self, problem, sample, fold, start, metric, tuner)
+            kept["oof"], models = out_of_fold(self, problem, sample, fold, start, metric, tuner)
             whole = problem(np.arange(len(fold)))
             part = problem(sample)
             cuts = [tuner.best(z, part.y, part.w) for z in kept["oof"]]
@@ -109,7 +109,7 @@ class AllPoints(ss.MetricLinearClassifier):
                 at = linear.move(whole, metric, first, penalty, at)
                 flats.append(at)
             kept["flats"], kept["cuts"] = flats, cuts
-            return kept["oof"]
+            return kept["oof"], models
 
         linear.choose, self._out_of_fold = remember, watch.__get__(self)
         try:

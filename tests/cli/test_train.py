@@ -124,6 +124,21 @@ def test_too_few_rows_of_a_class_are_a_note_and_no_score(run, data):
     assert "no rows are held out for a score: class 'once' has 3 rows" in run.err
 
 
+@pytest.mark.parametrize("recipe", ["linear", "linear-metric"])
+@pytest.mark.parametrize("target", ["two", "three"])
+def test_linear_models(run, data, recipe, target):
+    data[["x", "city", target]].to_csv("data.csv", index=False)
+    facts = run.json("train", "data.csv", "-t", target, "--recipe", recipe)
+    assert facts["model"] == f"data-{recipe}.softset"
+    model = load_model(facts["model"])
+    assert type(model.classifier) is ss.MetricLinearClassifier
+    assert (len(model.classifier.path) == 0) == (recipe == "linear")
+    again = run.json(
+        "train", "data.csv", "-t", target, "--recipe", recipe, "--seed", "5", "--force"
+    )
+    assert again["threshold"] == facts["threshold"]  # nothing is random
+
+
 def test_every_recipe_is_in_the_help(run):
     text = " ".join(run("train", "--help").split())
     assert [name for name in RECIPES if f" {name} (" not in text.replace(",", " (")] == []

@@ -47,6 +47,17 @@ def test_shared_fits_equal_fits_alone(fit, classes):
         assert found.seconds > 0
 
 
+@pytest.mark.parametrize("ids", [["linear", "linear-tuned"], ["linear-tuned", "linear-metric"]])
+def test_logistic_regression_does_not_depend_on_what_shares_its_fit(ids):
+    X, y = problem()
+    order = Order("f1", y, SMALL, seed=0)
+    found = {f.candidate: f.classifier for f in fit_candidates(ids, X, order)}
+    alone = BY_ID["linear-tuned"].make(order).fit(X, y)
+    assert found["linear-tuned"].threshold_ == alone.threshold_
+    assert found["linear-tuned"].summary() == alone.summary()
+    np.testing.assert_array_equal(found["linear-tuned"].coef_, alone.coef_)
+
+
 def test_history_has_soft_and_hard_metric_of_every_epoch():
     X, y = problem()
     phases = {"cross-entropy": ["cross-entropy"], "warm": ["cross-entropy", "soft metric"]}
@@ -59,7 +70,7 @@ def test_history_has_soft_and_hard_metric_of_every_epoch():
         assert [name for name, _ in h.phases] == phases[found.candidate]
 
 
-@pytest.mark.parametrize("candidate", ["forest-tuned", "boosting-metric"])
+@pytest.mark.parametrize("candidate", ["forest-tuned", "boosting-metric", "linear-metric"])
 def test_what_is_no_network_has_no_epochs(candidate):
     X, y = problem()
     (found,) = fit_candidates([candidate], X, Order("f1", y, SMALL, 0))
@@ -77,11 +88,13 @@ def test_which_candidates_fit():
     def ids(metric, task):
         return {c.id for c in choose(get_metric(metric), metric, task)[0]}
 
-    assert len(ids("f1", "binary")) == 11
+    assert len(ids("f1", "binary")) == 14
     assert "surrogate-fbeta" in ids("f2", "binary")
     for metric, task in [("mcc", "binary"), ("f1", "multiclass"), ("f1_macro", "binary")]:
         assert "surrogate-fbeta" not in ids(metric, task)
-    assert not {"cross-entropy-tuned", "boosting-tuned"} & ids("auroc", "binary")
+    untuned = {"cross-entropy-tuned", "boosting-tuned", "linear-tuned", "linear-metric"}
+    assert not untuned & ids("auroc", "binary")
+    assert "linear" in ids("auroc", "binary")
     assert ids("f1", "binary") - ids("f1", "multilabel") == {
         "surrogate-fbeta",
         "cross-entropy-weighted",

@@ -10,16 +10,20 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import log_softmax
+from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers
+from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, get_metric, label_of, one_number
-from softset.tables.rows import Rows, distinct_rows, row_codes, strata_of
+from softset.tables.rows import Rows, distinct_rows, distinct_sparse, row_order
+from softset.tables.scaling import center_and_spread
+from softset.tables.splits import content_folds
 from softset.training.linear import PATH, LinearProblem, logistic, move, scores_of
 
 Array = NDArray[Any]
@@ -49,6 +53,25 @@ class _Target:
     flat: Array
     path: list[PathPoint]
     chosen: int
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where a target's model comes from."""
+
+    start: _Target
+    scores: Array  # of the start, as those by which the threshold is tuned
+    sample: Array  # the rows that the path was chosen on
+    parts: dict[int, Array]  # the chosen point of the path without each fold
+
+
+@dataclass(frozen=True)
+class _Training:
+    """What ``scorecard`` and ``logistic_part`` need of fit. Files and pickles do not hold it."""
+
+    rows: Rows  # in the units of the user; two classes: ``x`` of the sample only, else of none
+    fold: Array
+    origins: list[_Origin]
 
 
 class MetricLinearClassifier(Exportable, DecidingClassifier):
@@ -132,16 +155,18 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         given = self._given_splits(x, y)
         rows = self._start(x, y, sample_weight)
         if given is None:
-            rows = _distinct_sparse(rows) if sparse.issparse(x) else distinct_rows(*rows)
-        self._standardise(rows)
-        rows = rows._replace(x=self._scaled(rows.x))
-        fold = _content_folds(rows, int(self.cv)) if given is None else given
+            rows = distinct_sparse(rows) if sparse.issparse(x) else distinct_rows(*rows)
+        self._center, self._scale = center_and_spread(rows.x, rows.w)
+        raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
+        fold = content_folds(rows, int(self.cv)) if given is None else given
         targets = range(rows.y.shape[1]) if self._task == "multilabel" else [None]
         found = [self._fit_target(rows, fold, metric, k) for k in targets]
-        self._targets = [target for target, _ in found]
-        scores = [z for _, z in found]
-        z = np.column_stack(scores) if self._task == "multilabel" else scores[0]
-        self._decide_by(z, rows.y, rows.w)
+        self._targets = [target for target, _, _ in found]
+        self._decide_by(self._joined([z for _, z, _ in found]), rows.y, rows.w)
+        origins = [origin for _, _, origin in found]
+        sample = origins[0].sample if self._task == "binary" else np.arange(0)
+        kept = raw if len(sample) == len(rows.y) else raw[sample]
+        self._training = _Training(rows._replace(x=kept), fold, origins)
         self._describe()
         return self
 
@@ -177,23 +202,6 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             raise ValueError("cv must hold at least two splits.")
         return fold
 
-    def _standardise(self, rows: Rows) -> None:
-        share = rows.w / rows.w.sum()
-        if sparse.issparse(rows.x):
-            self._center = np.zeros(rows.x.shape[1])
-            top = np.asarray(abs(rows.x).max(0).todense()).ravel()
-            top = np.where(top > 0, top, 1.0)
-            scaled = rows.x @ sparse.diags(1 / top)
-            spread = np.sqrt(np.asarray(scaled.power(2).T @ share).ravel()) * top
-        else:
-            top = np.abs(rows.x).max(0)
-            top = np.where(top > 0, top, 1.0)  # squares of 1e200 overflow
-            center = share @ (rows.x / top)
-            spread = np.sqrt(share @ (rows.x / top - center) ** 2)
-            self._center = center * top
-            spread = np.where(spread > 1e-12, spread * top, 0.0)
-        self._scale = np.where(spread > 0, spread, np.inf)
-
     def _scaled(self, x: Any) -> Any:
         if sparse.issparse(x):
             return sparse.csr_matrix(x @ sparse.diags(1 / self._scale))
@@ -201,7 +209,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     def _fit_target(
         self, rows: Rows, fold: Array, metric: Metric, label: int | None
-    ) -> tuple[_Target, Array]:
+    ) -> tuple[_Target, Array, _Origin]:
         """The model of one target, and its out-of-fold scores (in sample where none is)."""
         classes = 2 if label is not None else len(self.classes_)
         y = rows.y if label is None else rows.y[:, label]
@@ -214,12 +222,13 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         everything = np.arange(len(y))
         start = logistic(problem(everything), self.C, self.l1_ratio, None)
         if len(np.unique(y)) < 2 or metric.curve:
-            return _Target(start, [], 0), scores_of(rows.x, start, _outputs(classes))
+            target, z = _Target(start, [], 0), scores_of(rows.x, start, _outputs(classes))
+            return target, z, _Origin(target, z, np.arange(0), {})
         # Many rows: how far to move is chosen on a sample of them, by folds of the sample.
         step = -(-len(y) // MOST_ROWS)
         sample = everything if step == 1 else np.argsort(row_order(rows.x))[::step]
         tuner = Tuner(metric, "binary" if classes == 2 else "multiclass")
-        oof = self._out_of_fold(problem, sample, fold, start, metric, tuner)
+        oof, parts = self._out_of_fold(problem, sample, fold, start, metric, tuner)
         values = [tuner.best(z, y[sample], rows.w[sample]) for z in oof]
         path, chosen = choose(
             [d.one_hot(z) for d, z in zip(values, oof, strict=True)],
@@ -232,10 +241,11 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         first = _shifted(start, values[0], classes)
         along = list(self.path)[:chosen] if step == 1 else list(self.path)[chosen - 1 : chosen]
         flat = self._moved(problem(everything), metric, first, along) if chosen else start
-        z = oof[chosen]
-        if step > 1:
-            z = scores_of(rows.x, flat, _outputs(classes))  # of so many rows hardly too good
-        return _Target(flat, path, chosen), z
+        first_z, z = oof[0], oof[chosen]
+        if step > 1:  # in sample: of so many rows hardly too good
+            first_z, z = (scores_of(rows.x, f, _outputs(classes)) for f in (start, flat))
+        origin = _Origin(_Target(start, path[:1], 0), first_z, sample, parts[chosen])
+        return _Target(flat, path, chosen), z, origin
 
     def _moved(self, problem: LinearProblem, metric: Metric, start: Array, along: Any) -> Array:
         at = start
@@ -251,13 +261,15 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         start: Array,
         metric: Metric,
         tuner: Tuner,
-    ) -> list[Array]:
-        """Scores of the sample's rows by models that have not seen them, along the path."""
+    ) -> tuple[list[Array], list[dict[int, Array]]]:
+        """Scores of the sample's rows by models that have not seen them, along the path, and these
+        models by their fold."""
         own, folds = fold[sample], np.unique(fold[fold >= 0])
         parts, starts = [], []
         whole = problem(sample)
         size = (len(sample),) if whole.outputs == 1 else (len(sample), whole.outputs)
         oof = [np.zeros(size) for _ in range(1 + len(self.path))]
+        models: list[dict[int, Array]] = [{} for _ in oof]
         for k in folds:
             seen = own != k
             part = problem(sample[seen])
@@ -265,8 +277,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             parts.append(part)
             starts.append(start if alone else logistic(part, self.C, self.l1_ratio, start))
             oof[0][~seen] = scores_of(whole.x[~seen], starts[-1], whole.outputs)
+            models[0][int(k)] = starts[-1]
         if not len(self.path):
-            return oof
+            return oof, models
         cut = tuner.best(oof[0], whole.y, whole.w)
         for k, part, first in zip(folds, parts, starts, strict=True):
             at = shifted = _shifted(first, cut, whole.classes)
@@ -274,7 +287,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
                 at = move(part, metric, shifted, penalty, at)
                 held = own == k
                 oof[i][held] = scores_of(whole.x[held], at, whole.outputs)
-        return oof
+                models[i][int(k)] = at
+        return oof, models
 
     def _checked_signs(self, features: int) -> Array:
         signs = np.asarray(self.signs, dtype=float)
@@ -304,9 +318,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
     def summary(self) -> str:
         """The coefficients by their size, the threshold, and what the path was worth."""
         self._check_fitted()
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"x{i}" for i in range(self.n_features_in_)]
+        names = self._names()
         lines = [f"{type(self).__name__} for {label_of(get_metric(self.metric))}"]
         for target in self._targets:
             if target.path:
@@ -324,15 +336,73 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             lines.append(f"{names[j]!s:{width}} {own}   (in its units {raw})")
         return "\n".join(lines)
 
+    def _names(self) -> list[str]:
+        given = getattr(self, "feature_names_in_", None)
+        return [f"x{i}" for i in range(self.n_features_in_)] if given is None else given.tolist()
+
+    def scorecard(self, max_points: int = 20) -> Scorecard:
+        """The model of two classes as whole points, at most ``max_points`` from one feature.
+
+        Features are cut into bins at training quantiles; the threshold of the points is tuned for
+        the metric as that of the model, on out-of-fold points, and ``score_`` is measured so.
+        """
+        training = self._of_training("scorecard")
+        if self._task != "binary" or get_metric(self.metric).curve:
+            raise ValueError(
+                "scorecard is for two classes and a metric of decisions, got "
+                f"{self._task} and {label_of(self.metric)}."
+            )
+        (origin,) = training.origins
+        x, y, w = training.rows
+        keep = origin.sample
+        seen = Seen(x, y[keep], w[keep], training.fold[keep], self._center, self._scale)
+        return make_scorecard(
+            seen,
+            self._targets[0].flat,
+            origin.parts,
+            max_points,
+            self._tuner(),
+            None if isinstance(self.threshold, str) else self._decision,
+            self._names(),
+            self._labels,
+        )
+
+    def logistic_part(self, threshold: Any = "tuned") -> Self:
+        """What ``path=()`` would have given, from this fit."""
+        training = self._of_training("logistic_part")
+        part = clone(self).set_params(path=(), threshold=threshold)
+        part.__dict__.update({k: v for k, v in vars(self).items() if k not in self.get_params()})
+        part._targets = [origin.start for origin in training.origins]
+        part._check_threshold()
+        scores = self._joined([origin.scores for origin in training.origins])
+        part._decide_by(scores, training.rows.y, training.rows.w)
+        part._describe()
+        del part._training  # its folds are those of the moved model
+        return part
+
+    def _of_training(self, name: str) -> _Training:
+        self._check_fitted()
+        training = self.__dict__.get("_training")
+        if training is None:
+            raise ValueError(
+                f"{name} needs rows that fit has seen, which files, pickles and copies of a model "
+                "do not hold. Call it on the model that was fitted."
+            )
+        return training
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in super().__getstate__().items() if k != "_training"}
+
     # --- predict ---------------------------------------------------------------------------------
 
     def _scores(self, x: Any) -> Array:
         x = self._scaled(x)
         classes = 2 if self._task == "multilabel" else len(self.classes_)
-        z = [scores_of(x, t.flat, _outputs(classes)) for t in self._targets]
-        if self._task == "multilabel":
-            return np.column_stack(z)
-        return z[0] if classes == 2 else log_softmax(z[0], 1)
+        z = self._joined([scores_of(x, t.flat, _outputs(classes)) for t in self._targets])
+        return log_softmax(z, 1) if self._task == "multiclass" else z
+
+    def _joined(self, scores: list[Array]) -> Array:
+        return np.column_stack(scores) if self._task == "multilabel" else scores[0]
 
     def _layers(self) -> Layers:
         """A network of one member without a hidden layer; labels are its outputs."""
@@ -360,7 +430,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         }
 
     def _relearn(self, fitted: dict[str, Any]) -> None:
-        self._center, self._scale = fitted["center"].numpy(), fitted["scale"].numpy()
+        self._center, self._scale = (fitted[k].double().numpy() for k in ("center", "scale"))
         self.n_features_in_ = len(self._center)
         classes = 2 if self._task == "multilabel" else len(self.classes_)
         size = _outputs(classes) * (self.n_features_in_ + 1)
@@ -373,8 +443,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             self._targets.append(_Target(flat, path, int(t["chosen"])))
         if len(self._targets) != (len(self.classes_) if self._task == "multilabel" else 1):
             raise ValueError("a model for each label expected")
-        if self._center.shape != self._scale.shape or not (self._scale > 0).all():
-            raise ValueError("a center and a positive scale for each feature expected")
+        fine = self._center.shape == self._scale.shape and np.isfinite(self._center).all()
+        if not fine or not (self._scale > 0).all():
+            raise ValueError("a finite center and a positive scale for each feature expected")
         self._describe()
 
 
@@ -402,36 +473,6 @@ def choose(
     ]
     clear = [i for i, point in enumerate(path) if i and point.gain > needed * point.error > 0]
     return path, max(clear, key=lambda i: path[i].value, default=0)
-
-
-def row_order(x: Any) -> Array:
-    """A number for each row that depends on what it holds alone: equal rows have equal ones."""
-    if sparse.issparse(x):
-        return np.asarray(x @ np.random.RandomState(0).randn(x.shape[1])).ravel()
-    return row_codes(x)
-
-
-def _distinct_sparse(rows: Rows) -> Rows:
-    """Without rows of weight zero, equal ones (inputs and target) put together."""
-    rows = rows.take(rows.w > 0)
-    both = np.column_stack([row_order(rows.x), rows.y])
-    _, first, inverse = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(rows.w, kind="stable")  # sums do not depend on the order of the rows
-    w = np.bincount(inverse.ravel()[order], weights=rows.w[order]).astype(np.float64)
-    return Rows(rows.x[first], rows.y[first], w)
-
-
-def _content_folds(rows: Rows, folds: int) -> Array:
-    """The fold of every row: equal rows together, each class dealt out in an order of content."""
-    groups, first, group = np.unique(row_order(rows.x), return_index=True, return_inverse=True)
-    classes = strata_of(rows.y)[first]
-    fold = np.empty(len(groups), dtype=np.int64)
-    dealt = 0
-    for c in np.unique(classes):
-        own = np.flatnonzero(classes == c)
-        fold[own] = (dealt + np.arange(len(own))) % folds
-        dealt += len(own)
-    return fold[group.ravel()]
 
 
 def _shifted(flat: Array, cut: Decision, classes: int) -> Array:

@@ -14,6 +14,7 @@ from softset.checks import check_choice
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.export import ExportedModule, to_onnx, to_torch
 from softset.classifiers.forest import MetricForestClassifier
+from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
 from softset.metrics.registry import MetricLike, get_metric
 from softset.storage.arrays import pack_array, plain, unpack_array
@@ -29,7 +30,12 @@ _KIND = "model"
 # The classes that a file may name.
 _CLASSIFIERS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (MetricClassifier, MetricBoostingClassifier, MetricForestClassifier)
+    for kind in (
+        MetricClassifier,
+        MetricBoostingClassifier,
+        MetricForestClassifier,
+        MetricLinearClassifier,
+    )
 }
 # What ``train_model`` can do: a recipe's name, the classifier, and its settings.
 RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -37,6 +43,8 @@ RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
     "boosting": ("MetricBoostingClassifier", {"rounds": 0}),
     "boosting-metric": ("MetricBoostingClassifier", {}),
     "forest": ("MetricForestClassifier", {}),
+    "linear": ("MetricLinearClassifier", {"path": ()}),
+    "linear-metric": ("MetricLinearClassifier", {}),
 }
 _PICKLES = (b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"x\x9c", b"(", b"c")
 
@@ -165,7 +173,9 @@ def train_model(
     encoder = TableEncoder(infer_schema(X)).fit(X)
     kind, preset = RECIPES[recipe]
     make = _CLASSIFIERS[kind]
-    classifier = make(metric, **{"random_state": seed, **preset, **settings})
+    # A linear model has no seed: nothing in it is random.
+    seeded = {"random_state": seed} if "random_state" in make().get_params() else {}
+    classifier = make(metric, **{**seeded, **preset, **settings})
     # With the positive class last the classifier can have the names, and use them in what it says.
     in_order = labels.positive == 1
     target = labels.decode(codes) if in_order else codes

@@ -20,7 +20,8 @@ _FOLDS = 5  # one of them is held out for the score
 
 # Those of networks; a test sees to it that the others are here, too.
 _RECIPES = ", ".join(f"{name} ({row.about})" for name, row in RECIPES.items())
-_RECIPES += ", boosting, boosting-metric (gradient boosting), forest (random forest)."
+_RECIPES += ", boosting, boosting-metric (gradient boosting), forest (random forest), "
+_RECIPES += "linear (logistic regression), linear-metric (moved to the metric)."
 
 
 @app.command("train")

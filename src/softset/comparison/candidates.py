@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from softset.checks import nearest
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.forest import MetricForestClassifier
+from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
 from softset.classifiers.phases import PhasedClassifier
 from softset.comparison.result import Family, History
@@ -28,7 +29,9 @@ from softset.metrics.registry import MetricLike, get_metric
 from softset.training.phases import make_phases
 
 Array = NDArray[Any]
-Classifier = MetricClassifier | MetricBoostingClassifier | MetricForestClassifier
+Classifier = (
+    MetricClassifier | MetricBoostingClassifier | MetricForestClassifier | MetricLinearClassifier
+)
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,14 @@ def _forest(order: Order) -> MetricForestClassifier:
     )
 
 
+def _linear(moves: bool, tuned: bool) -> Make:
+    def make(order: Order) -> MetricLinearClassifier:
+        model = MetricLinearClassifier(order.metric, threshold="tuned" if tuned else None)
+        return model if moves else model.set_params(path=())
+
+    return make
+
+
 # --- when they do not fit -------------------------------------------------------------------------
 
 
@@ -139,6 +150,10 @@ _NO_WEIGHTS = Obstacle(
 )
 _NOT_FBETA = Obstacle(
     "it is for F-beta of two classes", lambda metric, task: not _fbeta_of_two(metric, task)
+)
+_NOT_MOVED = Obstacle(
+    "areas under curves leave logistic regression where it is",
+    lambda metric, task: metric.curve,
 )
 _NO_LIGHTGBM = Obstacle(
     "boosting needs LightGBM: pip install 'softset[boosting]'",
@@ -215,6 +230,22 @@ def _boosting_parts(
     ]
 
 
+def _linear_parts(
+    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
+) -> list[Fitted]:
+    """Logistic regression, and the linear model that moves on from it."""
+    started = time.perf_counter()
+    model: Any = first.make(order).fit(x, order.target)
+    seconds = time.perf_counter() - started
+    share = 1 / (1 + len(model.path))  # a point of the path takes about as long as the start
+    return [
+        Fitted(c.id, model, seconds)
+        if c.goes_on
+        else Fitted(c.id, model.logistic_part(c.make(order).threshold), share * seconds)
+        for c in rows
+    ]
+
+
 def _network_parts(
     first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
 ) -> list[Fitted]:
@@ -237,6 +268,7 @@ def _network_parts(
 SHARED: dict[str, Callable[[Candidate, Sequence[Candidate], Order, Array], list[Fitted]]] = {
     "networks": _network_parts,
     "boosting": _boosting_parts,
+    "linear": _linear_parts,
 }
 
 CANDIDATES: tuple[Candidate, ...] = (
@@ -335,6 +367,33 @@ CANDIDATES: tuple[Candidate, ...] = (
         "forest",
         "judged on rows out of bag{tuned}",
         _forest,
+    ),
+    Candidate(
+        "linear",
+        "Logistic regression",
+        "plain",
+        "linear",
+        "a linear model{half}",
+        _linear(moves=False, tuned=False),
+    ),
+    Candidate(
+        "linear-tuned",
+        "Logistic regression{tuned}",
+        "plain",
+        "linear",
+        "the same, threshold tuned for {metric} on rows out of fold",
+        _linear(moves=False, tuned=True),
+        (_NO_THRESHOLD,),
+    ),
+    Candidate(
+        "linear-metric",
+        "Linear model for {metric}",
+        "metric",
+        "linear",
+        "logistic regression moved to soft {metric}, as far as rows out of fold say it helps",
+        _linear(moves=True, tuned=True),
+        (_NOT_MOVED,),
+        goes_on=True,
     ),
 )
 BY_ID = {c.id: c for c in CANDIDATES}

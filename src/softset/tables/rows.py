@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from softset.checks import listed
 from softset.tables.kinds.number import is_identifier
@@ -74,6 +75,23 @@ def distinct_rows(x: Floats, y: Ints, w: Floats) -> Rows:
     order = np.argsort(w, kind="stable")
     summed: Floats = np.bincount(inverse.ravel()[order], weights=w[order]).astype(float)
     return Rows(x[first], y[first], summed)
+
+
+def row_order(x: Any) -> Floats | NDArray[np.uint64]:
+    """A number for each row that depends on what it holds alone: equal rows have equal ones."""
+    if sparse.issparse(x):
+        return np.asarray(x @ np.random.RandomState(0).randn(x.shape[1])).ravel()
+    return row_codes(x)
+
+
+def distinct_sparse(rows: Rows) -> Rows:
+    """Without rows of weight zero, equal ones (inputs and target) put together."""
+    rows = rows.take(rows.w > 0)
+    both = np.column_stack([row_order(rows.x), rows.y])
+    _, first, inverse = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(rows.w, kind="stable")  # sums do not depend on the order of the rows
+    summed: Floats = np.bincount(inverse.ravel()[order], weights=rows.w[order]).astype(float)
+    return Rows(rows.x[first], rows.y[first], summed)
 
 
 def strata_of(y: Ints) -> Ints:

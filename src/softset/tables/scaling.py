@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from softset.tables.rows import Floats
 
@@ -25,14 +27,29 @@ class Scaler:
 
     @classmethod
     def of(cls, x: Floats, w: Floats) -> Scaler:
-        share = w / w.sum()
-        top = np.abs(x).max(0)
-        top = np.where(top > 0, top, 1.0)  # squares of 1e200 overflow
-        center = share @ (x / top)
-        spread = np.sqrt(share @ (x / top - center) ** 2)
-        varied = spread > 1e-12
-        return cls(center * top, np.where(varied, spread * top, np.inf))
+        return cls(*center_and_spread(x, w))
 
     def __call__(self, x: Floats) -> Floats:
         u = np.clip((x - self.center) / self.scale, -1e100, 1e100)
         return u / np.sqrt(1 + (u / SQUASH) ** 2)
+
+
+def center_and_spread(x: Any, w: Floats) -> tuple[Floats, Floats]:
+    """Weighted mean and standard deviation of each column; infinite where nothing varies.
+
+    Sparse columns are not centred: 0, and the root of the mean square.
+
+    >>> center_and_spread(np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2))
+    (array([2., 5.]), array([ 1., inf]))
+    """
+    share = w / w.sum()
+    top = abs(x).max(0)
+    top = top.toarray().ravel() if sparse.issparse(x) else top
+    top = np.where(top > 0, top, 1.0)  # squares of 1e200 overflow
+    if sparse.issparse(x):
+        center = np.zeros(len(top))
+        spread = np.sqrt((x @ sparse.diags(1 / top)).power(2).T @ share)
+    else:
+        center = share @ (x / top)
+        spread = np.sqrt(share @ (x / top - center) ** 2)
+    return center * top, np.where(spread > 1e-12, spread * top, np.inf)
