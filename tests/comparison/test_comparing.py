@@ -84,6 +84,14 @@ def test_the_winner_is_refitted_and_predicts(found):
     assert softset.evaluate(found.model.predict(X) - 0.5, y, "f1") > 0.5
 
 
+def test_intervals_stay_within_the_range_of_the_metric():
+    X, y = rare(60)
+    given = {"candidates": PAIR, "jobs": 1, "quick": True, "folds": 2}
+    for metric, least in (("f1", 0), ("mcc", -1)):
+        found = compare(X, y, metric, **given)
+        assert all(least <= c.low <= c.mean <= c.high <= 1 for c in found.candidates)
+
+
 def test_it_shows_itself(found):
     text = str(found)
     assert text.startswith(found.verdict)

@@ -32,7 +32,12 @@ ROWS = np.loadtxt(OLD / "X.csv", delimiter=",")
 TABLE = pd.read_csv(OLD / "rows.csv", nrows=40)
 CLASSIFIERS = {
     kind.__name__: kind
-    for kind in (ss.MetricClassifier, ss.MetricForestClassifier, ss.MetricBoostingClassifier)
+    for kind in (
+        ss.MetricClassifier,
+        ss.MetricLinearClassifier,
+        ss.MetricForestClassifier,
+        ss.MetricBoostingClassifier,
+    )
 }
 
 
@@ -64,6 +69,9 @@ def _write_files(folder):
     trees = {"random_state": 0, "warm_rounds": 4, "rounds": 3}
     made = {"network": ss.MetricClassifier(**small).fit(x, classes)}
     made["network-frame"] = ss.MetricClassifier(**small).fit(frame[["a", "b"]].fillna(0), y)
+    made["linear"] = ss.MetricLinearClassifier().fit(x, y)
+    made["linear-classes"] = ss.MetricLinearClassifier().fit(x, classes)
+    made["linear-labels"] = ss.MetricLinearClassifier().fit(x, labels)
     made["forest"] = ss.MetricForestClassifier(n_trees=3, random_state=0).fit(x, labels)
     for library in ("lightgbm", "xgboost"):
         boosting = ss.MetricBoostingClassifier(library=library, **trees)
@@ -95,7 +103,7 @@ class Saved:
     def written(self, content, tensors):
         """The bytes of a file with other content, its checksum repaired."""
         text = content if isinstance(content, str) else json.dumps(content)
-        info = {**self.info, "content": text}
+        info = {**self.info, "content": text[: 2**24]}  # longer ones do not fit in a header
         del info["checksum"]
         info["checksum"] = container._checksum(info, tensors)
         return save(tensors, info)

@@ -41,14 +41,16 @@ def run_cases(folder, first, last):
                 check=False,
                 cwd=OLD.parents[2],
             )
-            lines, code = done.stdout.splitlines(), done.returncode
+            lines, code, errors = done.stdout.splitlines(), done.returncode, done.stderr
         except subprocess.TimeoutExpired as hanging:
-            lines, code = (hanging.stdout or b"").decode().splitlines(), "no end"
-        records += [json.loads(line) for line in lines if line.startswith("{")]
+            lines, code, errors = (hanging.stdout or b"").decode().splitlines(), "no end", ""
+        records += [json.loads(line) for line in lines if line[0] + line[-1] == "{}"]
         first = end
         if code != 0:
-            assert code != 1, done.stderr  # Python's own: the harness is wrong
-            first = int(next(line for line in reversed(lines) if line.isdigit())) + 1
+            started = [int(line) for line in lines if line.isdigit()]
+            assert started, f"{code}: {errors}"
+            assert code != 1, f"the harness itself is wrong: {errors}"
+            first = started[-1] + 1
             records.append({"case": first - 1, "is": f"crash: {code}", "seconds": 0})
     return records
 

@@ -165,7 +165,7 @@ class Summary:
                 rows.append(_without_numbers(c, self.errors[c.id]))
                 continue
             mean, low, high = interval(scores[c.id], share, grain)
-            highest = max(range_of(self.plan.metric)[1], mean)
+            least, most = range_of(self.plan.metric)
             outcomes = [found[c.id] for found in self.found]
             cuts = [o.threshold for o in outcomes if o.threshold is not None]
             rows.append(
@@ -177,8 +177,8 @@ class Summary:
                     error="",
                     scores=scores[c.id],
                     mean=mean,
-                    low=low,
-                    high=None if high is None else min(high, highest),
+                    low=None if low is None else max(low, min(least, mean)),
+                    high=None if high is None else min(high, max(most, mean)),
                     rank=ranks[c.id],
                     difference=decision.differences.get(c.id),
                     seconds=round(float(np.mean([o.seconds for o in outcomes])), 3),
