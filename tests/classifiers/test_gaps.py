@@ -11,6 +11,7 @@ MAKERS = {
     "network": lambda **s: ss.MetricClassifier("f1", n_members=2, max_epochs=60, **s),
     "lightgbm": lambda **s: ss.MetricBoostingClassifier("f1", **s),
     "xgboost": lambda **s: ss.MetricBoostingClassifier("f1", library="xgboost", **s),
+    "linear": lambda random_state, **s: ss.MetricLinearClassifier("f1", **s),
     "forest": lambda **s: ss.MetricForestClassifier("f1", n_trees=100, **s),
 }
 

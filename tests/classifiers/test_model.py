@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from softset import SavedFileError
-from softset.classifiers.model import RECIPES, load_model, save_model, train_model
+from softset.classifiers.model import load_model, save_model, train_model
+from softset.classifiers.recipes import CLASSIFIERS, RECIPES
 from softset.tables.labels import label_matrix
 
 FAST = {"n_members": 2, "max_epochs": 5, "hidden": (8,)}
@@ -206,9 +207,7 @@ def test_labels_of_several_targets():
 
 
 def test_every_recipe_names_a_known_classifier():
-    from softset.classifiers.model import _CLASSIFIERS  # noqa: PLC0415
-
-    assert {kind for kind, _ in RECIPES.values()} == set(_CLASSIFIERS)
+    assert {row.classifier for row in RECIPES.values()} == set(CLASSIFIERS)
 
 
 def test_code_in_the_docs_runs(tmp_path, monkeypatch):

@@ -121,7 +121,7 @@ def test_signs_carry_over(data):
     for f in found.features:
         if signs[f.column]:
             assert (np.diff(f.points) * signs[f.column] > 0).all()
-    assert sum(signs[f.column] != 0 for f in found.features) >= 3
+    assert sum(signs[f.column] != 0 for f in found.features) >= 2
 
 
 def test_the_measured_score_is_out_of_fold():
@@ -130,7 +130,7 @@ def test_the_measured_score_is_out_of_fold():
     x, y = rng.randn(200, 30), rng.randint(0, 2, 200)
     model = MetricLinearClassifier("balanced_accuracy", path=()).fit(x, y)
     found = model.scorecard()
-    assert found.score(x, y) > 0.65
+    assert found.score(x, y) > found.score_ + 0.1
     assert abs(found.score_ - 0.5) < 0.1
 
 
@@ -224,7 +224,7 @@ def test_bad_requests_are_named(model, card, data):
     for bad in (0, 2.5, "many"):
         with pytest.raises(ValueError, match="max_points must be a whole number"):
             model.scorecard(bad)
-    for metric, target in (("f1", (x[:, 6] > 0) + (x[:, 6] > 1)), ("auroc", y)):
+    for metric, target in (("f1", (x[:, 6, None] > [0, 1]).sum(1)), ("auroc", y)):
         other = MetricLinearClassifier(metric, path=()).fit(x, target)
         with pytest.raises(ValueError, match="scorecard is for two classes and a metric of dec"):
             other.scorecard()

@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 import softset as ss
-from softset.classifiers.model import RECIPES, load_model
+from softset.classifiers.model import load_model
+from softset.classifiers.recipes import RECIPES
+from softset.tables.files import FORMATS
 
 TASKS = {
     "binary": (["two"], "boosting", ["no", "yes"]),
@@ -139,9 +141,10 @@ def test_linear_models(run, data, recipe, target):
     assert again["threshold"] == facts["threshold"]  # nothing is random
 
 
-def test_every_recipe_is_in_the_help(run):
+def test_every_recipe_and_file_format_is_in_the_help(run):
     text = " ".join(run("train", "--help").split())
-    assert [name for name in RECIPES if f" {name} (" not in text.replace(",", " (")] == []
+    assert [name for name in RECIPES if f"{name} (" not in text] == []
+    assert [form.name for form in FORMATS if form.endings[0] not in text] == []
 
 
 def test_json_is_all_that_is_printed(run, data):

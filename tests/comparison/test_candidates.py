@@ -1,5 +1,8 @@
 """A fit that serves several candidates gives each what its own fit would give."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification, make_multilabel_classification
@@ -148,3 +151,11 @@ BAD = [
 def test_bad_candidates_are_named(wanted, message):
     with pytest.raises(ValueError, match=message):
         choose(get_metric("f1"), "F1", "binary", wanted)
+
+
+def test_the_page_lists_every_candidate():
+    page = Path(__file__).parents[2] / "docs" / "comparison.md"
+    listed = re.findall(
+        r"^\| `([\w-]+)` \| (?:plain|metric) \|", page.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sorted(listed) == sorted(c.id for c in CANDIDATES)

@@ -24,21 +24,13 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import softset as ss
+from softset.classifiers.recipes import classifier_class
 from softset.storage import container
 
 SECONDS, BYTES = 10, 2**30
 OLD = Path(__file__).parents[1] / "data" / "v0.1"
 ROWS = np.loadtxt(OLD / "X.csv", delimiter=",")
 TABLE = pd.read_csv(OLD / "rows.csv", nrows=40)
-CLASSIFIERS = {
-    kind.__name__: kind
-    for kind in (
-        ss.MetricClassifier,
-        ss.MetricLinearClassifier,
-        ss.MetricForestClassifier,
-        ss.MetricBoostingClassifier,
-    )
-}
 
 
 class TooSlowError(BaseException):
@@ -334,7 +326,7 @@ def outcome(saved, path):
 
 
 def opened(kind, path):
-    return ss.load_model(path) if kind == "model" else CLASSIFIERS[kind].load(path)
+    return ss.load_model(path) if kind == "model" else classifier_class(kind).load(path)
 
 
 def wanted(model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -82,6 +83,17 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("y must hold at least two classes, got one class of positive weight.")
         self._check_threshold()
         return Rows(X, codes, weight * self._labels.factors(self.class_weight, codes, weight))
+
+    def _warn_of_absent(self, trained: Array, held: Array) -> None:
+        """Warn of a class that no held-out row has."""
+        missing = np.setdiff1d(trained, held)
+        if len(missing):
+            warnings.warn(
+                f"class {self._labels.names[missing[0]]!r} has too few distinct rows to be held "
+                "out: early stopping and the threshold cannot see it.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     @property
     def _task(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -123,7 +122,8 @@ class MetricBoostingClassifier(DecidingClassifier):
         train, held = content_split(rows, self.validation_fraction, salt)
         held = held if len(held) else train  # rows that are all alike: none can be held out
         rows, checks = rows.take(train), rows.take(held)
-        self._warn_of_unseen(rows, checks)
+        if self._task != "multilabel":
+            self._warn_of_absent(rows.y, checks.y)
         targets = range(rows.y.shape[1]) if self._task == "multilabel" else [None]
         self._parts = [self._boost(rows, checks, metric, k, seed) for k in targets]
         self._describe()
@@ -146,16 +146,6 @@ class MetricBoostingClassifier(DecidingClassifier):
         if self.warm_rounds == 0 and self.rounds == 0:
             raise ValueError("rounds must be positive where warm_rounds is 0, got 0.")
         return one_number(self.metric)
-
-    def _warn_of_unseen(self, rows: Rows, checks: Rows) -> None:
-        missing = np.setdiff1d(rows.y, checks.y)
-        if self._task != "multilabel" and len(missing):
-            warnings.warn(
-                f"class {self._labels.names[missing[0]]!r} has too few distinct rows to be held "
-                "out: early stopping and the threshold cannot see it.",
-                UserWarning,
-                stacklevel=3,
-            )
 
     def _boost(self, rows: Rows, checks: Rows, metric: Metric, label: int | None, seed: int) -> Any:
         """The boosted model of one target: the classes, or one label."""

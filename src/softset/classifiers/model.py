@@ -11,41 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softset.checks import check_choice
-from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.export import ExportedModule, to_onnx, to_torch
-from softset.classifiers.forest import MetricForestClassifier
-from softset.classifiers.linear import MetricLinearClassifier
-from softset.classifiers.network import MetricClassifier
+from softset.classifiers.recipes import CLASSIFIERS, RECIPES, classifier_class
 from softset.metrics.registry import MetricLike, get_metric
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
 from softset.storage.files import SavedFileError
 from softset.tables.columns import infer_schema
 from softset.tables.encoder import TableEncoder
-from softset.tables.labels import Labels, read_labels
-from softset.training.recipes import RECIPES as NETWORK_RECIPES
+from softset.tables.labels import BlanksWarning, Labels, read_labels
 
 Array = NDArray[Any]
 _KIND = "model"
-# The classes that a file may name.
-_CLASSIFIERS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        MetricClassifier,
-        MetricBoostingClassifier,
-        MetricForestClassifier,
-        MetricLinearClassifier,
-    )
-}
-# What ``train_model`` can do: a recipe's name, the classifier, and its settings.
-RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: ("MetricClassifier", {"recipe": name}) for name in NETWORK_RECIPES},
-    "boosting": ("MetricBoostingClassifier", {"rounds": 0}),
-    "boosting-metric": ("MetricBoostingClassifier", {}),
-    "forest": ("MetricForestClassifier", {}),
-    "linear": ("MetricLinearClassifier", {"path": ()}),
-    "linear-metric": ("MetricLinearClassifier", {}),
-}
 _PICKLES = (b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"x\x9c", b"(", b"c")
 
 
@@ -171,8 +148,7 @@ def train_model(
     get_metric(metric)
     labels, codes = read_labels(y, pos_label)
     encoder = TableEncoder(infer_schema(X)).fit(X)
-    kind, preset = RECIPES[recipe]
-    make = _CLASSIFIERS[kind]
+    make, preset = classifier_class(RECIPES[recipe].classifier), RECIPES[recipe].settings
     # A linear model has no seed: nothing in it is random.
     seeded = {"random_state": seed} if "random_state" in make().get_params() else {}
     classifier = make(metric, **{**seeded, **preset, **settings})
@@ -182,7 +158,7 @@ def train_model(
     known = {} if in_order else {"classes": np.asarray(labels.names)}
     x = encoder.transform(X)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "classes .* differ only by blanks")  # has been said
+        warnings.simplefilter("ignore", BlanksWarning)  # has been said
         classifier.fit(x, target, sample_weight=sample_weight)
     return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
 
@@ -201,7 +177,7 @@ def save_model(
     columns that a table may still have at prediction.
     """
     kind = type(classifier).__name__
-    check_choice("classifier", kind, _CLASSIFIERS)
+    check_choice("classifier", kind, CLASSIFIERS)
     rest = {k: plain(v) for k, v in (info or {}).items() if k != "classes"}
     classes = (info or {}).get("classes")
     content = {
@@ -235,9 +211,9 @@ def load_model(path: str | os.PathLike[str], metric: MetricLike | None = None) -
     content = read_file(path, _KIND)
     with whole(path.name, "model"):
         kind = content["classifier"]
-        if kind not in _CLASSIFIERS:
+        if kind not in CLASSIFIERS:
             raise SavedFileError(f"it names an unknown classifier, {kind!r}.")
-        classifier = _CLASSIFIERS[kind].from_state(content["state"], metric)
+        classifier = classifier_class(kind).from_state(content["state"], metric)
         packed, info = content["encoder"], dict(content["info"])
         target, drop = info.get("target") or [], info.get("drop") or []
         if any(type(name) is not str for name in [info.get("groups") or "", *target, *drop]):

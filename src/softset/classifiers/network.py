@@ -17,7 +17,7 @@ from softset.metrics.registry import MetricLike
 from softset.tables.rows import Rows, distinct_rows
 from softset.tables.scaling import SQUASH, Scaler
 from softset.tables.splits import content_split
-from softset.training.data import Data, data_of
+from softset.training.data import AbsentClassWarning, Data, data_of
 from softset.training.members import Member, Trained, train_members
 from softset.training.networks import Mlp, score
 
@@ -146,7 +146,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         self._begin(X, y)
         with warnings.catch_warnings():
             # _hold_out has said so already, with the name of the class
-            warnings.filterwarnings("ignore", "class .* is absent from validation")
+            warnings.simplefilter("ignore", AbsentClassWarning)
             trained = self._train(rows, held, seeds, self._on_epoch(X, y))
         self._weights = trained.weights.double()
         self._widths = trained.network.widths  # type: ignore[attr-defined]
@@ -181,15 +181,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         train, held = content_split(rows, self.validation_fraction, salt)
         parts = tuple(Rows(rows.x[i], rows.y[i], rows.w[i]) for i in (train, held))
         if rows.y.ndim == 1:
-            missing = np.setdiff1d(parts[0].y, parts[1].y)
-            if len(missing):
-                name = self._labels.names[missing[0]]
-                warnings.warn(
-                    f"class {name!r} has too few distinct rows to be held out: early "
-                    "stopping and the threshold cannot see it.",
-                    UserWarning,
-                    stacklevel=3,
-                )
+            self._warn_of_absent(parts[0].y, parts[1].y)
         return parts[0], parts[1] if len(held) else None
 
     def _batch_size(self, rows: int) -> int:

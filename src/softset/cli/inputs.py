@@ -109,22 +109,18 @@ def read_labelled(
 
 def category_columns(model: Any) -> list[str]:
     """The columns that a model takes as text."""
+    from softset.tables.kinds import KINDS
+
+    text = {kind.kind for kind in KINDS if kind.is_text}
     known = model.encoder.columns_ if model.encoder is not None else []
-    return [c.name for c in known if c.kind == "category"]
+    return [c.name for c in known if c.kind in text]
 
 
 def check_columns(path: Path, frame: Any, wanted: Iterable[str]) -> None:
     """Refuse names of columns that are not there."""
-    from softset.checks import listed, nearest
+    from softset.tables import files
 
-    columns = [str(c) for c in frame.columns]
-    known = set(columns)
-    for name in wanted:
-        if name not in known:
-            raise ValueError(
-                f"{path.name} has no column {name!r}.{nearest(name, columns)} Its columns: "
-                f"{listed(columns, 30)}."
-            )
+    files.check_columns(path.name, [str(c) for c in frame.columns], wanted)
 
 
 def _refuse_missing(path: Path, name: str, series: Any) -> None:

@@ -9,19 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+from softset.classifiers.recipes import RECIPES, classifier_class
 from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import Labelled, check_files, need, parts, read_labelled, stem
 from softset.cli.outputs import fresh_name, print_json, say, say_notes
-from softset.training.recipes import RECIPES
 
 _FOLDS = 5  # one of them is held out for the score
 
 
-# Those of networks; a test sees to it that the others are here, too.
-_RECIPES = ", ".join(f"{name} ({row.about})" for name, row in RECIPES.items())
-_RECIPES += ", boosting, boosting-metric (gradient boosting), forest (random forest), "
-_RECIPES += "linear (logistic regression), linear-metric (moved to the metric)."
+_RECIPES = ", ".join(f"{name} ({row.about})" for name, row in RECIPES.items()) + "."
 
 
 @app.command("train")
@@ -61,12 +58,12 @@ def run(
 
     import softset
     from softset.checks import check_choice
-    from softset.classifiers import model as models
+    from softset.classifiers.model import train_model
     from softset.metrics.registry import one_number
 
     one_number(metric)
-    check_choice("recipe", recipe, models.RECIPES)
-    known = getattr(softset, models.RECIPES[recipe][0])().get_params()  # of its classifier
+    check_choice("recipe", recipe, RECIPES)
+    known = classifier_class(RECIPES[recipe].classifier)().get_params()
     if "library" in known:
         need(known["library"])
     data = read_labelled(
@@ -89,7 +86,7 @@ def run(
     settings: dict[str, Any] = {"recipe": recipe, "pos_label": pos_label, "seed": seed}
     if "verbose" in known:
         settings["verbose"] = int(sys.stderr.isatty())
-    model = models.train_model(
+    model = train_model(
         data.table, data.labels, metric, sample_weight=data.weight, info=info, **settings
     )
     model.save(path)
@@ -149,14 +146,14 @@ def _held_out(data: Labelled, metric: str, settings: dict[str, Any]) -> HeldOut 
     import numpy as np
 
     from softset.classifiers.model import train_model
-    from softset.comparison.data import read_table
+    from softset.comparison.data import check_table
     from softset.decisions.intervals import metric_table
     from softset.tables.splits import repeated_folds
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # all of it was said of the whole table
         try:
-            table = read_table(
+            table = check_table(
                 data.table, data.y, None, settings["pos_label"], None, _FOLDS, "together"
             )
         except ValueError as error:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softset.checks import nearest
+from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.linear import MetricLinearClassifier
@@ -29,9 +30,6 @@ from softset.metrics.registry import MetricLike, get_metric
 from softset.training.phases import make_phases
 
 Array = NDArray[Any]
-Classifier = (
-    MetricClassifier | MetricBoostingClassifier | MetricForestClassifier | MetricLinearClassifier
-)
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Order:
 
 # --- how they are made ----------------------------------------------------------------------------
 
-Make = Callable[[Order], Classifier]
+Make = Callable[[Order], DecidingClassifier]
 
 
 def _network(recipe: Any, **settings: Any) -> Make:
@@ -193,7 +191,7 @@ class Fitted:
     """A candidate on one split: its classifier and the seconds that it took (of a shared fit)."""
 
     candidate: str
-    classifier: Classifier
+    classifier: DecidingClassifier
     seconds: float
 
 
@@ -444,7 +442,7 @@ def choose(
     return named, said
 
 
-def first_member(classifier: Classifier) -> History | None:
+def first_member(classifier: DecidingClassifier) -> History | None:
     """The epochs of one network: losses, the soft and the hard metric on validation rows.
 
     None where the validation rows are weighted by their class, too: such a metric stands beside no

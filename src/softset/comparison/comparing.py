@@ -11,7 +11,7 @@ from typing import Any
 
 from softset.checks import check_choice, check_number
 from softset.comparison.candidates import choose
-from softset.comparison.data import read_table
+from softset.comparison.data import check_table
 from softset.comparison.plan import Plan
 from softset.comparison.result import Comparison
 from softset.comparison.summary import Summary
@@ -77,7 +77,7 @@ def compare(
     check_choice("duplicates", duplicates, ("together", "ignore"))
     if directory is None and resume:
         raise ValueError("resume needs the directory of the comparison to go on with.")
-    table = read_table(X, y, groups, pos_label, task, folds, duplicates)
+    table = check_table(X, y, groups, pos_label, task, folds, duplicates)
     label = label_of(measured)
     chosen, left_out = choose(measured, label, table.task, candidates)
     plan = Plan(

@@ -46,7 +46,7 @@ class Table:
         return [ClassCount(str(c), int(k)) for c, k in zip(labels, counts, strict=True)]
 
 
-def read_table(
+def check_table(
     X: Any, y: Any, groups: Any, pos_label: Any, task: str | None, folds: int, duplicates: str
 ) -> Table:
     """Check everything; what is doubtful is a warning and stands in ``Table.warnings``."""

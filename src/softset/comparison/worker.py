@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from softset.comparison.candidates import Classifier, Order, Sizes, first_member, fit_candidates
+from softset.classifiers.base import DecidingClassifier
+from softset.comparison.candidates import Order, Sizes, first_member, fit_candidates
 from softset.comparison.result import History, Threshold
 from softset.comparison.schema import encoded
 from softset.metrics.registry import MetricLike, get_metric
@@ -204,13 +205,13 @@ def outcomes(task: Task, split: int, fit: str) -> dict[str, Outcome]:
     return found
 
 
-def _threshold(classifier: Classifier, kind: str) -> Threshold:
+def _threshold(classifier: DecidingClassifier, kind: str) -> Threshold:
     """A threshold, one for each label, or an offset for each class."""
     value = classifier.offsets_ if kind == "multiclass" else classifier.threshold_
     return float(value) if np.ndim(value) == 0 else [float(v) for v in value]
 
 
-def _rows(task: Task, split: int, classifier: Classifier, x: Array) -> HeldOut:
+def _rows(task: Task, split: int, classifier: DecidingClassifier, x: Array) -> HeldOut:
     """Test rows for the report, thinned, in six digits."""
     y = task.y[task.rows(split)[1]]
     width = 1 if task.kind == "binary" else len(classifier.classes_)

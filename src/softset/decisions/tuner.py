@@ -16,6 +16,7 @@ from softset.decisions.offsets import best_offsets
 from softset.decisions.smoothing import smooth_cut
 from softset.decisions.thresholds import best_cuts
 from softset.metrics.base import Metric
+from softset.tables.splits import dealt_folds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,7 +66,7 @@ class Tuner:
         if len(scores) < FEWEST or self.metric.curve or len(np.unique(y, axis=0)) < 2:
             return plain
         w = np.ones(len(scores)) if w is None else w
-        fold = _folds(y)
+        fold = dealt_folds(np.unique(y, axis=0, return_inverse=True)[1].ravel(), FOLDS)
         crossed = plain.one_hot(scores)
         for k in range(FOLDS):
             rest = fold != k
@@ -125,15 +126,3 @@ class Tuner:
             matrix=self.metric.wants_matrix(self.task, decided.shape[-1]),
         )
         return self.metric(c).numpy()
-
-
-def _folds(y: Ints) -> Ints:
-    """A fold for every row: each class is dealt out in turn, so that each fold has its share."""
-    classes = np.unique(y, axis=0, return_inverse=True)[1].ravel()
-    fold = np.empty(len(y), dtype=np.int64)
-    dealt = 0
-    for c in np.unique(classes):
-        own = np.flatnonzero(classes == c)
-        fold[own] = (dealt + np.arange(len(own))) % FOLDS
-        dealt += len(own)
-    return fold

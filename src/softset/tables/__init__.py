@@ -1,1 +1,2 @@
-"""Users' rows: files, strict CSV, columns, the encoder, labels, rows by content, splits."""
+"""Users' rows: files (text, Parquet, Arrow, Excel), kinds of columns, the encoder, labels, rows by
+content, splits."""

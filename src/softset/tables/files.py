@@ -10,7 +10,7 @@ import gzip
 import os
 import sys
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -53,19 +53,16 @@ class Reading:
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: the endings of its names, what it begins with (text may begin with anything),
-    how it is read, and how it is written, if it can be."""
+    """A kind of file: the endings of its names, what it begins with (nothing: it may begin with
+    anything), how it is read, how it is written, if it can be, and whether it is text, which may
+    also come packed (``.gz``) or through a pipe: ``read`` then unpacks it."""
 
     name: str
     endings: tuple[str, ...]
     begins: tuple[bytes, ...]
     read: Callable[[Path, Reading], Any]
     write: Callable[[Any, Path], Any] | None = None
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it is text, which may come packed (``.gz``) or through a pipe."""
-        return not self.begins
+    is_text: bool = False
 
 
 def read_table(
@@ -118,7 +115,7 @@ def read_table(
         frame = _parsed(_all_of(stream, name, reading.limit), name, ",", reading)
     columns = [str(c) for c in frame.columns]
     labels, drop = expanded(labels, columns), expanded(drop, columns)
-    _check_names(name, columns, labels, drop)
+    check_columns(name, columns, [*labels, *drop])
     frame = frame.drop(columns=drop)
     _refuse_infinite(name, frame, labels)
     return frame
@@ -163,9 +160,10 @@ def expanded(names: Collection[str], columns: Collection[str]) -> list[str]:
     return list(dict.fromkeys(name for part in parts for name in part if name))
 
 
-def _check_names(name: str, columns: list[str], *wanted: Collection[str]) -> None:
+def check_columns(name: str, columns: list[str], wanted: Iterable[str]) -> None:
+    """Refuse names of columns that the table ``name`` has not."""
     known = set(columns)
-    for column in (c for group in wanted for c in group):
+    for column in wanted:
         if column not in known:
             hint = nearest(column, columns)
             raise ValueError(
@@ -306,8 +304,8 @@ def _guarded(frame: Any) -> tuple[Any, bool]:
 # --- formats --------------------------------------------------------------------------------------
 
 FORMATS = (
-    Format("CSV", (".csv", ".txt", ".data", ""), (), _read_text(","), _write_text(",")),
-    Format("TSV", (".tsv", ".tab"), (), _read_text("\t"), _write_text("\t")),
+    Format("CSV", (".csv", ".txt", ".data", ""), (), _read_text(","), _write_text(","), True),
+    Format("TSV", (".tsv", ".tab"), (), _read_text("\t"), _write_text("\t"), True),
     Format(
         "Parquet",
         (".parquet", ".pq"),

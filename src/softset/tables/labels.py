@@ -230,6 +230,10 @@ def _refuse_rows(missing: Array) -> None:
         )
 
 
+class BlanksWarning(UserWarning):
+    """Names of classes that only blanks tell apart."""
+
+
 def _warn_of_blanks(classes: Array) -> None:
     """Warn of names such as "A" and "A "."""
     if classes.dtype.kind == "U":
@@ -239,6 +243,6 @@ def _warn_of_blanks(classes: Array) -> None:
             if other != name:
                 warnings.warn(
                     f"classes {other!r} and {name!r} differ only by blanks.",
-                    UserWarning,
+                    BlanksWarning,
                     stacklevel=4,
                 )

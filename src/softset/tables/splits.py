@@ -72,15 +72,23 @@ def content_folds(rows: Rows, folds: int) -> Ints:
     >>> bool((fold[::2] == fold[1::2]).all()), np.bincount(fold[:4]).tolist()
     (True, [2, 2])
     """
-    groups, first, group = np.unique(row_order(rows.x), return_index=True, return_inverse=True)
-    classes = strata_of(rows.y)[first]
-    fold = np.empty(len(groups), dtype=np.int64)
+    _, first, group = np.unique(row_order(rows.x), return_index=True, return_inverse=True)
+    return dealt_folds(strata_of(rows.y)[first], folds)[group.ravel()]
+
+
+def dealt_folds(classes: Ints, folds: int) -> Ints:
+    """A fold for every row: each class is dealt out in turn, so that each fold has its share.
+
+    >>> dealt_folds(np.array([0, 0, 0, 1, 1]), 2).tolist()
+    [0, 1, 0, 1, 0]
+    """
+    fold = np.empty(len(classes), dtype=np.int64)
     dealt = 0
     for c in np.unique(classes):
         own = np.flatnonzero(classes == c)
         fold[own] = (dealt + np.arange(len(own))) % folds
         dealt += len(own)
-    return fold[group.ravel()]
+    return fold
 
 
 def repeated_folds(

@@ -16,6 +16,10 @@ from torch import Tensor
 from softset.tables.rows import Rows
 
 
+class AbsentClassWarning(UserWarning):
+    """A class that validation does not have."""
+
+
 class Data(NamedTuple):
     """Inputs ``[N, ...]``, targets ``[N]`` or ``[N, L]``, weights ``[N]`` or none."""
 
@@ -100,6 +104,6 @@ def compare_data(train: Data, validation: Data, task: str) -> None:
     if missing:
         warnings.warn(
             f"class {missing[0]:g} is absent from validation: early stopping cannot see it.",
-            UserWarning,
+            AbsentClassWarning,
             stacklevel=3,
         )

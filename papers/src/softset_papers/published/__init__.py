@@ -15,7 +15,7 @@ from typing import Any
 
 from softset_papers.specification import Value, Values
 
-PAPERS = ("000", "001", "002", "003")
+PAPERS = sorted(f.name[:3] for f in files(__package__).iterdir() if f.name.endswith(".toml"))
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?: ± (\d+(?:\.\d+)?))?")
 
 

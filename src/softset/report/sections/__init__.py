@@ -1,4 +1,5 @@
-"""The sections of the report, in their order. To add one, add a file here and a line below.
+"""The sections of the report, in their order. To add one: its module and its template
+here, and its name in ``SECTIONS``.
 
 A section is a module with an ``ID`` (its anchor, and the name of its template beside it), a
 ``TITLE`` (with the words of ``Page.words`` in braces) and a ``content``: what its template reads,

@@ -103,6 +103,7 @@ class Fitted(ABC):
 
     column: Column
     kind: ClassVar[str]
+    is_text: ClassVar[bool] = False  # cells stay text when a file is read for prediction
 
     @classmethod
     @abstractmethod

@@ -33,6 +33,7 @@ class Category(Fitted):
     kept: tuple[str, ...]
     rare: tuple[str, ...]
     kind: ClassVar[str] = "category"
+    is_text: ClassVar[bool] = True
     instead: ClassVar[str] = "they are no category that the model knows"
 
     @classmethod
