@@ -17,7 +17,11 @@ from typing import Annotated, Any, NoReturn
 try:
     import typer
 except ImportError:  # pragma: no cover
-    sys.exit("softset: error: the command line needs the packages of `pip install softset[cli]`")
+    print(
+        "softset: error: the command line needs the packages of `pip install softset[cli]`",
+        file=sys.stderr,
+    )
+    sys.exit(2)
 
 from softset import __version__
 
