@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,5 +28,11 @@ def test_a_script_can_be_imported_and_has_a_main(path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))  # some set the number of threads
     specification = importlib.util.spec_from_file_location(f"script_{path.stem}", path)
     module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    try:
+        specification.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        if error.name.startswith("softset"):
+            raise
+        pytest.skip(f"{error.name} is not installed")
     assert callable(module.main)
