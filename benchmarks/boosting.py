@@ -25,11 +25,13 @@ import pandas as pd
 import torch
 from scipy.stats import rankdata, wilcoxon
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import check_random_state
 
 import softset as ss
+from softset.boosting.base import LIBRARIES
 from softset.boosting.objective import lightgbm_objective, metric_gradient, xgboost_objective
-from softset.classifiers.boosting import LIBRARIES, _cut, _hold_out, _Rows
+from softset.decisions.smoothing import smooth_cut
+from softset.tables.rows import Rows
+from softset.tables.splits import content_split
 
 METRICS = ("f1", "mcc")
 SEED = 1
@@ -66,44 +68,18 @@ def splits(x: pd.DataFrame, y: np.ndarray):
 # --- quality --------------------------------------------------------------------------------------
 
 
-def log_loss(x, y, x_test, library: str, seed: int):
-    """Scores of the held-out rows and of the test rows, after log-loss rounds only.
-
-    Settings, held-out rows and early stopping are those of ``MetricBoostingClassifier``.
-    """
-    encoder = ss.MetricBoostingClassifier(library=library)
-    columns, test = encoder._matrix(x, reset=True), encoder._matrix(x_test, reset=False)
-    random = check_random_state(seed)
-    held = _hold_out(y, encoder.validation_fraction, random)
-    encoder.classes_ = np.array([0, 1])
-    booster = encoder._library(int(random.randint(2**31 - 1)), int((~held).sum()))
-    checks = _Rows(columns[held], y[held], None)
-    booster.load(_Rows(columns[~held], y[~held], None), checks)
-    model, _ = booster.log_loss(encoder.warm_rounds, encoder.patience)
-    return booster.margins(model, checks.x), checks, booster.margins(model, test)
-
-
 def compare(x, y, x_test, y_test, metric: str, library: str, seed: int) -> dict[str, float]:
-    m = ss.get_metric(metric)
-
-    def value(scores) -> float:
-        return ss.evaluate(np.asarray(scores, dtype=float), y_test, m)
-
-    z_checks, checks, z = log_loss(x, y, x_test, library, seed)
-    tau = ss.best_threshold(z_checks, checks.y, m)
-    scores = {
-        "log-loss, 0.5": value(z),
-        BASELINE: ss.evaluate(z, y_test, m, threshold=tau),
-        "log-loss, tuned as the default is": value(z - _cut(z_checks, checks, m)[0]),
-    }
     settings = {"library": library, "random_state": seed}
+    default = ss.MetricBoostingClassifier(metric, **settings).fit(x, y)
     fresh = ss.MetricBoostingClassifier(metric, warm_rounds=0, **settings).fit(x, y)
-    scores["metric, 0.5"] = value(fresh.predict_proba(x_test)[:, 1] - 0.5)
-    scores["metric, tuned"] = fresh.score(x_test, y_test)
-    scores[DEFAULT] = (
-        ss.MetricBoostingClassifier(metric, **settings).fit(x, y).score(x_test, y_test)
-    )
-    return scores
+    halves = (fresh.predict_proba(x_test)[:, 1] >= 0.5).astype(float)
+    return {
+        "log-loss, 0.5": default.log_loss_part(threshold=None).score(x_test, y_test),
+        BASELINE: default.log_loss_part().score(x_test, y_test),
+        "metric, 0.5": ss.evaluate(halves, y_test, metric, from_logits=False),
+        "metric, tuned": fresh.score(x_test, y_test),
+        DEFAULT: default.score(x_test, y_test),
+    }
 
 
 def quality(directory: Path, out: Path, library: str) -> None:
@@ -204,8 +180,8 @@ def curvature(directory: Path) -> None:
         for k, (train, test) in splits(x, y):
             if k >= 2:
                 break
-            held = _hold_out(y[train], 0.25, check_random_state(k))
-            rows, checks = train[~held], train[held]
+            own = Rows(x[train], y[train], np.ones(len(train)))
+            rows, checks = (train[part] for part in content_split(own, 0.25, salt=k))
             for kind in curvatures(np.zeros(1), np.zeros(1)):
 
                 def objective(z, _, kind=kind, rows=rows, y=y):
@@ -217,13 +193,13 @@ def curvature(directory: Path) -> None:
                 ).settings
                 data = lightgbm.Dataset(x[rows], y[rows])
                 booster = lightgbm.train(settings | {"objective": objective}, data, 200)
-                part = _Rows(x[checks], y[checks], None)
-                f1 = ss.get_metric("f1")
-                tuned = max(
-                    (*_cut(booster.predict(part.x, num_iteration=i), part, f1)[::-1], i)
-                    for i in range(10, 201, 10)
-                )
-                z = booster.predict(x[test], num_iteration=tuned[2]) - tuned[1]
+                tuned = []
+                for i in range(10, 201, 10):
+                    z = booster.predict(x[checks], num_iteration=i)
+                    cut, value = smooth_cut(z, y[checks], np.ones(len(z)), ss.get_metric("f1"))
+                    tuned.append((value, cut, i))
+                _, cut, i = max(tuned)
+                z = booster.predict(x[test], num_iteration=i) - cut
                 results.setdefault(kind, []).append(ss.evaluate(z, y[test], "f1"))
         for kind, scores in results.items():
             table.setdefault(kind, []).append(scores)

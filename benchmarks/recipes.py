@@ -25,7 +25,7 @@ from sklearn.preprocessing import OneHotEncoder
 from softset import MetricClassifier
 from softset.training.recipes import RECIPES
 
-SETS = ("mammography", "mammography, twins on one side", "adult")
+SETS = ("mammography", "mammography, duplicates on one side", "adult")
 # Of the imbalanced-learn benchmark: --sets others measures defaults on sets of another kind.
 OTHERS = ("abalone", "ecoli", "satimage", "yeast_me2", "wine_quality", "car_eval_34", "oil",
           "us_crime", "letter_img", "thyroid_sick", "sick_euthyroid")  # fmt: skip

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from scipy.optimize import check_grad
 from sklearn.datasets import load_iris, make_classification
@@ -13,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import softset as ss
 from softset import MetricLinearClassifier
+from softset.storage.container import write_file
 from softset.training import linear
 
 
@@ -253,3 +257,53 @@ def test_a_loaded_model_decides_as_the_saved_one(data, tmp_path):
     np.testing.assert_array_equal(loaded.coef_, model.coef_)
     assert loaded.path_ == model.path_
     assert "threshold" in loaded.summary()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("center", math.nan),
+        ("center", math.inf),
+        ("scale", 0.0),
+        ("scale", -1.0),
+        ("scale", math.nan),
+        ("flat", math.nan),
+        ("flat", math.inf),
+        ("flat", 1e300),  # finite, but its scores are not
+        ("center", torch.float32),
+        ("scale", torch.int64),
+        ("flat", torch.float16),
+        ("scale", 5),
+        ("flat", 5),
+        ("chosen", 99),
+        ("chosen", -1),
+        ("chosen", 1.5),
+        ("path", [[1.0]]),
+        ("path", [["a", 0.0, 0.0, 0.0]]),
+    ],
+)
+def test_a_tampered_file_is_refused(name, value, data, tmp_path):
+    model = MetricLinearClassifier(path=()).fit(*data)
+    state = model.state()
+    fitted = state["fitted"] | {"targets": [dict(t) for t in state["fitted"]["targets"]]}
+    part = fitted if name in fitted else fitted["targets"][0]
+    if isinstance(value, torch.dtype):
+        part[name] = part[name].to(value)
+    elif isinstance(value, float) and name != "chosen":
+        part[name] = part[name].clone()
+        part[name][0] = value
+    else:
+        part[name] = part[name][:value] if name in ("scale", "flat") else value
+    write_file(tmp_path / "m", "MetricLinearClassifier", state | {"fitted": fitted})
+    with pytest.raises(ss.SavedFileError):
+        MetricLinearClassifier.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_values_far_from_those_of_training_have_finite_scores(kind, data):
+    x, y = data
+    model = MetricLinearClassifier(path=()).fit(kind(x), y)
+    with np.errstate(over="ignore"):
+        d = model.decision_function(kind(np.full((1, 12), 1e308) * np.sign(model.coef_)))
+    assert d.shape == (1,)
+    assert 1e90 < d[0] < np.inf

@@ -94,7 +94,7 @@ def test_a_scale_of_the_weights_does_not_matter(binary):
     assert np.array_equal(a.predict_proba(X), b.predict_proba(X))
 
 
-def test_twins_are_on_one_side_of_the_split_and_classes_keep_their_share():
+def test_duplicates_are_on_one_side_of_the_split_and_classes_keep_their_share():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 12, (2000, 2)).astype(float)  # 144 distinct inputs
     y = rng.integers(0, 2, 2000)

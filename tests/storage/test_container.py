@@ -7,7 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save
 
+from softset.storage import container
 from softset.storage.container import pack, read_file, unpack, whole, write_file
 from softset.storage.files import SavedFileError
 
@@ -48,7 +50,36 @@ def test_what_is_neither_plain_nor_a_tensor_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_every_changed_byte_is_noticed(tmp_path):
+def test_content_of_any_length_is_written(tmp_path):
+    # longer than any header may be; a very large booster is so
+    content = {"trees": "1 " * 50_000_001, "x": torch.arange(3)}
+    write_file(tmp_path / "a", "test", content)
+    found = read_file(tmp_path / "a", "test")
+    assert found["trees"] == content["trees"]
+    assert found["x"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.tensor([49.0]),  # "1" as a float
+        torch.tensor([0xFF], dtype=torch.uint8),
+        torch.zeros(0, dtype=torch.uint8),
+        torch.tensor(list(b'{"tensor": "content"}'), dtype=torch.uint8),
+    ],
+)
+def test_long_content_that_is_no_text_is_refused(tmp_path, tensor):
+    info = {"format": "1", "kind": "test"}
+    tensors = {"content": tensor}
+    info["checksum"] = container._checksum(info, tensors)
+    (tmp_path / "a").write_bytes(save(tensors, info))
+    with pytest.raises(SavedFileError, match="a is damaged"):
+        read_file(tmp_path / "a", "test")
+
+
+@pytest.mark.parametrize("long", [container.LONG, 0])
+def test_every_changed_byte_is_noticed(tmp_path, long, monkeypatch):
+    monkeypatch.setattr(container, "LONG", long)
     path = tmp_path / "a"
     content = {"x": torch.arange(3.0), "name": "é", "n": [1, 2.5, None]}
     write_file(path, "test", content)

@@ -163,18 +163,18 @@ def test_parts_are_disjoint_and_have_their_shares(name, duplicates, folder):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_twins_stay_on_one_side(seed, folder):
+def test_duplicates_stay_on_one_side(seed, folder):
     data = load_paper_set("mammography", folder)
 
-    def twins_apart(duplicates):
+    def duplicates_apart(duplicates):
         seen = [{tuple(x) for x in data.x[r]} for r in split_rows(data, seed, duplicates)]
         return len(seen[0] & seen[1]) + len(seen[0] & seen[2]) + len(seen[1] & seen[2])
 
-    assert twins_apart("together") == 0
-    assert twins_apart("anywhere") > 0
+    assert duplicates_apart("together") == 0
+    assert duplicates_apart("anywhere") > 0
 
 
-def test_twins_of_the_real_mammography_stay_on_one_side(shared_data):
+def test_duplicates_of_the_real_mammography_stay_on_one_side(shared_data):
     data = load_paper_set("mammography", shared_data)
     rows = split_rows(data, 0, "together")
     seen = [{tuple(x) for x in data.x[r]} for r in rows]

@@ -22,7 +22,7 @@ from softset.decisions.tuner import Tuner
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, get_metric, label_of, one_number
 from softset.tables.rows import Rows, distinct_rows, distinct_sparse, row_order
-from softset.tables.scaling import center_and_spread
+from softset.tables.scaling import FAR, center_and_spread
 from softset.tables.splits import content_folds
 from softset.training.linear import PATH, LinearProblem, logistic, move, scores_of
 
@@ -204,8 +204,10 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     def _scaled(self, x: Any) -> Any:
         if sparse.issparse(x):
-            return sparse.csr_matrix(x @ sparse.diags(1 / self._scale))
-        return (x - self._center) / self._scale
+            scaled = sparse.csr_matrix(x @ sparse.diags(1 / self._scale))
+            scaled.data = np.clip(scaled.data, -FAR, FAR)
+            return scaled
+        return np.clip((x - self._center) / self._scale, -FAR, FAR)
 
     def _fit_target(
         self, rows: Rows, fold: Array, metric: Metric, label: int | None
@@ -430,23 +432,25 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         }
 
     def _relearn(self, fitted: dict[str, Any]) -> None:
-        self._center, self._scale = (fitted[k].double().numpy() for k in ("center", "scale"))
-        self.n_features_in_ = len(self._center)
-        classes = 2 if self._task == "multilabel" else len(self.classes_)
-        size = _outputs(classes) * (self.n_features_in_ + 1)
+        (features,) = fitted["center"].shape
+        self.n_features_in_ = features
+        self._center = _numbers(fitted["center"], features)
+        self._scale = _numbers(fitted["scale"], features)  # infinite where a column was constant
+        size = _outputs(2 if self._task == "multilabel" else len(self.classes_)) * (features + 1)
         self._targets = []
         for t in fitted["targets"]:
-            flat = t["flat"].double().numpy()
-            if flat.shape != (size,) or not np.isfinite(flat).all():
-                raise ValueError(f"{size} finite coefficients expected")
-            path = [PathPoint(*(float(v) for v in point)) for point in t["path"]]
-            self._targets.append(_Target(flat, path, int(t["chosen"])))
+            path, chosen = [PathPoint(*map(float, point)) for point in t["path"]], t["chosen"]
+            if type(chosen) is not int or not 0 <= chosen < max(len(path), 1):
+                raise ValueError(f"chosen must be one of {len(path)} points, got {chosen!r}")
+            self._targets.append(_Target(_numbers(t["flat"], size), path, chosen))
         if len(self._targets) != (len(self.classes_) if self._task == "multilabel" else 1):
             raise ValueError("a model for each label expected")
-        fine = self._center.shape == self._scale.shape and np.isfinite(self._center).all()
-        if not fine or not (self._scale > 0).all():
-            raise ValueError("a finite center and a positive scale for each feature expected")
-        self._describe()
+        # No score can be larger: scaled inputs are within FAR.
+        bound = FAR * max(float(np.abs(t.flat).sum()) for t in self._targets)
+        if not np.isfinite([bound, *self._center]).all() or not (self._scale > 0).all():
+            raise ValueError("scales and coefficients that give finite scores expected")
+        with np.errstate(over="ignore", invalid="ignore"):  # in the units of the inputs
+            self._describe()
 
 
 def choose(
@@ -481,6 +485,13 @@ def _shifted(flat: Array, cut: Decision, classes: int) -> Array:
     outputs = _outputs(classes)
     moved[-outputs:] += -cut.cut if classes == 2 else cut.cut
     return moved
+
+
+def _numbers(values: torch.Tensor, size: int) -> Array:
+    found: Array = values.numpy()
+    if found.dtype != float or found.shape != (size,):
+        raise ValueError(f"{size} numbers in float64 expected")
+    return found
 
 
 def _outputs(classes: int) -> int:

@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 
 from softset.comparison.result import ClassCount
 from softset.tables.columns import Schema, infer_schema
+from softset.tables.kinds.number import is_identifier
 from softset.tables.labels import read_labels
 from softset.tables.rows import equal_rows, strata_of
 from softset.tables.splits import join
@@ -33,6 +34,7 @@ class Table:
     grouped: str | None
     duplicates: int  # rows that have an equal one
     features: int
+    identifiers: list[Any]  # columns with a different whole number in every row: names or numbers
     notes: list[str]
     warnings: list[str]
 
@@ -63,12 +65,15 @@ def check_table(
     if task is not None and task != kind:
         raise ValueError(f"task is {task!r}, but y is {kind} ({len(classes)} classes or labels).")
     compared = x
-    if schema is not None:
+    if schema is None:
+        identifiers: list[Any] = [i for i, column in enumerate(x.T) if is_identifier(column)]
+    else:
         used = [c for c in schema if c.kind != "dropped"]
         if not used:
             raise ValueError("X has no column left to learn from: all are constant or identifiers.")
+        identifiers = [c.name for c in used if c.identifier]
         # A number of its own in every row would make no two rows equal.
-        compared = x[[c.name for c in used if not c.identifier] or [c.name for c in used]]
+        compared = x[[c.name for c in used if not c.identifier] or identifiers]
     joined, repeated, more = _groups(compared, groups, folds, duplicates)
     for text in more:
         warnings.warn(text, UserWarning, stacklevel=3)
@@ -86,6 +91,7 @@ def check_table(
         name,
         repeated,
         x.shape[1],
+        identifiers,
         [c.note for c in schema or [] if c.note],
         [*said, *more],
     )

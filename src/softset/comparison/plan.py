@@ -79,10 +79,11 @@ class Plan:
         """The runs of every complete split."""
         with scratch_directory() as folder:
             if self.deadline == math.inf:
-                return self._complete(self._sweep(self._task(), range(self.wanted), folder))
+                return self._complete(self._sweep(self.task(), range(self.wanted), folder))
             return self._within_budget(folder)
 
-    def _task(self, pilot: bool = False) -> Task:
+    def task(self, pilot: bool = False) -> Task:
+        """What the runs share; a ``pilot`` has fewer rows."""
         table, folds = self.table, None
         used = self.used if not pilot else self._sample(_PILOT_ROWS)
         y = table.y
@@ -181,7 +182,7 @@ class Plan:
             self._use(self._affordable_rows(folder))
         if seen is not None:
             seen.write_text(str(self.rows))
-        task = self._task()
+        task = self.task()
         first = time.monotonic()
         groups = self._complete(self._sweep(task, range(1), folder))
         self.resume = True  # from here on, the file is ours
@@ -210,7 +211,7 @@ class Plan:
     def _affordable_rows(self, folder: Path) -> int:
         """Rows for which one repeat fits into the budget, by a look at a small sample."""
         n, before = len(self.table.y), time.monotonic()
-        task = self._task(pilot=True)
+        task = self.task(pilot=True)
         sample = int((task.folds[0] >= 0).sum())
         source = Source(task, folder)
         runs = [{"split": 0, "fit": fit, "pilot": True} for fit in self.fits]

@@ -17,6 +17,7 @@ import numpy as np
 import softset
 from softset.classifiers.model import Model
 from softset.comparison.candidates import BY_ID, Candidate, Order
+from softset.comparison.identifiers import worth_of_identifiers
 from softset.comparison.plan import MARGIN, Plan, Run
 from softset.comparison.result import (
     CandidateResult,
@@ -92,6 +93,7 @@ class Summary:
         families = {c.id: c.family for c in self.fine}
         decision = decide(scores, families, share, grain, _LEVEL)
         model, encoder, refitted = self._refit(decision.winner)
+        self.said += worth_of_identifiers(plan, decision.winner, self.found, self.label)
         # The winner, its reference, and where these are the same the rival it was held against.
         shown = dict.fromkeys([decision.winner, decision.reference, decision.best_metric])
         return Comparison(

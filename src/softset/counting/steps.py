@@ -179,8 +179,8 @@ class IdentityStep:
 class LookupStep:
     """``step`` read from a table over ``p`` truncated to ``decimals`` (paper 000 supplement, 3).
 
-    The gradient is that of the step it tabulates. Kept for reproducing the paper: computing the
-    linear step is faster than looking it up.
+    The gradient is that of the step it tabulates. Kept for reproducing the paper's numbers, not its
+    speed: a real table takes 0.1 to 0.6 of the step's time, but this computes both.
 
     >>> import torch
     >>> LookupStep(SigmoidStep(10), decimals=1)(torch.tensor([0.59]), 0.5).item()

@@ -34,11 +34,12 @@ class DiceLoss(BatchLoss):
 
 
 class ExampleDiceLoss(MeanLoss):
-    """The mean of ``1 - 2 f y / (f^2 + y^2)`` over the examples, as paper 000's code has it.
+    """V-Net's Dice of each example alone, the mean of ``1 - 2 f y / (f^2 + y^2)``.
 
-    ``f`` is the probability ("Dice^s") or the logit itself ("Dice"). An example with ``y = 0``
-    contributes the constant 1 and no gradient: only positives teach, which is why these rows are
-    poor. Kept to show that.
+    ``f`` is the probability ("Dice^s" in paper 000's table 12) or the logit itself ("Dice"). The
+    published code of 000 has it without the factor 2, which changes the scale only. Negatives give
+    the constant 1 and no gradient. The best ``f`` of a positive is 1: as a logit, a probability of
+    0.73.
 
     >>> import torch
     >>> ExampleDiceLoss("logit")(torch.tensor([1.0, -3.0]), torch.tensor([1, 0])).item()

@@ -16,9 +16,11 @@ from softset.losses.batch import BatchLoss
 class WMWLoss(BatchLoss):
     """The mean of ``max(0, gamma - (p_i - p_j))^power`` over positives i and negatives j.
 
-    Papers 000 and 001 use ``gamma = 0.2`` and ``power = 3``. Pairs are weighted with the product of
-    their weights. A sort and suffix sums of powers give all pairs in O(n log n); values are exact
-    to rounding. A batch of one class gives 0.
+    Pairs are weighted with the product of their weights. A sort and suffix sums of powers give all
+    pairs in O(n log n); values are exact to rounding. A batch of one class gives 0.
+
+    ``gamma = 0.2`` and ``power = 3`` are from the published code of paper 000, not its text. That
+    code sums instead of averaging, works on logits, and compares positives with positives.
 
     >>> import torch
     >>> p = torch.tensor([0.5, 0.6])

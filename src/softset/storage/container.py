@@ -21,6 +21,9 @@ from torch import Tensor
 from softset.storage.files import SavedFileError, write_safely
 
 FORMAT = 1
+# Longer content is a tensor of bytes: safetensors reads no header of more than 100 MB.
+LONG = 2**24
+_CONTENT = "content"
 
 
 def pack(value: Any, tensors: dict[str, Tensor]) -> Any:
@@ -75,7 +78,11 @@ def write_file(path: str | os.PathLike[str], kind: str, content: Any) -> None:
     # One tensor may stand in several places; safetensors wants memory of their own.
     packed = json.dumps(pack(content, tensors), allow_nan=False)
     tensors = {name: t.clone() for name, t in tensors.items()}
-    info = {"format": str(FORMAT), "kind": kind, "content": packed}
+    info = {"format": str(FORMAT), "kind": kind}
+    if len(packed) <= LONG:
+        info[_CONTENT] = packed
+    else:
+        tensors[_CONTENT] = torch.frombuffer(bytearray(packed.encode()), dtype=torch.uint8)
     info["checksum"] = _checksum(info, tensors)
     data = save(tensors, info)
     write_safely(path, lambda temporary: temporary.write_bytes(data))
@@ -98,7 +105,7 @@ def read_file(path: str | os.PathLike[str], kind: str) -> Any:
         checksum = info.pop("checksum")
         if checksum != _checksum(info, tensors):
             raise SavedFileError(f"{path.name} is damaged: its checksum does not fit.")
-        return unpack(json.loads(info["content"]), tensors)
+        return unpack(json.loads(_content(info, tensors)), tensors)
     except SavedFileError:
         raise
     except Exception as error:
@@ -126,6 +133,15 @@ def _header(data: bytes) -> dict[str, str]:
         raise ValueError("header longer than the file")
     info = json.loads(data[8 : 8 + size])["__metadata__"]
     return {str(k): str(v) for k, v in info.items()}
+
+
+def _content(info: dict[str, str], tensors: dict[str, Tensor]) -> str | bytes:
+    if _CONTENT in info:
+        return info[_CONTENT]
+    values = tensors.pop(_CONTENT).numpy()
+    if values.dtype != "uint8":
+        raise ValueError("content must be bytes")
+    return values.tobytes()
 
 
 def _checksum(info: dict[str, str], tensors: dict[str, Tensor]) -> str:

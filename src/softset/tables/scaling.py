@@ -12,6 +12,8 @@ from softset.tables.rows import Floats
 
 # Scaled values are squashed smoothly into (-SQUASH, SQUASH).
 SQUASH = 3.0
+# Scaled values are cut off here, so that no score overflows.
+FAR = 1e100
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Scaler:
         return cls(*center_and_spread(x, w))
 
     def __call__(self, x: Floats) -> Floats:
-        u = np.clip((x - self.center) / self.scale, -1e100, 1e100)
+        u = np.clip((x - self.center) / self.scale, -FAR, FAR)
         return u / np.sqrt(1 + (u / SQUASH) ** 2)
 
 
