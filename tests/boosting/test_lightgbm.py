@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from softset import SavedFileError
+from softset import MetricBoostingClassifier, SavedFileError
 from softset.boosting.lightgbm import LightGBM
 from tests.boosting.examples import CATEGORIES, grown_by_lightgbm, new_rows
 
@@ -134,3 +134,15 @@ def fitted(classes=2, **parameters):
 def test_linear_leaves_are_refused_before_training():
     with pytest.raises(ValueError, match="linear_tree"):
         fitted(linear_tree=True)
+
+
+@pytest.mark.parametrize("warm_rounds", [0, 5])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_columns_of_zeros_are_learnt_from_as_other_constants(classes, warm_rounds, capfd):
+    x, y = np.zeros((200, 2)), np.arange(200) % classes
+    model = MetricBoostingClassifier(library="lightgbm", random_state=0, warm_rounds=warm_rounds)
+    p = model.fit(x, y).predict_proba(x)
+    assert p.shape == (200, classes)
+    assert np.isfinite(p).all()
+    assert (p == p[0]).all()
+    assert "Fatal" not in "".join(capfd.readouterr())

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from softset import (
+    MetricBoostingClassifier,
+    MetricClassifier,
+    MetricForestClassifier,
+    MetricLinearClassifier,
+)
 from softset.classifiers.base import DecidingClassifier
 from softset.decisions.decision import scores_of
 
@@ -48,3 +55,26 @@ def test_offsets_move_the_choice_among_several_classes():
     assert Told().fit(x, y).predict(x).tolist() == ["a", "c", "b"]
     moved = Told(threshold=[0.0, 1.0, 0.0]).fit(x, y)
     assert moved.predict(x).tolist() == ["b", "b", "b"]
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-40, 1e40, 1e305])
+@pytest.mark.parametrize(
+    "model",
+    [
+        MetricClassifier(n_members=2, max_epochs=3, random_state=0),
+        MetricLinearClassifier(path=()),
+        MetricForestClassifier(n_trees=5, random_state=0),
+        MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0),
+        MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0, library="xgboost"),
+    ],
+    ids=lambda m: f"{type(m).__name__}-{getattr(m, 'library', '')}",
+)
+@pytest.mark.filterwarnings("ignore:every training row")
+def test_huge_or_tiny_weights_are_weights(model, scale):
+    """Sums of them are infinite, or all of them are 0 in float32."""
+    rng = np.random.default_rng(0)
+    x, weight = rng.normal(size=(200, 3)), rng.integers(1, 5, 200).astype(float)
+    y = (x[:, 0] + rng.normal(size=200) > 1).astype(int)
+    expected = clone(model).fit(x, y, sample_weight=weight / weight.max())
+    found = clone(model).fit(x, y, sample_weight=weight * scale)
+    np.testing.assert_allclose(found.predict_proba(x), expected.predict_proba(x), atol=1e-4)

@@ -103,9 +103,22 @@ def test_a_label_that_never_occurs_is_never_predicted():
     assert MetricForestClassifier(n_trees=10).fit(X, y).predict(X).any(0).tolist()[0] is False
 
 
+@pytest.mark.parametrize("positives", [1, 2])
+@pytest.mark.parametrize("seed", range(5))
+def test_one_or_two_positives_are_enough(positives, seed):
+    """No tree may have left the only positive out of its bag, or all of them may."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(30, 3)), np.zeros(30, dtype=int)
+    y[rng.choice(30, positives, replace=False)] = 1
+    for trees in (1, 3, 50):
+        model = MetricForestClassifier("f1", n_trees=trees, random_state=seed).fit(x, y)
+        assert set(model.predict(x)) <= {0, 1}
+        assert np.isfinite(model.predict_proba(x)).all()
+
+
 def test_huge_numbers_do_no_harm():
     X, y = problem("binary")
-    X[0, 0] = 1e300
+    X[0, 0], X[1, 0] = 1e300, -1e300
     model = MetricForestClassifier(n_trees=5, random_state=0).fit(X, y)
     assert np.isfinite(model.predict_proba(X)).all()
 

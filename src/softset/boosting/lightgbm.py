@@ -109,6 +109,8 @@ class LightGBM(Library):
         with refusals("LightGBM", self.library.basic.LightGBMError):
             self.booster = self.library.Booster(settings, self.rows)
             self.booster.add_valid(self.checks, "checks")
+            if not any(self.rows.feature_num_bin(j) > 1 for j in range(self.rows.num_feature())):
+                return  # all columns are 0: with gradients of ours it would fail
             while not self.booster.update(fobj=objective):
                 self.booster.eval_valid(look)
                 yield seen.pop()

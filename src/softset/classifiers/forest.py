@@ -96,7 +96,8 @@ class MetricForestClassifier(DecidingClassifier):
             weighted = weight if np.ptp(weight) > 0 else None
             labels = _constant_labels(codes) if self._task == "multilabel" else None
             varying = codes if labels is None else np.squeeze(codes[:, np.isnan(labels)])
-            forest.fit(as_float32(X), varying, weighted)
+            with np.errstate(over="ignore", invalid="ignore"):  # it sums X to look for NaN
+                forest.fit(as_float32(X), varying, weighted)
         self._trees = Trees.of(forest, labels)
         if not self._tunes():
             self._decide_by(None, codes, weight)

@@ -308,8 +308,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         coef = [t.flat[:-k].reshape(k, -1) for t, k in zip(self._targets, outputs, strict=True)]
         first = [t.flat[-k:] for t, k in zip(self._targets, outputs, strict=True)]
         self.standardised_coef_ = np.concatenate(coef)
-        self.coef_ = self.standardised_coef_ / self._scale
-        self.intercept_ = np.concatenate(first) - self.coef_ @ self._center
+        with np.errstate(over="ignore", invalid="ignore"):  # a spread may be next to 0
+            self.coef_ = self.standardised_coef_ / self._scale
+            self.intercept_ = np.concatenate(first) - self.coef_ @ self._center
         if self._task == "binary" and self._labels.positive == 0:
             for name in ("standardised_coef_", "coef_", "intercept_"):
                 setattr(self, name, -getattr(self, name))
@@ -449,8 +450,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         bound = FAR * max(float(np.abs(t.flat).sum()) for t in self._targets)
         if not np.isfinite([bound, *self._center]).all() or not (self._scale > 0).all():
             raise ValueError("scales and coefficients that give finite scores expected")
-        with np.errstate(over="ignore", invalid="ignore"):  # in the units of the inputs
-            self._describe()
+        self._describe()
 
 
 def choose(

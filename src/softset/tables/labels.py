@@ -15,6 +15,8 @@ from softset.checks import check_choice, check_number, listed
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
+# Sums and squares of weights up to here are finite, in float32 too.
+LARGE = 1e15
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,11 @@ def label_matrix(y: Any) -> Ints:
 
 
 def checked_weights(sample_weight: Any, X: Array) -> Array:
-    """Sample weights as float64, ones if left out."""
+    """Sample weights as float64, ones if left out.
+
+    Weights that are huge or tiny as a whole are divided by the largest: their sum would be infinite,
+    or they themselves in float32, which boosting libraries use.
+    """
     if sample_weight is None:
         return np.ones(X.shape[0])
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -148,7 +154,8 @@ def checked_weights(sample_weight: Any, X: Array) -> Array:
         raise ValueError(f"sample_weight must not be negative, got {weight.min():g}.")
     if not (weight > 0).any():
         raise ValueError("sample_weight must not be zero everywhere.")
-    return weight
+    top = float(weight.max())
+    return weight if 1 / LARGE < top < LARGE else weight / top
 
 
 def _dense(y: Any) -> Array:
