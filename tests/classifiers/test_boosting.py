@@ -370,6 +370,13 @@ def test_the_positive_class_may_be_the_first(data):
     np.testing.assert_array_equal(first.decision_function(x) > 0, first.predict(x) == 1)
 
 
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_several_classes_need_no_log_loss_rounds(library):
+    x, y = make_classification(300, n_classes=3, n_informative=4, random_state=0)
+    model = MetricBoostingClassifier(library=library, warm_rounds=0, rounds=20, random_state=0)
+    assert model.fit(x, y).score(x, y) > 0.7
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_several_labels_have_a_booster_each(library, data, tmp_path):
     x, y = data

@@ -44,7 +44,7 @@ def some_inputs(rng, n):
         lambda: x + 1e16,
         lambda: x.astype(rng.choice(["float32", "float16", "int8", "bool"])),
         lambda: np.asfortranarray(x)[:, ::-1],
-        lambda: x.tolist(),
+        x.tolist,
         lambda: x[:, 0],
         lambda: x[:, :0],
         lambda: x[:, None],
@@ -91,7 +91,7 @@ def some_labels(rng, n):
         lambda: np.column_stack([y, one, np.zeros(n, dtype=int)]),
         lambda: y * 2**62,
         lambda: pd.Series(pd.Categorical(np.where(y, "b", "a"), ["a", "b", "never"])),
-        lambda: y.tolist(),
+        y.tolist,
         lambda: None,
     ]
     return kinds[rng.choice(len(kinds)) if rng.random() < 0.7 else 0]()
@@ -111,7 +111,7 @@ def some_weights(rng, n):
         lambda: w[:, None],
         lambda: 2.0,
         lambda: np.round(3 * w).astype(int),
-        lambda: w.tolist(),
+        w.tolist,
     ]
     return None if rng.random() < 0.6 else kinds[rng.choice(len(kinds))]()
 

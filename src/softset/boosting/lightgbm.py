@@ -73,14 +73,11 @@ class LightGBM(Library):
         self.categorical = categorical
 
     def load(self, rows: Rows, checks: Rows) -> None:
-        settings: dict[str, Any] = {
-            "params": self.settings,
-            "categorical_feature": self.categorical,
-        }
-        self.rows = self.library.Dataset(rows.x, rows.y, weight=rows.w, **settings)
-        self.checks = self.rows.create_valid(
-            checks.x, checks.y, weight=checks.w, params=self.settings
+        params = {**self.settings, "objective": self.objective}  # num_class needs it
+        self.rows = self.library.Dataset(
+            rows.x, rows.y, weight=rows.w, params=params, categorical_feature=self.categorical
         )
+        self.checks = self.rows.create_valid(checks.x, checks.y, weight=checks.w, params=params)
 
     def log_loss(self, rounds: int, patience: int) -> tuple[BoostedTrees, int]:
         with refusals("LightGBM", self.library.basic.LightGBMError):

@@ -144,8 +144,8 @@ def label_matrix(y: Any) -> Ints:
 def checked_weights(sample_weight: Any, X: Array) -> Array:
     """Sample weights as float64, ones if left out.
 
-    Weights that are huge or tiny as a whole are divided by the largest: their sum would be infinite,
-    or they themselves in float32, which boosting libraries use.
+    Weights that are huge or tiny as a whole are divided by the largest: their sum may be infinite,
+    and in float32, which boosting libraries use, they may be infinite or 0 themselves.
     """
     if sample_weight is None:
         return np.ones(X.shape[0])
