@@ -8,7 +8,6 @@ import pytest
 import softset as ss
 
 MAKERS = {
-    "linear": lambda random_state: ss.MetricLinearClassifier("f1"),
     "network": lambda **s: ss.MetricClassifier("f1", n_members=2, max_epochs=60, **s),
     "lightgbm": lambda **s: ss.MetricBoostingClassifier("f1", **s),
     "xgboost": lambda **s: ss.MetricBoostingClassifier("f1", library="xgboost", **s),

@@ -370,6 +370,13 @@ def test_a_batch_larger_than_the_data_warns(binary):
         MetricClassifier(**FAST | {"batch_size": 5000}).fit(*binary)
 
 
+@pytest.mark.parametrize("absent", [0, 2])
+def test_a_class_without_weight_is_named(multiclass, absent):
+    x, y = multiclass
+    with pytest.raises(ValueError, match=f"class {absent} has no row of positive sample_weight"):
+        MetricClassifier(n_members=1, max_epochs=1).fit(x, y, sample_weight=(y != absent) * 1.0)
+
+
 def test_class_weight_is_sample_weight(binary):
     X, y = binary
     a = MetricClassifier(class_weight={1: 3.0}, **FAST).fit(X, y)

@@ -203,11 +203,12 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         return fold
 
     def _scaled(self, x: Any) -> Any:
-        if sparse.issparse(x):
-            scaled = sparse.csr_matrix(x @ sparse.diags(1 / self._scale))
-            scaled.data = np.clip(scaled.data, -FAR, FAR)
-            return scaled
-        return np.clip((x - self._center) / self._scale, -FAR, FAR)
+        with np.errstate(over="ignore"):  # what is beyond FAR is cut off
+            if sparse.issparse(x):
+                scaled = sparse.csr_matrix(x @ sparse.diags(1 / self._scale))
+                scaled.data = np.clip(scaled.data, -FAR, FAR)
+                return scaled
+            return np.clip((x - self._center) / self._scale, -FAR, FAR)
 
     def _fit_target(
         self, rows: Rows, fold: Array, metric: Metric, label: int | None

@@ -130,6 +130,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
             check_number("batch_size", self.batch_size, 1, float("inf"), closed="low")
         X = self._checked_inputs(X, y)
         rows = distinct_rows(*self._start(X, y, sample_weight))
+        self._refuse_weightless(rows)
         rows = rows._replace(w=rows.w / rows.w.mean())
         random = check_random_state(self.random_state)
         salt = int(random.randint(2**31 - 1))
@@ -173,6 +174,14 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
             verbose=self.verbose,
             on_epoch=on_epoch,
         )
+
+    def _refuse_weightless(self, rows: Rows) -> None:
+        missing = np.setdiff1d(np.arange(len(self.classes_)), rows.y)
+        if self._task == "multiclass" and len(missing):
+            raise ValueError(
+                f"class {self._labels.names[missing[0]]!r} has no row of positive sample_weight. "
+                "Leave its rows out."
+            )
 
     def _hold_out(self, rows: Rows, salt: int) -> tuple[Rows, Rows | None]:
         wanted = self.early_stopping or self._tunes()

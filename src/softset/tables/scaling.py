@@ -32,7 +32,8 @@ class Scaler:
         return cls(*center_and_spread(x, w))
 
     def __call__(self, x: Floats) -> Floats:
-        u = np.clip((x - self.center) / self.scale, -FAR, FAR)
+        with np.errstate(over="ignore"):  # what is beyond FAR is cut off
+            u = np.clip((x - self.center) / self.scale, -FAR, FAR)
         return u / np.sqrt(1 + (u / SQUASH) ** 2)
 
 
