@@ -219,3 +219,14 @@ def test_code_in_the_docs_runs(tmp_path, monkeypatch):
     model = load_model("model.softset")
     assert model.classes_.tolist() == ["low", "high"]
     assert model.predict(names["frame"][:3]).tolist() == ["low"] * 3
+
+
+def test_rows_may_be_dictionaries(saved):  # 23
+    path, table, _ = saved
+    model = load_model(path)
+    rows = table.head(5).to_dict("records")
+    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(table.head(5)))
+    np.testing.assert_array_equal(model.predict(rows[:1]), model.predict(table.head(1)))
+    for wrong, got in ((rows[0], "dict"), ([], "an empty list"), (np.zeros((2, 2)), "ndarray")):
+        with pytest.raises(ValueError, match=f"a list of rows {{column: value}}, got {got}"):
+            model.predict(wrong)

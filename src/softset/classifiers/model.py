@@ -64,9 +64,13 @@ class Model:
         return [found] if isinstance(found, str) else list(found)
 
     def inputs(self, table: Any) -> Array:
-        """The numbers that the classifier sees, from a table with the columns of training."""
+        """The numbers that the classifier sees, from a table with the columns of training.
+
+        ``table`` is a data frame, or rows ``[{column: value}, …]``.
+        """
         if self.encoder is None:
             return np.asarray(table, dtype=np.float64)
+        table = _frame(table)
         unused = {*self.target, self.info.get("groups"), *(self.info.get("drop") or [])}
         known = {c.name for c in self.encoder.columns_}
         used = [c for c in table.columns if str(c) in known or str(c) not in unused]
@@ -116,6 +120,20 @@ class Model:
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """The same as an ONNX file: see ``export.to_onnx``."""
         to_onnx(self, path)
+
+
+def _frame(table: Any) -> Any:
+    if hasattr(table, "columns"):
+        return table
+    if isinstance(table, list | tuple) and table and all(isinstance(r, dict) for r in table):
+        import pandas as pd  # noqa: PLC0415
+
+        return pd.DataFrame(list(table))
+    empty = isinstance(table, list | tuple) and not table
+    raise ValueError(
+        "table must be a data frame or a list of rows {column: value}, got "
+        f"{'an empty list' if empty else type(table).__name__}."
+    )
 
 
 def train_model(
