@@ -3,7 +3,6 @@
 import os
 from typing import Any
 
-import pandas as pd
 from fastapi import FastAPI, HTTPException
 
 import softset as ss
@@ -16,7 +15,7 @@ app = FastAPI()
 def predict(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Rows ``{column: value}`` -> decisions, and probabilities in the order of ``classes``."""
     try:
-        p, decided = model.predict_both(pd.DataFrame(rows))
+        p, decided = model.predict_both(rows)
     except ValueError as error:  # a column is missing, a cell cannot be read: the caller's fault
         raise HTTPException(422, str(error)) from None
     return {"classes": model.classes_.tolist(), "p": p.tolist(), "decision": decided.tolist()}
