@@ -34,6 +34,8 @@ from .metrics.registry import get_metric as get_metric
 from .decisions.evaluation import evaluate as evaluate
 from .decisions.thresholds import best_threshold as best_threshold
 from .decisions.offsets import best_offsets as best_offsets
+from .losses.loss import Mixture as Mixture
+from .losses.loss import Ramp as Ramp
 from .losses.soft_metric import MetricLoss as MetricLoss
 from .losses.soft_metric import metric_loss as metric_loss
 from .losses.pointwise import CrossEntropyLoss as CrossEntropyLoss

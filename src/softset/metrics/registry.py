@@ -54,7 +54,7 @@ class Row:
 _JOINT: tuple[str | None, ...] = ("macro",)
 _SIGNED = (-1.0, 1.0)
 METRICS: dict[str, Row] = {
-    "f1": Row(F1, "F1", "2 tp / (2 tp + fp + fn)", "f1_score"),
+    "f1": Row(F1, "F1", "2 tp / (2 tp + fp + fn)", "f1_score", ("dice",)),
     "f2": Row(partial(FBeta, 2.0), "F2", "5 tp / (5 tp + 4 fn + fp)", "fbeta_score"),
     "f0.5": Row(partial(FBeta, 0.5), "F0.5", "1.25 tp / (1.25 tp + 0.25 fn + fp)", "fbeta_score"),
     "accuracy": Row(
@@ -141,7 +141,9 @@ METRICS: dict[str, Row] = {
 }
 """Every metric by name. ``"f2"``, ``"f0.5"`` and so on, up to ``"f10"``, stand for ``FBeta``, and
 ``"fbeta(20)"`` for any; ``"_macro"``, ``"_micro"`` and ``"_weighted"`` may follow a name that is
-averaged, with scikit-learn's meaning."""
+averaged, with scikit-learn's meaning. ``"miou"`` is ``"jaccard_macro"``."""
+# Names of a metric together with its average.
+AVERAGED = {"miou": "jaccard_macro"}
 
 
 MetricLike = str | Metric | Callable[[Confusion], Tensor]
@@ -210,7 +212,7 @@ def range_of(metric: MetricLike) -> tuple[float, float]:
 
 
 def _parse(name: str) -> Metric:
-    base, average = _split(name)
+    base, average = _split(AVERAGED.get(name.lower(), name))
     beta = _short_beta(base)
     if beta is not None and beta <= LARGEST_SHORT_BETA:
         return FBeta(beta, **average)
@@ -221,7 +223,7 @@ def _parse(name: str) -> Metric:
             if average and row.averages == _JOINT:
                 raise ValueError(f"metric {name!r}: {key} is not averaged. Use {key!r}.")
             return row.make(**average)
-    names = [*METRICS, *(alias for row in METRICS.values() for alias in row.aliases)]
+    names = [*METRICS, *AVERAGED, *(alias for row in METRICS.values() for alias in row.aliases)]
     hint = nearest(base, names)
     if beta is not None:
         hint += f" F-beta with so large a beta is 'fbeta({beta:g})'."
