@@ -27,6 +27,9 @@ from .metrics.formulas import Markedness as Markedness
 from .metrics.formulas import Precision as Precision
 from .metrics.formulas import Recall as Recall
 from .metrics.formulas import Specificity as Specificity
+from .metrics.formulas import Tversky as Tversky
+from .metrics.formulas import WeightedKappa as WeightedKappa
+from .metrics.at_k import AtK as AtK
 from .metrics.curves import AUROC as AUROC
 from .metrics.curves import AveragePrecision as AveragePrecision
 from .metrics.registry import METRICS as METRICS
@@ -41,6 +44,10 @@ from .losses.soft_metric import metric_loss as metric_loss
 from .losses.pointwise import CrossEntropyLoss as CrossEntropyLoss
 from .losses.pointwise import FocalLoss as FocalLoss
 from .losses.pointwise import MeanAbsoluteErrorLoss as MeanAbsoluteErrorLoss
+from .losses.adjusted import BalancedSoftmaxLoss as BalancedSoftmaxLoss
+from .losses.adjusted import LogitAdjustedLoss as LogitAdjustedLoss
+from .losses.asymmetric import AsymmetricLoss as AsymmetricLoss
+from .losses.lovasz import LovaszLoss as LovaszLoss
 from .losses.surrogate import SurrogateFBetaLoss as SurrogateFBetaLoss
 from .losses.surrogate import balanced_class_weight as balanced_class_weight
 from .losses.annealing import Annealing as Annealing

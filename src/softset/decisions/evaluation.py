@@ -12,6 +12,7 @@ from softset.counting.cells import Confusion, count_cells
 from softset.counting.problem import Problem, arrange
 from softset.counting.values import check_labels, check_not_nan
 from softset.decisions.cuts import all_cuts
+from softset.metrics.at_k import check_cut
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, get_metric
 from softset.metrics.sets import mean_over_sets
@@ -80,6 +81,7 @@ def evaluate_problem(
     check_choice("empty", empty, EMPTY)
     if metric.curve and offsets is not None:
         raise ValueError("offsets do not apply to a metric over all thresholds.")
+    check_cut(metric, threshold)
     problem = metric.prepare(problem)
     if metric.curve:
         counted = [_all_cuts(metric, part) for part in problem.by_set()]

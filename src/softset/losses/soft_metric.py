@@ -16,6 +16,7 @@ from softset.counting.problem import PER, Problem, arrange
 from softset.counting.steps import LinearStep, Step
 from softset.losses.loss import Loss, refuse_words
 from softset.losses.pointwise import class_weight_buffer
+from softset.metrics.at_k import AtK, check_cut
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
 from softset.metrics.formulas import Fraction
@@ -136,6 +137,7 @@ def soft_cells(
     thresholds: Any = None,
 ) -> Confusion:
     """The soft counts that a metric is trained on, with their graph."""
+    check_cut(metric, threshold, thresholds)
     given, problem = problem, metric.prepare(problem)
     step = default_step(given.task) if step is None else step
     thresholds = DEFAULT_GRID if metric.curve and thresholds is None else thresholds
@@ -238,6 +240,7 @@ class MetricLoss(Loss):
         classes = 2 if self.class_weight is None else len(self.class_weight)
         beta = getattr(self.metric, "beta", None)
         classes = len(beta) if isinstance(beta, tuple) else classes
+        classes = max(classes, self.metric.k + 1) if isinstance(self.metric, AtK) else classes
         tau = self.threshold
         classes = len(tau) if self.task == "multilabel" and hasattr(tau, "__len__") else classes
         shape = {"binary": (2,), "multiclass": (2, classes), "multilabel": (2, classes)}

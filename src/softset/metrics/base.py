@@ -34,6 +34,7 @@ class Metric:
     joint: ClassVar[bool] = False  # of several classes it is one number, not an average
     needs_negatives: ClassVar[bool] = False  # undefined when every example is positive
     of_positives: ClassVar[bool] = False  # reads neither ``tn`` nor ``rejected``
+    own_cut: ClassVar[bool] = False  # decides by itself, in ``prepare``; no threshold applies
 
     def __post_init__(self) -> None:
         check_choice("average", self.average, AVERAGES)

@@ -185,7 +185,7 @@ class _Single(Loop):
             return [NOT_FINITE]
         self.set_step()
         value = float(batch_loss(self.loss, scores, *rest))
-        target, w, per = (*rest, None, None)[:3]
+        target, (w, per) = rest[0], (*rest[1:], None, None)[:2]
         settings = self.counted | ({} if per is None else {"per": per})
         values = member_metrics(self.metric, scores[None], target, w, self.task, **settings)
         metric = float(values[0])
