@@ -35,6 +35,7 @@ from .metrics.curves import AveragePrecision as AveragePrecision
 from .metrics.registry import METRICS as METRICS
 from .metrics.registry import get_metric as get_metric
 from .decisions.evaluation import evaluate as evaluate
+from .decisions.expected import expected_dice_mask as expected_dice_mask
 from .decisions.thresholds import best_threshold as best_threshold
 from .decisions.offsets import best_offsets as best_offsets
 from .losses.loss import Mixture as Mixture

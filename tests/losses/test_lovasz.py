@@ -10,13 +10,13 @@ from tests.reference import TASKS, random_problem
 
 
 def jaccard_loss(wrong, positive):
-    """If exactly these are mistakes: ``|wrong| / |positive or wrong|`` (eq. 4)."""
+    """If exactly these are mistakes: ``|wrong| / |positive or wrong|``."""
     union = sum(1 for i, p in enumerate(positive) if p or i in wrong)
     return len(wrong) / union if union else 0.0
 
 
 def extension(errors, positive):
-    """The definition (eq. 9): a sum over errors in falling order."""
+    """The definition: a sum over errors in falling order."""
     order = sorted(range(len(errors)), key=lambda i: -errors[i])
     total = 0.0
     for i, k in enumerate(order):

@@ -12,6 +12,7 @@ from softset.counting.cells import Confusion, count_cells
 from softset.counting.problem import Problem, arrange
 from softset.counting.values import check_labels, check_not_nan
 from softset.decisions.cuts import all_cuts
+from softset.decisions.expected import DECIDE, expected_dice_mask
 from softset.metrics.at_k import check_cut
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, get_metric
@@ -36,6 +37,7 @@ def evaluate(
     per: Any = "batch",
     empty: str | None = None,
     soft_targets: bool = False,
+    decide: str = "threshold",
 ) -> Any:
     """``metric`` of the hard decisions, as scikit-learn has it: a float (a list if not averaged).
 
@@ -46,12 +48,20 @@ def evaluate(
     is: ``None``, what scikit-learn has for it; or as in ``metric_loss``: ``"ignore"`` leaves it out
     of the mean, ``"penalise"`` is the share of positions that are not called positive.
 
+    ``decide="expected-dice"`` takes the mask of each image that ``expected_dice_mask`` gives,
+    instead of a threshold.
+
     >>> import torch
     >>> evaluate(torch.tensor([2.0, -1.0, 0.5, 1.0]), torch.tensor([1, 1, 0, 1]), "f1")
     0.6666666666666666
     >>> evaluate([0.9, 0.2, 0.6], [1, 1, 0], "auroc", from_logits=False)
     0.5
     """
+    check_choice("decide", decide, DECIDE)
+    if decide == "expected-dice":
+        _check_decide(get_metric(metric), threshold)
+        masks = expected_dice_mask(scores, task=task, from_logits=from_logits)
+        scores, from_logits = masks.double(), False
     problem = arrange(
         scores,
         target,
@@ -92,6 +102,14 @@ def evaluate_problem(
     if problem.in_sets:
         return mean_over_sets(metric, [(metric(c, empty=empty), c) for c in counted], empty)
     return metric(counted[0], empty=empty)
+
+
+def _check_decide(metric: Metric, threshold: Any) -> None:
+    """Refuse two decisions at once."""
+    if metric.curve or metric.own_cut:
+        raise ValueError(f"decide='expected-dice' does not apply to {metric.name!r}.")
+    if not isinstance(threshold, int | float) or threshold != 0.5:
+        raise ValueError("threshold does not apply with decide='expected-dice'. Leave it out.")
 
 
 def _all_cuts(m: Metric, problem: Problem) -> Confusion:

@@ -149,7 +149,8 @@ def _matrix_values(m: Metric, y: Tensor, other: Tensor, w: Tensor, k: int, class
     cells = torch.zeros(classes * classes, dtype=torch.float64, device=w.device)
     cells = cells.scatter_add(0, y * classes + other, w)
     found = [m(Confusion.from_matrix(cells.reshape(1, classes, classes)))]
-    for part in torch.arange(len(y), device=w.device).split(max(1, BLOCK // classes**2)):
+    rows = torch.arange(len(y), device=w.device)
+    for part in torch.split(rows, max(1, BLOCK // classes**2)):
         moved = torch.zeros(len(part), classes * classes, dtype=torch.float64, device=w.device)
         row = torch.arange(len(part), device=w.device)
         moved[row, y[part] * classes + other[part]] -= w[part]

@@ -15,7 +15,7 @@ from softset.losses.pointwise import CrossEntropyLoss
 
 
 class LogitAdjustedLoss(CrossEntropyLoss):
-    """Cross-entropy of ``z_k + tau log prior_k`` (Menon et al. 2021, eq. 10).
+    """Cross-entropy of ``z_k + tau log prior_k`` (Menon et al. 2021).
 
     The shift is part of the training only: decisions by the unshifted logits then go for balanced
     accuracy. Of binary and multilabel problems the shift is ``tau log(p / (1 - p))``.
@@ -63,7 +63,7 @@ class LogitAdjustedLoss(CrossEntropyLoss):
 
 
 def BalancedSoftmaxLoss(counts: Any, **settings: Any) -> LogitAdjustedLoss:  # noqa: N802
-    """``-log(n_y e^{z_y} / sum n_k e^{z_k})`` (Ren et al. 2020, eq. 4): ``LogitAdjustedLoss`` with
+    """``-log(n_y e^{z_y} / sum n_k e^{z_k})`` (Ren et al. 2020): ``LogitAdjustedLoss`` with
     ``tau=1``, from the counts of the classes in the training set.
 
     >>> BalancedSoftmaxLoss([90, 10]).tau

@@ -16,7 +16,7 @@ from softset.losses.pointwise import MeanLoss
 
 class AsymmetricLoss(MeanLoss):
     """``-(1 - p)^g+ log p`` of positives, ``-q^g- log(1 - q)`` of negatives with ``q = max(p - m,
-    0)``: easy negatives count less, and not at all below ``margin`` (Ridnik et al. 2021, eq. 7).
+    0)``: easy negatives count less, and not at all below ``margin`` (Ridnik et al. 2021).
 
     ``gamma_positive=0`` and ``gamma_negative=4`` are the paper's. The mean, where its code sums.
 

@@ -19,7 +19,7 @@ SETTINGS = ("task", "per", "ignore_index")
 
 class LovaszLoss(Loss):
     """``sum_i m_(i) (J_i - J_(i-1))`` over errors in falling order, where ``J_i`` is the Jaccard
-    loss if exactly the first i are mistakes (eq. 8 and 9).
+    loss if exactly the first i are mistakes.
 
     Errors are ``max(0, 1 - z (2y - 1))`` for ``task="binary"`` (Lovász hinge) and ``"multilabel"``
     (the mean over labels); for ``"multiclass"`` ``1 - p_k`` of the examples of class k and ``p_k``
@@ -73,14 +73,13 @@ class LovaszLoss(Loss):
             problem = replace(problem, z=raised(problem.z, working(problem.z)))
             if not problem.in_sets:
                 return self.value(problem)
-            total, count = torch.zeros((), device=problem.z.device), 0.0
+            total = count = torch.zeros((), device=problem.z.device)
             for part in problem.by_set():
-                inner = (-1,) if self.task != "multilabel" else (-2, -1)
                 there = (part.weights() > 0).any(-1)
-                there = there.any(-1) if len(inner) > 1 else there
+                there = there.any(-1) if self.task == "multilabel" else there
                 total = total + torch.where(there, self.value(part), 0.0).sum(-1)
                 count = count + there.sum(-1)
-            return ratio(total, torch.as_tensor(count, device=total.device).to(total.dtype))
+            return ratio(total, count.to(total.dtype))
 
     def value(self, problem: Problem) -> Tensor:
         """The loss of each problem, ``[*batch]``."""

@@ -295,7 +295,7 @@ def _with_numbers(name: str, base: str, inside: str, average: dict[str, Any]) ->
     """``"tversky(0.2, 0.8)"`` or ``"partial_auroc(0.05)"``."""
     names = ("alpha", "beta") if base == "tversky" else ("max_fpr",)
     try:
-        given = dict(zip(names, map(float, inside.split(",")), strict=True))
+        given: dict[str, Any] = dict(zip(names, map(float, inside.split(",")), strict=True))
     except ValueError:
         raise ValueError(
             f"metric {name!r} must hold {len(names)} number(s): {base}({', '.join(names)})."
