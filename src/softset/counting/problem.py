@@ -223,14 +223,15 @@ def arrange(
         raise ValueError("target must not require a gradient: there is none. Pass target.detach().")
     if z.numel() == 0:
         raise ValueError(f"scores are empty: shape {list(z.shape)}.")
-    images = isinstance(per, str) and per == "image"
+    whole = isinstance(per, str) and per == "batch"
+    images = not whole and isinstance(per, str) and per == "image"
     laid = lay_out(z, y, task, batch_dims, images, soft_targets)
     z, y = laid.z, laid.y
     soft = laid.by_class or (soft_targets and task != "multiclass" and y.is_floating_point())
     batch = z.shape[:batch_dims]
     w, unit = _weights(sample_weight, z, task, laid.positions, batch, images)
     numbers = None
-    if not images and not (isinstance(per, str) and per == "batch"):
+    if not whole and not images:
         numbers = _set_numbers(per, laid.positions, z.device)
     if ignore_index is not None:
         ignored = y == ignore_index
@@ -250,10 +251,10 @@ def arrange(
                 f"scores must be probabilities in [0, 1] with from_logits=False, got {worst:g}. "
                 "Pass from_logits=True for logits."
             )
-    if not under_transform(z, y):
+    if (soft or task == "multiclass") and not under_transform(z, y):
         if soft:
             check_fractions(y, laid.by_class)
-        elif task == "multiclass":
+        else:
             check_classes(y, z.shape[-1])
     if laid.by_class:  # shares that were rounded add up all the same
         y = y.to(wide(z.device)) / y.sum(-1, keepdim=True, dtype=wide(z.device))

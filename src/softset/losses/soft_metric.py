@@ -290,7 +290,7 @@ class MetricLoss(Loss):
     ) -> Tensor:
         """One loss for each member: scores ``[K, N, ...]``; target and weight with or without that
         dimension. ``step`` takes the place of the loss's own."""
-        problem = self._arranged(scores, target, weight, per, {"batch_dims": 1})
+        problem = self._arranged(scores, target, weight, per, batch_dims=1)
         counting = self._counting() | ({} if step is None else {"step": step})
         return problem_loss(problem, one_number(self.metric), **counting)
 
@@ -304,9 +304,13 @@ class MetricLoss(Loss):
         return count_cells(problem, self.step, **settings)
 
     def _arranged(
-        self, scores: Tensor, target: Tensor, weight: Any, per: Any, others: Any = None
+        self, scores: Tensor, target: Tensor, weight: Any, per: Any, batch_dims: int | None = None
     ) -> Problem:
-        settings = self._arranging() | ({} if per is None else {"per": per}) | (others or {})
+        settings = self._arranging()
+        if per is not None:
+            settings["per"] = per
+        if batch_dims is not None:
+            settings["batch_dims"] = batch_dims
         return arrange(scores, target, sample_weight=weight, **settings)
 
     def extra_repr(self) -> str:
