@@ -339,3 +339,53 @@ def test_images_compile(task):
     loss(x, y).backward()
     assert value.item() == pytest.approx(loss(z, y).item(), abs=1e-12)
     torch.testing.assert_close(again.grad, x.grad)
+
+
+BAD_SHAPES = [
+    # task, scores, target, settings, what the message says
+    ("binary", (2, 1, 4, 4), (2, 4, 5), {}, r"target must have the shape of scores.*\[2, 4, 5\]"),
+    ("binary", (2, 4, 4), (2, 16), {}, "target must have the shape of scores"),
+    ("binary", (2, 3, 4, 4), (2, 4, 4), {}, "task='multiclass'"),
+    ("binary", (2, 2), (2, 2), {}, r"not \(N, 2\).*multiclass"),
+    ("binary", (2, 0, 4), (2, 0, 4), {}, "empty"),
+    ("multilabel", (2, 3, 4), (2, 4), {}, "target must have the shape of scores"),
+    ("multilabel", (2,), (2,), {}, r"\(N, L, ...\)"),
+    ("multiclass", (2, 3, 4), (2, 3), {}, "without the classes"),
+    ("multiclass", (2, 1, 4), (2, 4), {}, "at least two classes"),
+    ("binary", (2, 4, 4), (2, 4, 4), {"batch_dims": 4}, "batch_dims must be leading dimensions"),
+    ("binary", (2, 4, 4), (2, 4, 4), {"per": "images"}, "per must be one of.*Did you mean 'image'"),
+    ("binary", (2, 4, 4), (2, 4, 4), {"per": [1, 2, 3]}, r"per must have shape \(2,\) or"),
+    ("binary", (2, 4, 4), (2, 4, 4), {"per": [0.5, 1]}, "whole numbers that say to which set"),
+    ("binary", (2, 4, 4), (2, 4, 4), {"sample_weight": [1.0] * 4}, r"\(2,\) or \(2, 4, 4\)"),
+    ("multiclass", (2, 3, 4), (2, 4), {"sample_weight": [1.0] * 3}, r"\(2,\) or \(2, 4\)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("task", "scores", "target", "settings", "message"), BAD_SHAPES)
+def test_shapes_that_cannot_be_meant_are_refused(task, scores, target, settings, message):
+    for step in (None, ss.LinearStep()):
+        with pytest.raises(ValueError, match=message):
+            ss.confusion(torch.zeros(scores), torch.zeros(target).long(), task=task, step=step,
+                         **settings)  # fmt: skip
+
+
+def test_set_numbers_belong_to_a_batch():
+    with pytest.raises(ValueError, match=r"loss\(scores, target, sample_weight, per=numbers\)"):
+        ss.MetricLoss(per=torch.tensor([0, 1]))
+
+
+def test_images_of_one_problem_each_have_a_loss_for_each_problem():
+    """``batch_dims`` before, sets behind: one number for each problem."""
+    z, y = masks("binary", (3, 4))
+    both = torch.stack([z, -z])
+    got = ss.metric_loss(both, y, "f1", per="image", batch_dims=1)
+    alone = [ss.metric_loss(x, y, "f1", per="image") for x in both]
+    torch.testing.assert_close(got, torch.stack(alone))
+    numbers = torch.tensor([1, 0, 1, 1, 0])
+    got = ss.metric_loss(both, y, "f1", per=numbers, batch_dims=1)
+    alone = [ss.metric_loss(x, y, "f1", per=numbers) for x in both]
+    torch.testing.assert_close(got, torch.stack(alone))
+    c = ss.confusion(both, y, per=numbers, batch_dims=1)
+    assert c.tp.shape == (2, 2)
+    first = ss.confusion(both[0][numbers == 0], y[numbers == 0])
+    assert c.tp[0, 0] == first.tp

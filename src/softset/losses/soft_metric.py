@@ -227,6 +227,12 @@ class MetricLoss(Loss):
         self.task, self.empty, self.from_logits = task, empty, from_logits
         self.threshold, self.thresholds = threshold, thresholds
         self.ignore_index, self.batch_dims = ignore_index, batch_dims
+        if not isinstance(per, str):
+            raise ValueError(
+                f"per of a loss must be one of {', '.join(map(repr, PER))}, got "
+                f"{type(per).__name__}. Set numbers belong to a batch: loss(scores, target, "
+                "sample_weight, per=numbers)."
+            )
         check_choice("per", per, PER)
         self.per, self.soft_targets = per, soft_targets
         self.class_weight: Tensor | None
