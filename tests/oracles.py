@@ -18,10 +18,18 @@ def oracle(name: str, task: str, average, true, said, proba, weight) -> float | 
     kwargs = {"sample_weight": weight}
     if name in ("f2", "f0.5"):
         kwargs["beta"] = float(name[1:])
-    if name in ("f1", "f2", "f0.5", "precision", "recall", "jaccard"):
+    if name == "tversky":  # weights of mistakes that are 0.3 and 0.7 of their sum
+        kwargs["beta"] = (0.7 / 0.3) ** 0.5
+    if name in ("linear_kappa", "quadratic_kappa"):
+        kwargs["weights"] = name.removesuffix("_kappa")
+    if name == "partial_auroc":
+        kwargs["max_fpr"] = 0.1
+        if task == "multiclass":  # one against the rest, which scikit-learn has for labels
+            task, true = "multilabel", np.eye(proba.shape[1], dtype=int)[true]
+    if name in ("f1", "f2", "f0.5", "tversky", "precision", "recall", "jaccard"):
         kwargs |= {"average": "binary" if task == "binary" else average, "zero_division": 0}
         return function(true, said, **kwargs)
-    if name == "auroc":
+    if name in ("auroc", "partial_auroc"):
         if task == "multiclass":
             kwargs |= {"multi_class": "ovr", "average": average}
         elif task == "multilabel":

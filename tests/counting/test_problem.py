@@ -103,12 +103,12 @@ def test_shapes_and_dtypes_that_mean_the_same():
 
 BAD = [
     # scores, target, settings, what the message says
-    (torch.zeros(3, 2), torch.zeros(3), {}, r"\(N,\) or \(N, 1\).*multiclass"),
-    (torch.zeros(3, 4), torch.zeros(3), {}, r"\(N,\) or \(N, 1\)"),
+    (torch.zeros(3, 2), torch.zeros(3), {}, r"\(N, ...\) or \(N, 1, ...\).*multiclass"),
+    (torch.zeros(3, 4), torch.zeros(3), {}, r"\(N, ...\) or \(N, 1, ...\)"),
     (torch.zeros(3), torch.zeros(4), {}, "target must have the shape"),
     (torch.zeros(3), torch.zeros(1, 3), {}, "target must have the shape"),
     (torch.zeros(3, 1), torch.zeros(3, 3), {}, "target must have the shape"),
-    (torch.zeros(()), torch.zeros(()), {}, r"\(N,\) or \(N, 1\)"),
+    (torch.zeros(()), torch.zeros(()), {}, r"\(N, ...\) or \(N, 1, ...\)"),
     (torch.zeros(0), torch.zeros(0), {}, "empty"),
     (torch.zeros(2), torch.tensor([-1, 1]), {}, r"0 and 1 only, got -1.*target > 0"),
     (torch.zeros(2), torch.tensor([0.5, 1]), {}, r"0 and 1 only, got 0.5"),
@@ -148,7 +148,7 @@ BAD = [
     (torch.zeros(2, 1), torch.zeros(2), {"task": "multiclass"}, "two classes"),
     (torch.zeros(2, 3), torch.zeros(2).long(), {"task": "multiclass", "threshold": 0.4}, "offsets"),
     (torch.zeros(2, 3), torch.zeros(2).long(), {"task": "multiclass", "offsets": [1]}, "offsets"),
-    (torch.zeros(2), torch.zeros(2), {"task": "multilabel"}, r"\(N, L\)"),
+    (torch.zeros(2), torch.zeros(2), {"task": "multilabel"}, r"\(N, L, ...\)"),
     (torch.zeros(2, 3), torch.zeros(2, 2), {"task": "multilabel"}, "target must have the shape"),
 ]
 

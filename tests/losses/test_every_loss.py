@@ -23,6 +23,13 @@ def every_loss(task):
     for make in MEAN_LOSSES.values():
         yield make(task=task)
     yield ss.MetricLoss("f1", task=task)
+    yield 0.5 * ss.CrossEntropyLoss(task=task) + ss.MetricLoss("dice", task=task)
+    yield ss.LovaszLoss(task=task)
+    prior = {"binary": 0.3, "multiclass": [4, 3, 2, 1], "multilabel": [0.1, 0.2, 0.3, 0.4]}
+    yield ss.LogitAdjustedLoss(prior[task], 0.7, task=task)
+    if task != "multiclass":
+        yield ss.AsymmetricLoss(1.0, 4.0, task=task)
+        yield ss.AsymmetricLoss(0.5, 0.5, 0.0, task=task)
     if task != "multiclass":
         p = 0.3 if task == "binary" else [0.3, 0.4, 0.5, 0.6]
         yield ss.SurrogateFBetaLoss(p)

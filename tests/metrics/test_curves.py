@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import sklearn.metrics as skm
 import torch
 
 import softset as ss
@@ -32,3 +34,18 @@ def test_few_negatives_by_weight_have_an_area_of_their_own():
     for ratio in (1e6, 1e12):
         weighted = ss.metric_loss(z, y, "auroc", class_weight=[1, ratio]).item()
         assert weighted == pytest.approx(even, abs=1e-8)
+
+
+@pytest.mark.parametrize("max_fpr", [0.01, 0.1, 0.37, 1.0])
+@pytest.mark.parametrize("tied", [False, True])
+def test_partial_area_equals_scikit_learn(max_fpr, tied):
+    rng = np.random.default_rng(0)
+    y = (rng.random(300) < 0.2).astype(int)
+    p = rng.beta(2, 3, 300) * 0.5 + 0.2 * y
+    p = p.round(1) if tied else p
+    for w in (None, rng.uniform(0.1, 2, 300)):
+        wanted = skm.roc_auc_score(y, p, max_fpr=max_fpr, sample_weight=w)
+        metric = ss.AUROC(max_fpr=max_fpr)
+        got = ss.evaluate(p, y, metric, from_logits=False, sample_weight=w)
+        assert got == pytest.approx(wanted, abs=1e-12)
+        assert ss.get_metric(metric.name).name == metric.name

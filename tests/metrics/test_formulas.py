@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import sklearn.metrics as skm
 import torch
@@ -39,3 +40,53 @@ def test_mcc_does_not_overflow():
     c = ss.Confusion.from_matrix(torch.tensor([[cell, cell // 2], [cell // 4, cell]]), "binary")
     small = ss.Confusion.from_matrix([[4, 2], [1, 4]], "binary")
     assert float(ss.MCC()(c)) == pytest.approx(float(ss.MCC()(small)))
+
+
+@pytest.mark.parametrize("weights", ["linear", "quadratic"])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_weighted_kappa_equals_scikit_learn(weights, classes):
+    z, y = random_problem("multiclass", n=80, classes=classes)
+    w = np.random.default_rng(0).uniform(0, 2, 80)
+    metric = ss.WeightedKappa(weights=weights)
+    for weight in (None, w):
+        wanted = skm.cohen_kappa_score(y, z.argmax(1), weights=weights, sample_weight=weight)
+        got = ss.evaluate(z, y, metric, task="multiclass", sample_weight=weight)
+        assert got == pytest.approx(wanted, abs=1e-12)
+    offsets = ss.best_offsets(z, y, metric)
+    assert ss.evaluate(z, y, metric, task="multiclass", offsets=offsets) >= got - 1
+    assert ss.evaluate(z, y, metric, task="multiclass", offsets=offsets) >= ss.evaluate(
+        z, y, metric, task="multiclass"
+    )
+
+
+def test_kappa_of_images_without_weight_or_of_tiny_ones():
+    """Counts in other units keep their matrix."""
+    g = torch.Generator().manual_seed(0)
+    z, y = torch.randn(3, 4, 5, generator=g), torch.randint(0, 4, (3, 5), generator=g)
+    for scale in (1e-15, 1.0, 1e15):
+        w = scale * torch.tensor([1.0, 0.0, 2.0], dtype=torch.float64)
+        got = ss.evaluate(z, y, "qwk", task="multiclass", sample_weight=w, per="image")
+        each = [
+            skm.cohen_kappa_score(y[i], z[i].argmax(0), weights="quadratic", labels=range(4))
+            for i in (0, 2)
+        ]
+        assert got == pytest.approx(np.mean(each), abs=1e-12)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.5, 0.5), (1, 1), (0.2, 0.8), (0.0, 1.0)])
+def test_tversky_is_dice_jaccard_and_f_beta(alpha, beta):
+    z, y = random_problem("binary")
+    tversky = ss.Tversky(alpha=alpha, beta=beta)
+    tp, fp, fn = (float(getattr(ss.confusion(z, y), c)) for c in ("tp", "fp", "fn"))
+    assert ss.evaluate(z, y, tversky) == pytest.approx(tp / (tp + alpha * fp + beta * fn))
+    if alpha == beta:
+        other = "dice" if alpha == 0.5 else "jaccard"
+        assert ss.evaluate(z, y, tversky) == pytest.approx(ss.evaluate(z, y, other), abs=1e-15)
+    assert ss.get_metric(tversky.name) == tversky
+
+
+def test_mistakes_must_count():
+    with pytest.raises(ValueError, match="not both be 0"):
+        ss.Tversky(alpha=0, beta=0)
+    with pytest.raises(ValueError, match=r"2 number\(s\): tversky\(alpha, beta\)"):
+        ss.get_metric("tversky(0.3)")

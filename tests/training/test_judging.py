@@ -7,6 +7,8 @@ import torch
 
 import softset as ss
 from softset.training.judging import member_losses, member_metrics
+from tests.reference import TASKS, random_problem
+from tests.training.helpers import make_binary
 
 
 @pytest.mark.parametrize(
@@ -61,3 +63,30 @@ def test_a_step_takes_the_place_of_the_losss_own():
     for k, temperature in enumerate((0.05, 0.3)):
         alone = ss.MetricLoss("f1", step=ss.LinearStep.at_temperature(temperature))
         assert got[k].item() == pytest.approx(alone(z[k], y).item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_mixture_of_a_stack_is_that_of_each_member(task):
+    z, y = random_problem(task, n=30)
+    scores = torch.stack([z, -z, z / 2]).requires_grad_()
+    loss = ss.Ramp(1.0, 0.0, 4) * ss.CrossEntropyLoss(task=task) + ss.LovaszLoss(task=task)
+    loss = loss + 0.5 * ss.MetricLoss("dice", task=task)
+    loss.epoch = 1
+    together = member_losses(loss, scores, y, None)
+    alone = torch.stack([loss(member, y) for member in scores])
+    torch.testing.assert_close(together, alone)
+    step = ss.LinearStep.at_temperature(0.05)
+    assert not torch.equal(member_losses(loss, scores, y, None, step), together)
+
+
+def test_members_learn_from_a_mixture():
+    x, y = make_binary()
+    mixture = ss.Ramp(1.0, 0.2, 3) * ss.CrossEntropyLoss() + ss.MetricLoss("f1")
+    members = [ss.Member(seed=s, learning_rate=0.02) for s in range(2)]
+    trained = ss.train_members(
+        (8,), (x, y), (x, y), recipe=mixture, monitor="metric", members=members, max_epochs=4
+    )
+    assert all(len(h["loss"]) == 4 for h in trained.history)
+    assert mixture.epoch == 0
+    with pytest.raises(ValueError, match="monitor='metric'"):
+        ss.train_members((8,), (x, y), (x, y), recipe=mixture, members=members)

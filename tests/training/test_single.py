@@ -174,3 +174,104 @@ def test_wrong_arguments_are_named():
         fit(network(), "metric", [], validation)
     with pytest.raises(ValueError, match="val_loader gave no batch"):
         fit(network(), "metric", train, [])
+
+
+def make_masks(n=40, seed=0):
+    """Images of a bright square each, some of none; the last column is marked with 255."""
+    g = torch.Generator().manual_seed(seed)
+    x, y = torch.randn(n, 1, 8, 8, generator=g) * 0.5, torch.zeros(n, 8, 8, dtype=torch.long)
+    for i in range(n - n // 5):
+        top, left = torch.randint(0, 4, (2,), generator=g).tolist()
+        x[i, 0, top : top + 3, left : left + 3] += 1
+        y[i, top : top + 3, left : left + 3] = 1
+    marked = y.clone()
+    marked[:, :, -1] = 255
+    order = torch.randperm(n, generator=g)
+    return x[order], marked[order]
+
+
+def mask_loaders():
+    x, y = make_masks()
+    parts = (slice(0, 28), 7), (slice(28, 40), 6)
+    return [DataLoader(TensorDataset(x[rows], y[rows]), size) for rows, size in parts]
+
+
+def convolution(outputs=1):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, outputs, 1))
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("recipe", ["warm", "own"])
+def test_masks_are_trained_and_judged_image_by_image(task, recipe):
+    model = convolution(1 if task == "binary" else 2)
+    train, validation = mask_loaders()
+    counted = {"per": "image", "ignore_index": 255}
+    loss = ss.MetricLoss("dice", task=task, **counted) if recipe == "own" else recipe
+    history = fit(model, loss, train, validation, task=task, metric="dice",
+                  optimizer=adam(0.05), max_epochs=20, **counted)  # fmt: skip
+    x, y = validation.dataset.tensors
+    value = ss.evaluate(model(x).detach(), y, "dice", task=task, **counted)
+    assert value in history["validation_metric"]
+    assert value > 0.5
+
+
+def test_set_numbers_come_with_the_batches():
+    """Pairs of rows in groups, as in paper 001: F1 of each group."""
+    x, y = make_binary()
+    numbers = torch.arange(len(x)) // 7
+    ones = torch.ones(len(x))
+    rows = DataLoader(TensorDataset(x, y, ones, numbers), 50)
+    model = network()
+    history = fit(model, ss.MetricLoss("f1"), rows, rows, optimizer=adam(0.01), max_epochs=3)
+    best = min(range(3), key=history["validation_loss"].__getitem__)
+    scores = model(x).detach().squeeze(1)
+    value = ss.evaluate(scores, y, "f1", per=numbers)
+    assert value == pytest.approx(history["validation_metric"][best], abs=1e-12)
+    loss = ss.metric_loss(scores, y, "f1", per=numbers)
+    assert loss.item() == pytest.approx(history["validation_loss"][best], abs=1e-12)
+    fit(network(), "cross-entropy", rows, rows, max_epochs=1)  # which has no sets
+
+
+def test_soft_targets_are_trained_on():
+    x, y = make_binary()
+    smooth = 0.9 * y.double() + 0.05
+    train, validation = loaders(x, smooth)
+    history = fit(network(), "warm", train, validation, soft_targets=True, max_epochs=2)
+    assert all(v is not None for v in history["validation_metric"])
+    with pytest.raises(ValueError, match="soft_targets=True"):
+        fit(network(), "warm", train, validation, max_epochs=2)
+
+
+def test_a_loss_of_several_numbers_is_refused():
+    train, validation = mask_loaders()
+    model = nn.Sequential(convolution(), nn.Flatten(1, 2))
+    with pytest.raises(ValueError, match=r"one number, got shape \[12\].*per='image'"):
+        fit(model, ss.MetricLoss(batch_dims=1, ignore_index=255), train, validation)
+
+
+def test_mixtures_are_trained_and_their_weights_move(tmp_path):
+    x, y = make_binary()
+    train, validation = loaders(x, y)
+    seen = []
+
+    def falling(epoch):
+        seen.append(epoch)
+        return 1 / (1 + epoch)
+
+    mixture = falling * ss.CrossEntropyLoss() + ss.MetricLoss("f1")
+    history = fit(network(), mixture, train, validation, monitor="metric", max_epochs=3)
+    assert len(history["loss"]) == 3
+    assert {0, 1, 2} <= set(seen)
+    assert mixture.epoch == 0  # the loss given is left alone
+    with pytest.raises(ValueError, match="monitor='metric'"):
+        fit(network(), mixture, train, validation, max_epochs=3)
+    fixed = 0.5 * ss.CrossEntropyLoss() + ss.MetricLoss("f1")
+    model = network()
+    settings = {"optimizer": adam(0.01), "max_epochs": 30, "checkpoint": tmp_path / "run"}
+    fit(model, fixed, train, validation, **settings)
+    scores = model(validation.dataset.tensors[0]).detach()
+    assert ss.evaluate(scores, validation.dataset.tensors[1], "f1") > 0.5
+    other = 0.5 * ss.FocalLoss() + ss.MetricLoss("f1")
+    with pytest.raises(SavedFileError):
+        fit(network(), other, train, validation, **settings)

@@ -21,7 +21,7 @@ from softset.counting.problem import Problem, arrange
 from softset.counting.steps import Step, check_step, is_hard
 from softset.decisions.evaluation import evaluate_problem
 from softset.losses.soft_metric import soft_cells
-from softset.metrics.registry import MetricLike, one_number
+from softset.metrics.registry import MetricLike, decided_elsewhere, one_number
 
 # Added to every curvature: a leaf of settled examples stays where it is instead of dividing by 0.
 FLOOR = 1e-6
@@ -113,7 +113,7 @@ class MetricObjective:
     """
 
     def __init__(self, library: str, metric: MetricLike, step: Step | None, threshold: float):
-        self.library, self.metric = library, one_number(metric)
+        self.library, self.metric = library, one_number(decided_elsewhere(metric))
         if step is not None:
             check_step(step)
             if is_hard(step):
@@ -201,7 +201,7 @@ def metric_gradient(
     >>> (gradient / scale).round(4).tolist()
     [-0.0159, -0.1188, 0.057]
     """
-    m = one_number(metric)
+    m = one_number(decided_elsewhere(metric))
     z = _scores(scores).requires_grad_()
     problem, there = _arranged(z, target, sample_weight, may_be_empty=over_workers is not None)
     if problem.task != "binary":

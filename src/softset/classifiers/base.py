@@ -16,7 +16,13 @@ from softset.checks import check_choice
 from softset.decisions.decision import Decision, to_probabilities
 from softset.decisions.evaluation import evaluate
 from softset.decisions.tuner import Tuner
-from softset.metrics.registry import MetricLike, get_metric, pack_metric, restored_metric
+from softset.metrics.registry import (
+    MetricLike,
+    decided_elsewhere,
+    get_metric,
+    pack_metric,
+    restored_metric,
+)
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
 from softset.tables.labels import Labels, checked_weights, read_labels
@@ -72,7 +78,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Weights are those of the samples times those of the classes. Of two classes the positive
         one has number 1.
         """
-        get_metric(self.metric)
+        decided_elsewhere(self.metric)
         self._labels, codes = read_labels(y, self.pos_label)
         n = X.shape[0]
         if len(codes) != n:

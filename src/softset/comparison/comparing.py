@@ -15,7 +15,7 @@ from softset.comparison.data import check_table
 from softset.comparison.plan import Plan
 from softset.comparison.result import Comparison
 from softset.comparison.summary import Summary
-from softset.metrics.registry import MetricLike, get_metric, label_of, one_number
+from softset.metrics.registry import MetricLike, decided_elsewhere, get_metric, label_of, one_number
 
 
 def compare(
@@ -68,7 +68,7 @@ def compare(
     ('none', (2,))
     """
     started = time.monotonic()
-    measured = one_number(metric)
+    measured = one_number(decided_elsewhere(metric))
     check_number("folds", folds, 2, 100, closed="both")
     if repeats is not None:
         check_number("repeats", repeats, 1, 100, closed="both")

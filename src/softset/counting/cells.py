@@ -172,6 +172,18 @@ class Confusion:
         return replace(a, **({"counted_matrix": None} | sums))
 
 
+def joined(parts: Sequence[Confusion], dim: int, order: Tensor) -> Confusion:
+    """Confusions one after another along a dimension, then in this order."""
+    if any(c.counted_rejected is not None for c in parts):
+        parts = [c.complete() for c in parts]
+    names = [f.name for f in fields(Confusion) if isinstance(getattr(parts[0], f.name), Tensor)]
+    together: dict[str, Any] = {
+        name: torch.cat([getattr(c, name) for c in parts], dim).index_select(dim, order)
+        for name in names
+    }
+    return replace(parts[0], **together)
+
+
 def confusion(
     scores: Any,
     target: Any,
@@ -186,6 +198,8 @@ def confusion(
     class_weight: Any = None,
     ignore_index: int | None = None,
     batch_dims: int = 0,
+    per: Any = "batch",
+    soft_targets: bool = False,
     matrix: bool = False,
 ) -> Confusion:
     """Count how ``scores`` and ``target`` meet; hard decisions without a ``step``, else soft ones.
@@ -196,19 +210,25 @@ def confusion(
     multilabel: one binary confusion for each label.
 
     Args:
-        scores: logits (probabilities with ``from_logits=False``): ``(N,)`` or ``(N, 1)`` binary,
-            ``(N, C, ...)`` multiclass, ``(N, L)`` multilabel.
+        scores: logits (probabilities with ``from_logits=False``): ``(N, ...)`` or ``(N, 1, ...)``
+            binary, ``(N, C, ...)`` multiclass, ``(N, L, ...)`` multilabel; ``...`` are positions,
+            such as pixels.
         target: 0/1 of the same shape, or class numbers ``(N, ...)``.
         step: ``LinearStep()``, ``SigmoidStep()``, …, or any differentiable ``step(p, tau)``.
         threshold: in (0, 1); positive means ``p >= threshold``. One for each label if you like.
         thresholds: a grid in (0, 1); counts get a dimension for it.
         offsets: multiclass only, added to the log-probabilities of the classes.
-        sample_weight: ``(N,)``, not negative.
+        sample_weight: ``(N,)``, or one for each position ``(N, ...)``; not negative.
         class_weight: weight of an example by its class: two (binary) or C numbers; by label, L.
         ignore_index: a target value that marks entries to leave out.
         batch_dims: so many leading dimensions are independent problems. ``target`` and
             ``sample_weight`` may come without them, and step parameters may be tensors of that
             shape.
+        per: ``"batch"``: all positions are counted together. ``"image"``: each of N is a set of
+            its own; or whole numbers ``(N,)`` or ``(N, ...)`` that say which set a position belongs
+            to. Counts get a dimension for the sets, in the order of their numbers.
+        soft_targets: targets may be fractions in [0, 1], in which all counts are linear; of several
+            classes, their probabilities in the shape of the scores.
         matrix: count the C x C matrix too (multiclass).
 
     >>> import torch
@@ -229,6 +249,8 @@ def confusion(
         class_weight=class_weight,
         ignore_index=ignore_index,
         batch_dims=batch_dims,
+        per=per,
+        soft_targets=soft_targets,
     )
     return count_cells(
         problem,
@@ -255,6 +277,11 @@ def count_cells(
     ``tn`` and ``rejected`` are differences, counted on their own where these have lost their
     digits. Without ``rest`` they are not: for metrics that do not read them.
     """
+    if problem.numbers is not None:
+        settings = {"threshold": threshold, "thresholds": thresholds, "offsets": offsets}
+        settings |= {"matrix": matrix, "rest": rest}
+        parts = [count_cells(part, step, **settings) for part in problem.by_set()]
+        return joined(parts, problem.batch_dims, problem.set_order())
     counting = Counting.of(problem, step, threshold, thresholds, offsets)
     if counting.kernel is None:
         return _hard(counting, matrix)
@@ -337,8 +364,9 @@ class Counting:
         z, y = self.problem.z.detach(), self.problem.y
         if self.problem.task == "multiclass":
             return check_rows(z, counts[1].detach())
-        check_labels(y)
-        return check_binary(z, y, None, counts[1].detach())
+        if not self.problem.soft:
+            check_labels(y)
+        return check_binary(z, y, None, counts[1].detach(), self.problem.soft)
 
     def confusion(self, counts: Counts, others: Counts | None = None) -> Confusion:
         """In the units and in the order of dimensions that are promised."""
@@ -381,7 +409,7 @@ def _hard(counting: Counting, matrix: bool) -> Confusion:
     # In float64: a threshold between two neighbouring float32 probabilities must stay between.
     def kernel(decide: Step) -> BinaryKernel:
         taus, grid = counting.taus, counting.grid
-        return BinaryKernel(decide, taus, grid, problem.from_logits, working(z))
+        return BinaryKernel(decide, taus, grid, problem.from_logits, working(z), problem.soft)
 
     hard = kernel(lambda p, tau: p.to(wide(p.device)) >= tau)
     if under_transform(z, y, w):
@@ -391,13 +419,16 @@ def _hard(counting: Counting, matrix: bool) -> Confusion:
     if w is None or not _cancels(counts, torch.float64):
         return counting.confusion(counts)
     others = kernel(lambda p, tau: p.to(wide(p.device)) < tau)
-    return counting.confusion(counts, others.count(z, y == 0, w)[0])
+    negative = 1 - y.to(wide(y.device)) if problem.soft else y == 0
+    return counting.confusion(counts, others.count(z, negative, w)[0])
 
 
 def _hard_multiclass(problem: Problem, matrix: bool) -> Confusion:
     z, y, classes = problem.z.detach(), problem.y, problem.classes
     check_not_nan(z, torch.isnan(z).any(-1))
     decided, ones = z.argmax(-1), problem.weights()
+    if problem.soft:
+        return _hard_shares(problem, decided, ones, matrix)
     zeros = ones.new_zeros(*y.shape[:-1], classes * classes if matrix else classes)
     if matrix:
         m = zeros.scatter_add(-1, y * classes + decided, ones)
@@ -420,6 +451,17 @@ def _hard_multiclass(problem: Problem, matrix: bool) -> Confusion:
     return replace(c, counted_tn=tn, counted_rejected=rejected, counted_negatives=negatives)
 
 
+def _hard_shares(problem: Problem, decided: Tensor, w: Tensor, matrix: bool) -> Confusion:
+    """Hard decisions against shares of the classes: row i of the matrix gets ``w y_i``."""
+    wy = problem.y.to(w.dtype) * w.unsqueeze(-1)
+    made = torch.nn.functional.one_hot(decided, problem.classes).to(w.dtype)
+    if matrix:
+        return Confusion.from_matrix(wy.mT @ made)
+    predicted, support = (made * w.unsqueeze(-1)).sum(-2), wy.sum(-2)
+    total = w.sum(-1, keepdim=True).expand_as(support)
+    return Confusion((wy * made).sum(-2), predicted, support, total, "multiclass")
+
+
 def _with_matrix(counting: Counting) -> Confusion:
     """Row i of the matrix is the sum of memberships of examples of class i."""
     problem, step = counting.problem, counting.step
@@ -429,7 +471,10 @@ def _with_matrix(counting: Counting) -> Confusion:
     classes, g = problem.classes, g.to(wide(g.device))
     if problem.w is not None:
         g = g * problem.w.unsqueeze(-1)
-    zeros = g.new_zeros(*g.shape[:-2], classes, classes)
-    at = problem.y.unsqueeze(-1).expand_as(g)
-    c = Confusion.from_matrix(zeros.scatter_add(-2, at, g))
+    if problem.soft:
+        c = Confusion.from_matrix(problem.y.to(g.dtype).mT @ g)
+    else:
+        zeros = g.new_zeros(*g.shape[:-2], classes, classes)
+        at = problem.y.unsqueeze(-1).expand_as(g)
+        c = Confusion.from_matrix(zeros.scatter_add(-2, at, g))
     return c if problem.unit == 1 else c.map(lambda t: t * problem.unit)

@@ -14,11 +14,13 @@ from torch import Tensor
 
 from softset.checks import check_choice, check_number
 from softset.counting.numerics import raised, under_transform, wide, working
+from softset.counting.shapes import Shape, by_position, lay_out
 from softset.counting.steps import LinearStep, Step
-from softset.counting.values import check_classes, check_rows
+from softset.counting.values import check_classes, check_fractions, check_rows
 
 THRESHOLD_HINT = "Pass logits with from_logits=True or move the threshold inside."
 TASKS = ("binary", "multiclass", "multilabel")
+PER = ("batch", "image")
 # Weights whose largest is outside of this are counted in units of it: their products and sums would
 # leave float32, or be lost next to 1.
 USUAL_WEIGHTS = (1e-6, 1e6)
@@ -31,7 +33,13 @@ class Problem:
 
     ``z`` and ``y`` are ``[*batch, N]`` (binary), ``[*batch, labels, N]`` (multilabel), or ``z`` is
     ``[*batch, N, C]`` and ``y`` is ``[*batch, N]`` (multiclass). ``w`` broadcasts with ``y``; it
-    holds all weights, by row and by class, in units of ``unit``.
+    holds all weights, by row and by class, in units of ``unit``. N counts positions: the rows, or
+    all pixels of all images.
+
+    ``sets``: the last batch dimension is one of sets (images, groups) whose mean is wanted. Sets of
+    several sizes are ``numbers`` ``[N]`` instead, the set of each position, until ``by_set``.
+
+    ``soft``: ``y`` holds fractions in [0, 1]; of several classes it is ``[*batch, N, C]``.
     """
 
     z: Tensor
@@ -41,6 +49,14 @@ class Problem:
     batch_dims: int = 0
     from_logits: bool = True
     unit: float = 1.0
+    sets: bool = False
+    numbers: Tensor | None = None
+    soft: bool = False
+
+    @property
+    def in_sets(self) -> bool:
+        """Whether the mean over sets is wanted."""
+        return self.sets or self.numbers is not None
 
     @property
     def classes(self) -> int:
@@ -60,9 +76,10 @@ class Problem:
 
     def weights(self) -> Tensor:
         """One weight for each label, in the shape of ``y`` and in float64."""
+        y = _labels(self)
         if self.w is None:
-            return torch.ones_like(self.y, dtype=wide(self.y.device))
-        return self.w.expand(self.y.shape)
+            return torch.ones_like(y, dtype=wide(y.device))
+        return self.w.expand(y.shape)
 
     def one_against_rest(self) -> Problem:
         """Several classes as labels, one for each, with the probabilities of the classes."""
@@ -71,15 +88,58 @@ class Problem:
         p = self.probabilities().clamp(0, 1)
         if not under_transform(p):
             check_rows(self.z, p.detach())
-        y = self.y.unsqueeze(-1) == torch.arange(self.classes, device=p.device)
+        y = self.y
+        if not self.soft:
+            y = y.unsqueeze(-1) == torch.arange(self.classes, device=p.device)
         w = None if self.w is None else self.w.unsqueeze(-2)
         return replace(self, z=p.mT, y=y.mT, w=w, task="multilabel", from_logits=False)
 
     def pooled(self) -> Problem:
         """All labels one after another, as one binary problem."""
-        w = None if self.w is None else self.weights().flatten()
-        z, y = self.z.flatten(), self.y.flatten()
-        return replace(self, z=z, y=y, w=w, task="binary", batch_dims=0)
+        w = None if self.w is None else self.weights().flatten(-2)
+        z, y = self.z.flatten(-2), self.y.flatten(-2)
+        numbers = None if self.numbers is None else self.numbers.repeat(self.classes)
+        return replace(self, z=z, y=y, w=w, task="binary", numbers=numbers)
+
+    def by_set(self) -> list[Problem]:
+        """With the sets as a batch dimension: sets of about one size together, each filled up with
+        positions of weight zero, at most as many as it has. In the order of ``set_order``."""
+        if self.numbers is None:
+            return [self]
+        sizes = torch.bincount(self.numbers)
+        order, start = self.numbers.argsort(stable=True), sizes.cumsum(0) - sizes
+        parts = []
+        for chosen in _of_one_size(sizes):
+            size = sizes[chosen].unsqueeze(-1)
+            place = torch.arange(int(size.max()), device=size.device)
+            at = order[start[chosen].unsqueeze(-1) + place.minimum(size - 1)]
+            parts.append(self._taken(at, None if (size == len(place)).all() else place < size))
+        return parts
+
+    def set_order(self) -> Tensor:
+        """Where each set, by its number, is among those of ``by_set``."""
+        assert self.numbers is not None
+        return torch.cat(_of_one_size(torch.bincount(self.numbers))).argsort()
+
+    def _taken(self, at: Tensor, there: Tensor | None) -> Problem:
+        """The positions ``at`` ``[sets, size]``; those that are not ``there`` weigh nothing."""
+
+        def take(t: Tensor, dim: int) -> Tensor:
+            taken = t.index_select(dim, at.flatten())
+            return taken.reshape(*taken.shape[:dim], *at.shape, *taken.shape[dim:][1:])
+
+        several, by_class = self.task == "multiclass", self.soft and self.task == "multiclass"
+        z = take(self.z, -2 if several else -1)
+        y = take(self.y, -2 if by_class else -1)
+        w = None if self.w is None else take(self.w, -1)
+        if there is not None:
+            ones = torch.ones((), dtype=wide(z.device), device=z.device)
+            w = there * (ones if w is None else w)
+        if self.task == "multilabel":  # [*batch, labels, sets, size] -> [*batch, sets, labels, ...]
+            z, y = z.transpose(-3, -2), y.transpose(-3, -2)
+            w = w if w is None else w.unsqueeze(-2) if w.dim() == 2 else w.transpose(-3, -2)
+        changed = {"batch_dims": self.batch_dims + 1, "sets": True, "numbers": None}
+        return replace(self, z=z, y=y, w=w, **changed)  # type: ignore[arg-type]
 
     def shifted(self, offsets: Any) -> Problem:
         """With ``offsets`` added to the log-probabilities of the classes.
@@ -117,7 +177,7 @@ class Problem:
 
     def spread(self, step: Step) -> Step:
         """The step, its parameters of the batch shape with the dimensions to broadcast over."""
-        batch = self.z.shape[: self.batch_dims]
+        batch = self.z.shape[: self.batch_dims - self.sets]
         changed = {}
         for name, value in getattr(step, "__dict__", {}).items():
             if isinstance(value, Tensor) and value.dim() > 0:
@@ -126,7 +186,7 @@ class Problem:
                         f"step.{name} must be a number or have the batch shape {list(batch)}, got "
                         f"shape {list(value.shape)}."
                     )
-                extra = self.z.dim() - self.batch_dims
+                extra = self.z.dim() - len(batch)
                 linear = isinstance(step, LinearStep)  # of whose width no digit may be lost
                 value = value.to(self.z.device, wide(self.z.device) if linear else working(self.z))
                 changed[name] = value.reshape(*batch, *[1] * extra)
@@ -143,6 +203,8 @@ def arrange(
     class_weight: Any = None,
     ignore_index: int | None = None,
     batch_dims: int = 0,
+    per: Any = "batch",
+    soft_targets: bool = False,
 ) -> Problem:
     """Check shapes, dtypes and values and bring everything into the layout of the kernels.
 
@@ -150,7 +212,7 @@ def arrange(
     """
     check_choice("task", task, TASKS)
     z = as_numbers("scores", scores)
-    y = given = as_numbers("target", target, z.device)
+    y = as_numbers("target", target, z.device)
     if not z.is_floating_point():
         if z.is_complex():
             raise ValueError(f"scores must be real numbers, got {z.dtype}.")
@@ -159,17 +221,27 @@ def arrange(
         raise ValueError(f"target must be bool, integer or float, got {y.dtype}.")
     if y.requires_grad:
         raise ValueError("target must not require a gradient: there is none. Pass target.detach().")
-    z, y = _shapes(z, y, task, batch_dims)
     if z.numel() == 0:
         raise ValueError(f"scores are empty: shape {list(z.shape)}.")
-    w, unit = _weights(sample_weight, z, y, task, batch_dims, given.shape)
+    whole = isinstance(per, str) and per == "batch"
+    images = not whole and isinstance(per, str) and per == "image"
+    laid = lay_out(z, y, task, batch_dims, images, soft_targets)
+    z, y = laid.z, laid.y
+    soft = laid.by_class or (soft_targets and task != "multiclass" and y.is_floating_point())
+    batch = z.shape[:batch_dims]
+    w, unit = _weights(sample_weight, z, task, laid.positions, batch, images)
+    numbers = None
+    if not whole and not images:
+        numbers = _set_numbers(per, laid.positions, z.device)
     if ignore_index is not None:
         ignored = y == ignore_index
-        w = torch.ones_like(y, dtype=wide(z.device)) if w is None else w
+        ignored = ignored.all(-1) if laid.by_class else ignored
+        w = torch.ones_like(ignored, dtype=wide(z.device)) if w is None else w
         w = torch.where(ignored, 0.0, w)
-        y = torch.where(ignored, torch.zeros_like(y), y)
         # A left-out row may hold anything, NaN too: it gets scores without a favourite.
         rows = ignored.unsqueeze(-1) if task == "multiclass" else ignored
+        filler = 1 / z.shape[-1] if laid.by_class else 0
+        y = torch.where(rows if laid.by_class else ignored, torch.full_like(y, filler), y)
         z = torch.where(rows, 0.0 if from_logits else 1 / z.shape[-1], z)
     if not from_logits and not under_transform(z):
         low, high = torch.aminmax(z.detach())
@@ -179,9 +251,14 @@ def arrange(
                 f"scores must be probabilities in [0, 1] with from_logits=False, got {worst:g}. "
                 "Pass from_logits=True for logits."
             )
-    if task == "multiclass" and not under_transform(z, y):
-        check_classes(y, z.shape[-1])
-    problem = Problem(z, y, w, task, batch_dims, from_logits, unit)
+    if (soft or task == "multiclass") and not under_transform(z, y):
+        if soft:
+            check_fractions(y, laid.by_class)
+        else:
+            check_classes(y, z.shape[-1])
+    if laid.by_class:  # shares that were rounded add up all the same
+        y = y.to(wide(z.device)) / y.sum(-1, keepdim=True, dtype=wide(z.device))
+    problem = Problem(z, y, w, task, batch_dims + images, from_logits, unit, images, numbers, soft)
     return problem if class_weight is None else _weighted(problem, class_weight)
 
 
@@ -205,88 +282,55 @@ def as_numbers(name: str, x: Any, device: torch.device | None = None) -> Tensor:
         ) from None
 
 
-def _shapes(z: Tensor, y: Tensor, task: str, batch_dims: int) -> tuple[Tensor, Tensor]:
-    """Scores and target in kernel layout, target expanded over the batch dimensions."""
-    if task == "binary" and z.dim() == 1 and y.shape == z.shape and not batch_dims:
-        return z, y
-    plain = z.dim() == 2 and y.dtype == torch.long and y.shape == z.shape[:1] and not batch_dims
-    if task == "multiclass" and plain and z.shape[1] > 1:
-        return z, y
-    got = f"scores {list(z.shape)}, target {list(y.shape)}, batch_dims={batch_dims}"
-    inner = z.dim() - batch_dims
-    batch = z.shape[:batch_dims]
-
-    if task == "binary":
-        if inner == 2 and z.shape[-1] == 1:
-            z, inner = z.squeeze(-1), 1
-        if inner == 2 and z.shape[-1] == 2:
-            raise ValueError(
-                f"scores must be (N,) or (N, 1) for task='binary', got {got}. For two columns use "
-                "task='multiclass', or pass scores[:, 1] - scores[:, 0]."
-            )
-        if inner != 1:
-            raise ValueError(f"scores must be (N,) or (N, 1) for task='binary', got {got}.")
-        if y.dim() > 1 and y.shape[-1] == 1 and y.shape[:-1] in (z.shape, z.shape[-1:]):
-            y = y.squeeze(-1)
-        if y.shape not in (z.shape, z.shape[-1:]):
-            raise ValueError(f"target must have the shape of scores, got {got}.")
-        return z, y.expand(z.shape)
-
-    if task == "multilabel":
-        if inner != 2:
-            raise ValueError(f"scores must be (N, L) for task='multilabel', got {got}.")
-        if y.shape not in (z.shape, z.shape[-2:]):
-            raise ValueError(f"target must have the shape of scores, got {got}.")
-        return z.mT, y.expand(z.shape).mT
-
-    if inner < 2:
-        raise ValueError(f"scores must be (N, C) or (N, C, ...) for task='multiclass', got {got}.")
-    if z.shape[batch_dims + 1] < 2:
-        hint = " Use task='binary' for one column."
-        raise ValueError(f"scores must have at least two classes, got {got}.{hint}")
-    if y.is_floating_point() or y.dtype == torch.bool:
-        if y.is_floating_point() and not under_transform(y) and not torch.equal(y, y.round()):
-            raise ValueError(
-                f"target must hold class numbers (integers) for task='multiclass', got {y.dtype}."
-            )
-        y = y.to(torch.long)
-    z = z.movedim(batch_dims + 1, -1)
-    rows = z.shape[batch_dims:-1]
-    if y.shape not in (z.shape[:-1], rows):
-        raise ValueError(f"target must have the shape of scores without the classes, got {got}.")
-    y = y.expand(z.shape[:-1])
-    return z.reshape(*batch, -1, z.shape[-1]), y.reshape(*batch, -1).to(torch.long)
-
-
 def _weights(
-    sample_weight: Any, z: Tensor, y: Tensor, task: str, batch_dims: int, given: Sequence[int]
+    sample_weight: Any, z: Tensor, task: str, positions: Shape, batch: Shape, images: bool
 ) -> tuple[Tensor | None, float]:
-    """Weights that broadcast with ``y``, and their unit; ``given`` is the target's shape as it
-    came."""
+    """Weights that broadcast with the target, and their unit."""
     if sample_weight is None:
         return None, 1.0
-    w = as_numbers("sample_weight", sample_weight, z.device)
-    n = y.shape[-1]
-    batch = z.shape[:batch_dims]
-    if task == "multiclass" and len(given) > 1 and not batch_dims:
-        # (N, C, ...) scores: one weight for each of N, or one for each entry of target
-        if w.shape == given[:1]:
-            w = w.repeat_interleave(n // given[0])
-        elif w.shape == given:
-            w = w.reshape(-1)
-    if w.dim() > 1 and w.shape[-1] == 1 and w.shape[:-1] in ((n,), (*batch, n)):
-        w = w.squeeze(-1)
-    if w.shape not in ((n,), (*batch, n)):
-        raise ValueError(f"sample_weight must have shape ({n},), got {list(w.shape)}.")
-    w, unit = _in_units("sample_weight", w.to(wide(z.device)), n)
-    if w.dim() > 1 and not under_transform(w):
-        heaviest = w.detach().amax(-1)
+    w = by_position("sample_weight", as_numbers("sample_weight", sample_weight, z.device),
+                    positions, batch)  # fmt: skip
+    own = w.dim() - 2  # batch dimensions
+    w = w if images else w.flatten(-2)
+    w, unit = _in_units("sample_weight", w.to(wide(z.device)), w.shape[own:].numel())
+    if own and not under_transform(w):
+        heaviest = w.detach().flatten(own).amax(-1)
         if (heaviest[heaviest > 0] < 1e-20 * heaviest.max()).any():
             raise ValueError(
                 "sample_weight must be of one scale in all problems of a batch (batch_dims), got "
                 f"largest weights from {heaviest.min() * unit:g} to {heaviest.max() * unit:g}."
             )
     return (w.unsqueeze(-2) if task == "multilabel" else w), unit
+
+
+def _set_numbers(per: Any, positions: Shape, device: torch.device) -> Tensor:
+    """The set of each position, numbered 0, 1, 2, … in the order of the numbers given."""
+    if isinstance(per, str):
+        check_choice("per", per, PER)
+    given = as_numbers("per", per, device)
+    if given.is_floating_point() or given.is_complex():
+        raise ValueError(
+            f"per must be one of {', '.join(map(repr, PER))}, or whole numbers that say to which "
+            f"set each row belongs, got {given.dtype}."
+        )
+    flat = by_position("per", given, positions, ()).flatten()
+    if under_transform(flat):
+        raise ValueError(
+            "per with set numbers can't be compiled or transformed: how large the sets are is not "
+            "known there. Use per='image', or batch_dims."
+        )
+    return torch.unique(flat, return_inverse=True)[1]
+
+
+def _of_one_size(sizes: Tensor) -> list[Tensor]:
+    """Numbers of sets together whose sizes differ by less than a factor of two."""
+    scale = sizes.double().log2().floor()
+    return [(scale == s).nonzero().squeeze(-1) for s in torch.unique(scale)]
+
+
+def _labels(problem: Problem) -> Tensor:
+    """A tensor with an entry for each label that is weighed."""
+    return problem.y[..., 0] if problem.soft and problem.task == "multiclass" else problem.y
 
 
 def _in_units(name: str, w: Tensor, n: int = 1) -> tuple[Tensor, float]:
@@ -311,14 +355,20 @@ def _weighted(problem: Problem, class_weight: Any) -> Problem:
     """With the weights of the classes in its weights."""
     v, unit = _in_units("class_weight", _of_classes(class_weight, problem))
     by_class = _by_class(v, problem)
+    y = problem.y
+    if problem.soft and problem.task != "multilabel":
+        # A part y of weight v_1 and a part 1 - y of weight v_0 are one example of both weights.
+        own = y.to(v.dtype) * (v if problem.task == "multiclass" else v[1])
+        mass = by_class.unsqueeze(-1) if problem.task == "multiclass" else by_class
+        y = torch.where(mass > 0, own / torch.where(mass > 0, mass, 1.0), y.to(v.dtype))
     w = by_class if problem.w is None else problem.w * by_class
     unit *= problem.unit
-    if not 1e-305 < unit < math.inf or unit * problem.y.shape[-1] == math.inf:
+    if not 1e-305 < unit < math.inf or unit * _labels(problem).shape[-1] == math.inf:
         raise ValueError(
             f"sample_weight times class_weight must be numbers that floats can hold, got {unit:g}. "
             "Divide or multiply one of them: metrics do not depend on the scale of weights."
         )
-    return replace(problem, w=w, unit=unit)
+    return replace(problem, y=y, w=w, unit=unit)
 
 
 def weights_by_class(class_weight: Any, problem: Problem) -> Tensor:
@@ -345,6 +395,9 @@ def _by_class(v: Tensor, problem: Problem) -> Tensor:
     y = problem.y
     if problem.task == "multilabel":
         return v.unsqueeze(-1).expand(y.shape)
+    if problem.soft:
+        y = y.to(v.dtype)
+        return y @ v if problem.task == "multiclass" else torch.lerp(v[0], v[1], y)
     return torch.where(y > 0, v[1], v[0]) if problem.task == "binary" else v[y]
 
 

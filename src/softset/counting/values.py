@@ -16,6 +16,7 @@ def check_labels(y: Tensor) -> None:
     if y.dtype != torch.bool and float(off_labels(y.to(torch.float32))) != 0:
         wrong = y[(y != 0) & (y != 1)].flatten()[0].item()
         hint = " Map -1 to 0: target = (target > 0)." if wrong == -1 else ""
+        hint = " Fractions need soft_targets=True." if 0 < wrong < 1 else hint
         raise ValueError(f"target must hold 0 and 1 only, got {wrong:g}.{hint}")
 
 
@@ -26,12 +27,14 @@ def off_labels(y: Tensor, out: Tensor | None = None) -> Tensor:
     return torch.dot(d, d)
 
 
-def check_binary(z: Tensor, y: Tensor, bad: Any, sums: Tensor) -> None:
-    """Refuse stray labels (``bad`` of ``off_labels`` is not 0) and NaN scores."""
+def check_binary(z: Tensor, y: Tensor, bad: Any, sums: Tensor, soft: bool = False) -> None:
+    """Refuse stray labels (``bad`` of ``off_labels`` is not 0) and NaN scores. ``soft`` labels are
+    checked already."""
     one = sums.sum() if sums.dim() else sums
     if (bad is None or float(bad) == 0) and math.isfinite(float(one)):
         return
-    check_labels(y)
+    if not soft:
+        check_labels(y)
     refuse_scores(z, torch.isnan(z))
 
 
@@ -44,6 +47,23 @@ def check_classes(y: Tensor, classes: int) -> None:
             f"target must hold classes 0 to {classes - 1} (scores have {classes} columns), got "
             f"{wrong}. Set ignore_index={wrong} if it marks rows to leave out."
         )
+
+
+def check_fractions(y: Tensor, by_class: bool) -> None:
+    """Refuse soft targets outside of [0, 1], and those of several classes that are no shares."""
+    low, high = (float(v) for v in torch.aminmax(y))
+    if not (low >= 0 and high <= 1):
+        wrong = low if not low >= 0 else high
+        raise ValueError(f"target must be in [0, 1] with soft_targets=True, got {wrong:g}.")
+    if by_class:
+        sums = y.double().sum(-1)
+        off = (sums - 1).abs()
+        if off.max() > (1e-3 if torch.finfo(y.dtype).bits > 16 else 2e-2):
+            wrong = sums.flatten()[off.argmax()].item()
+            raise ValueError(
+                "target must hold shares of the classes that add up to 1 in every row with "
+                f"soft_targets=True, got {wrong:g}."
+            )
 
 
 def check_rows(z: Tensor, predicted: Tensor) -> None:

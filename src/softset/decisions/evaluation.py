@@ -7,12 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.counting.cells import count_cells
+from softset.checks import check_choice
+from softset.counting.cells import Confusion, count_cells
 from softset.counting.problem import Problem, arrange
 from softset.counting.values import check_labels, check_not_nan
 from softset.decisions.cuts import all_cuts
+from softset.decisions.expected import DECIDE, expected_dice_mask
+from softset.metrics.at_k import check_cut
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, get_metric
+from softset.metrics.sets import mean_over_sets
+
+EMPTY = (None, "penalise", "ignore")
 
 
 @torch.no_grad()
@@ -28,11 +34,22 @@ def evaluate(
     sample_weight: Any = None,
     class_weight: Any = None,
     ignore_index: int | None = None,
+    per: Any = "batch",
+    empty: str | None = None,
+    soft_targets: bool = False,
+    decide: str = "threshold",
 ) -> Any:
     """``metric`` of the hard decisions, as scikit-learn has it: a float (a list if not averaged).
 
     Arguments as for ``confusion``; ``scores`` and ``target`` may be arrays. The areas (AUROC,
     average precision) are exact, by sorting; of several classes they are one against the rest.
+
+    With ``per`` it is the mean of each set's metric. ``empty`` says what a set without positives
+    is: ``None``, what scikit-learn has for it; or as in ``metric_loss``: ``"ignore"`` leaves it out
+    of the mean, ``"penalise"`` is the share of positions that are not called positive.
+
+    ``decide="expected-dice"`` takes the mask of each image that ``expected_dice_mask`` gives,
+    instead of a threshold.
 
     >>> import torch
     >>> evaluate(torch.tensor([2.0, -1.0, 0.5, 1.0]), torch.tensor([1, 1, 0, 1]), "f1")
@@ -40,6 +57,11 @@ def evaluate(
     >>> evaluate([0.9, 0.2, 0.6], [1, 1, 0], "auroc", from_logits=False)
     0.5
     """
+    check_choice("decide", decide, DECIDE)
+    if decide == "expected-dice":
+        _check_decide(get_metric(metric), threshold)
+        masks = expected_dice_mask(scores, task=task, from_logits=from_logits)
+        scores, from_logits = masks.double(), False
     problem = arrange(
         scores,
         target,
@@ -48,30 +70,55 @@ def evaluate(
         sample_weight=sample_weight,
         class_weight=class_weight,
         ignore_index=ignore_index,
+        per=per,
+        soft_targets=soft_targets,
     )
-    value = evaluate_problem(problem, get_metric(metric), threshold=threshold, offsets=offsets)
+    settings = {"threshold": threshold, "offsets": offsets, "empty": empty}
+    value = evaluate_problem(problem, get_metric(metric), **settings)
     return value.item() if value.dim() == 0 else value.tolist()
 
 
 @torch.no_grad()
 def evaluate_problem(
-    problem: Problem, metric: Metric, *, threshold: Any = 0.5, offsets: Any = None
+    problem: Problem,
+    metric: Metric,
+    *,
+    threshold: Any = 0.5,
+    offsets: Any = None,
+    empty: str | None = None,
 ) -> Tensor:
     """``evaluate`` of a problem that is arranged already, as a tensor."""
+    check_choice("empty", empty, EMPTY)
+    if metric.curve and offsets is not None:
+        raise ValueError("offsets do not apply to a metric over all thresholds.")
+    check_cut(metric, threshold)
+    problem = metric.prepare(problem)
     if metric.curve:
-        if offsets is not None:
-            raise ValueError("offsets do not apply to a metric over all thresholds.")
-        return _area(metric, metric.prepare(problem))
-    matrix = metric.wants_matrix(problem.task, problem.classes)
-    return metric(count_cells(problem, threshold=threshold, offsets=offsets, matrix=matrix))
+        counted = [_all_cuts(metric, part) for part in problem.by_set()]
+    else:
+        matrix = metric.wants_matrix(problem.task, problem.classes)
+        settings = {"threshold": threshold, "offsets": offsets, "matrix": matrix}
+        counted = [count_cells(problem, **settings)]
+    if problem.in_sets:
+        return mean_over_sets(metric, [(metric(c, empty=empty), c) for c in counted], empty)
+    return metric(counted[0], empty=empty)
 
 
-def _area(m: Metric, problem: Problem) -> Tensor:
+def _check_decide(metric: Metric, threshold: Any) -> None:
+    """Refuse two decisions at once."""
+    if metric.curve or metric.own_cut:
+        raise ValueError(f"decide='expected-dice' does not apply to {metric.name!r}.")
+    if not isinstance(threshold, int | float) or threshold != 0.5:
+        raise ValueError("threshold does not apply with decide='expected-dice'. Leave it out.")
+
+
+def _all_cuts(m: Metric, problem: Problem) -> Confusion:
     """Exactly, at every cut: by a sort instead of a grid of thresholds."""
     pooled = problem.task == "multilabel" and m.average == "micro"
     problem = problem.pooled() if pooled else problem
     p = problem.probabilities().double()
     check_not_nan(problem.z, torch.isnan(p))
-    check_labels(problem.y)
+    if not problem.soft:
+        check_labels(problem.y)
     c = all_cuts(p, problem.y, problem.w, problem.task).counts
-    return m(c if problem.task == "binary" else c.map(lambda t: t.mT))
+    return c if problem.task == "binary" else c.map(lambda t: t.mT)

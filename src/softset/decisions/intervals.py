@@ -17,7 +17,7 @@ from softset.checks import check_number
 from softset.counting.cells import Confusion
 from softset.decisions.evaluation import evaluate
 from softset.metrics.base import Metric
-from softset.metrics.registry import METRICS, MetricLike, get_metric
+from softset.metrics.registry import METRICS, MetricLike, decided_elsewhere
 
 Array = NDArray[Any]
 # Areas need a sort for each resample: fewer of them.
@@ -54,7 +54,7 @@ def metric_table(
     y, decided = np.asarray(target, dtype=np.int64), np.asarray(decisions, dtype=np.int64)
     if y.shape != decided.shape:
         raise ValueError(f"target has shape {y.shape}, decisions {decided.shape}; they must agree.")
-    found = [get_metric(m) for m in (METRICS if metrics is None else metrics)]
+    found = [decided_elsewhere(m) for m in (METRICS if metrics is None else metrics)]
     random = np.random.default_rng(seed)
     counted, drawn = _drawn_confusions(
         y, decided, task, _classes(probabilities, y), resamples, random

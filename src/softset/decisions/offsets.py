@@ -12,6 +12,7 @@ from softset.counting.problem import arrange, to_logits
 from softset.decisions.cuts import EQUAL, OUTER, gaps, pick
 from softset.decisions.thresholds import BLOCK, MAX_PASSES, thresholded
 from softset.metrics.base import Metric
+from softset.metrics.custom import Custom
 from softset.metrics.registry import MetricLike
 
 
@@ -49,7 +50,9 @@ def best_offsets(
         ignore_index=ignore_index,
     )
     s, y, w = to_logits(problem.z, from_logits), problem.y, problem.w
-    best = float(m(confusion(s, y, task="multiclass", sample_weight=w)))  # refuses NaN, too
+    matrix = _reads_matrix(m, s.shape[-1])
+    counted = confusion(s, y, task="multiclass", sample_weight=w, matrix=matrix)  # refuses NaN, too
+    best = float(m(counted))
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
     offsets = torch.zeros(s.shape[-1], dtype=torch.float64)
     centred = False
@@ -66,6 +69,11 @@ def best_offsets(
             for k in range(len(offsets)):
                 offsets[k] += _centring_shift(_flips(s + offsets, k)[0])
     return (offsets - offsets[-1]).tolist()
+
+
+def _reads_matrix(m: Metric, classes: int) -> bool:
+    """Of a metric of the user's own it is not known: it gets none, which is much faster."""
+    return not isinstance(m, Custom) and m.wants_matrix("multiclass", classes)
 
 
 def _flips(s: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -95,11 +103,23 @@ def _centring_shift(flip: Tensor) -> float:
 
 def _best_shift(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[float, float]:
     """The metric at the best shift of class k, and that shift."""
-    n, classes = s.shape
+    classes = s.shape[-1]
     flip, other = _flips(s, k)
     flip, order = flip.sort(stable=True)
     y, w, other = y[order], w[order], other[order]
-    zeros = torch.zeros(classes, dtype=torch.float64, device=s.device)
+    if _reads_matrix(m, classes):
+        values = _matrix_values(m, y, other, w, k, classes)
+    else:
+        values = _values(m, y, other, w, k, classes)
+    place, width = gaps(flip)
+    best = pick(values, place, width)
+    return float(values[best]), float(place[best])
+
+
+def _values(m: Metric, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int) -> Tensor:
+    """The metric after none, one, two, … of the rows have gone over to class k."""
+    n = len(y)
+    zeros = torch.zeros(classes, dtype=torch.float64, device=w.device)
     support = zeros.scatter_add(0, y, w)
     predicted = zeros.scatter_add(0, other, w)
     tp = zeros.scatter_add(0, y, w * (other == y))
@@ -109,9 +129,9 @@ def _best_shift(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[flo
         # Row i of this block: the first `first + i` rows have gone over to class k.
         last = min(first + block, n + 1)
         moved = slice(max(first, 1) - 1, last - 1)
-        delta_pred = torch.zeros(last - first, classes, dtype=torch.float64, device=s.device)
+        delta_pred = torch.zeros(last - first, classes, dtype=torch.float64, device=w.device)
         delta_tp = torch.zeros_like(delta_pred)
-        row = torch.arange(max(first, 1) - first, last - first, device=s.device)
+        row = torch.arange(max(first, 1) - first, last - first, device=w.device)
         delta_pred[row, other[moved]] -= w[moved]
         delta_pred[row, k] += w[moved]
         delta_tp[row, other[moved]] -= w[moved] * (other[moved] == y[moved])
@@ -121,7 +141,21 @@ def _best_shift(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[flo
         shape = block_tp.shape
         total = support.sum().expand(shape)
         found.append(m(Confusion(block_tp, block_pred, support.expand(shape), total, "multiclass")))
-    values = torch.cat(found)
-    place, width = gaps(flip)
-    best = pick(values, place, width)
-    return float(values[best]), float(place[best])
+    return torch.cat(found)
+
+
+def _matrix_values(m: Metric, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int) -> Tensor:
+    """The same from whole matrices, for metrics that read them."""
+    cells = torch.zeros(classes * classes, dtype=torch.float64, device=w.device)
+    cells = cells.scatter_add(0, y * classes + other, w)
+    found = [m(Confusion.from_matrix(cells.reshape(1, classes, classes)))]
+    rows = torch.arange(len(y), device=w.device)
+    for part in torch.split(rows, max(1, BLOCK // classes**2)):
+        moved = torch.zeros(len(part), classes * classes, dtype=torch.float64, device=w.device)
+        row = torch.arange(len(part), device=w.device)
+        moved[row, y[part] * classes + other[part]] -= w[part]
+        moved[row, y[part] * classes + k] += w[part]
+        matrices = (cells + moved.cumsum(0)).clamp(min=0)
+        cells = matrices[-1]
+        found.append(m(Confusion.from_matrix(matrices.reshape(-1, classes, classes))))
+    return torch.cat(found)

@@ -14,7 +14,7 @@ from softset.counting.values import check_labels, refuse_rows
 from softset.decisions.cuts import EQUAL, Cuts, all_cuts, pick
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
-from softset.metrics.registry import MetricLike, one_number
+from softset.metrics.registry import MetricLike, decided_elsewhere, one_number
 
 MAX_PASSES = 20
 # Confusions looked at together in a search over several labels or classes: bounds memory.
@@ -86,7 +86,7 @@ def best_cuts(m: Metric, cuts: Cuts) -> Tensor:
 
 def thresholded(metric: MetricLike) -> Metric:
     """The metric, if there is a threshold to choose for it."""
-    m = one_number(metric)
+    m = one_number(decided_elsewhere(metric))
     if m.curve:
         raise ValueError(f"metric {m.name!r} is over all thresholds: there is none to choose.")
     return m

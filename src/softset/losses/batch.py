@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from softset.counting.numerics import full_precision, raised, under_transform, working
 from softset.counting.problem import Problem, arrange
 from softset.counting.values import check_labels
+from softset.losses.loss import Loss
 
 
-class BatchLoss(nn.Module):
+class BatchLoss(Loss):
     """``loss(scores, target, sample_weight=None)`` of binary logits ``(N,)`` or ``(N, 1)``.
 
     A subclass gives ``value``; ``of_members`` is the same with a leading dimension of networks.

@@ -7,12 +7,15 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from softset.checks import check_choice, check_number
 from softset.counting.numerics import full_precision, raised, under_transform, working
 from softset.counting.problem import TASKS, Problem, arrange, as_numbers, weights_by_class
 from softset.counting.values import check_labels
+from softset.losses.loss import Loss, refuse_words
+
+SETTINGS = ("task", "class_weight", "ignore_index", "soft_targets")
 
 
 def class_weight_buffer(class_weight: Any) -> Tensor | None:
@@ -28,11 +31,14 @@ def class_weight_buffer(class_weight: Any) -> Tensor | None:
     return v.double()
 
 
-class MeanLoss(nn.Module):
+class MeanLoss(Loss):
     """``sum s_i v_i l_i / sum s_i`` with sample weights ``s`` and class weights ``v``.
 
     Class weights do not enter the denominator: with ``v_y = n / n_y`` of the training set the
     expected loss is the class-balanced one of paper 004 eq. 2, whatever a batch looks like.
+
+    Shapes as for ``confusion``. With ``soft_targets`` a loss is linear in them: the expectation
+    over classes drawn by the target.
     """
 
     def __init__(
@@ -41,16 +47,30 @@ class MeanLoss(nn.Module):
         task: str = "binary",
         class_weight: Any = None,
         ignore_index: int | None = None,
+        soft_targets: bool = False,
+        **unknown: Any,
     ) -> None:
         super().__init__()
+        refuse_words(type(self).__name__, unknown, SETTINGS)
         check_choice("task", task, TASKS)
-        self.task, self.ignore_index = task, ignore_index
+        self.task, self.ignore_index, self.soft_targets = task, ignore_index, soft_targets
         self.class_weight: Tensor | None
         self.register_buffer("class_weight", class_weight_buffer(class_weight), persistent=False)
 
     def each(self, problem: Problem) -> Tensor:
         """The loss of every example, in the layout of ``Problem``."""
         raise NotImplementedError
+
+    def of_classes(self, problem: Problem) -> Tensor:
+        """The loss of every example if it were of each class, in a last dimension."""
+        several = self.task == "multiclass"
+        like = problem.y[..., 0].long() if several else problem.y
+        each = []
+        for k in range(problem.classes if several else 2):
+            hard = replace(problem, y=torch.full_like(like, k), soft=False)
+            own, v = self.each(hard), self.class_weights(hard)
+            each.append(own if v is None else own * v.to(own.dtype))
+        return torch.stack(each, -1)
 
     def class_weights(self, problem: Problem) -> Tensor | None:
         """The class weight of every example."""
@@ -76,19 +96,27 @@ class MeanLoss(nn.Module):
             sample_weight=weight,
             ignore_index=self.ignore_index,
             batch_dims=batch_dims,
+            soft_targets=self.soft_targets,
         )
-        if self.task != "multiclass" and not under_transform(problem.z, problem.y):
+        labels = self.task != "multiclass" and not problem.soft
+        if labels and not under_transform(problem.z, problem.y):
             check_labels(problem.y)
         with full_precision(problem.z):
-            losses = self.each(replace(problem, z=raised(problem.z, working(problem.z))))
-            by_class = self.class_weights(problem)
-            if by_class is not None:
-                losses = losses * by_class.to(losses.dtype)
+            losses = self._examples(replace(problem, z=raised(problem.z, working(problem.z))))
             if problem.w is None:
                 return losses.flatten(batch_dims).mean(-1)
             w = problem.w.to(losses.dtype).expand_as(losses)
             mass = w.flatten(batch_dims).sum(-1).clamp(min=torch.finfo(losses.dtype).tiny)
             return (losses * w).flatten(batch_dims).sum(-1) / mass
+
+    def _examples(self, problem: Problem) -> Tensor:
+        """The loss of every example times its class weight."""
+        if problem.soft:
+            y = problem.y.to(problem.z.dtype)
+            shares = y if self.task == "multiclass" else torch.stack([1 - y, y], -1)
+            return (self.of_classes(problem) * shares).sum(-1)
+        losses, by_class = self.each(problem), self.class_weights(problem)
+        return losses if by_class is None else losses * by_class.to(losses.dtype)
 
 
 class CrossEntropyLoss(MeanLoss):
@@ -102,8 +130,20 @@ class CrossEntropyLoss(MeanLoss):
     def each(self, problem: Problem) -> Tensor:
         z, y = problem.z, problem.y
         if self.task == "multiclass":
-            return -torch.log_softmax(z, -1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
-        return F.binary_cross_entropy_with_logits(z, y.to(z.dtype), reduction="none")
+            entropy = -torch.log_softmax(z, -1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
+        else:
+            entropy = F.binary_cross_entropy_with_logits(z, y.to(z.dtype), reduction="none")
+        return self.shaped(entropy)
+
+    def of_classes(self, problem: Problem) -> Tensor:
+        if self.task != "multiclass":
+            return super().of_classes(problem)
+        losses, v = self.shaped(-torch.log_softmax(problem.z, -1)), self.class_weight
+        return losses if v is None else losses * v.to(losses)
+
+    def shaped(self, entropy: Tensor) -> Tensor:
+        """The loss, from the cross-entropy."""
+        return entropy
 
 
 class MeanAbsoluteErrorLoss(MeanLoss):
@@ -134,8 +174,7 @@ class FocalLoss(CrossEntropyLoss):
         check_number("gamma", gamma, 0, float("inf"), closed="low")
         self.gamma = gamma
 
-    def each(self, problem: Problem) -> Tensor:
-        entropy = super().each(problem)
+    def shaped(self, entropy: Tensor) -> Tensor:
         if self.gamma == 0:
             return entropy
         # 1 - p_y without cancelling; the floor keeps the slope of a power below 1 finite.

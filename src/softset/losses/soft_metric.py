@@ -6,21 +6,28 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from softset.checks import check_choice
 from softset.counting.cells import Confusion, Counting, count_cells
 from softset.counting.kernels.interface import differentiable, linearised_loss, tally
 from softset.counting.numerics import as_dtype, raised, under_transform, working
-from softset.counting.problem import Problem, arrange
+from softset.counting.problem import PER, Problem, arrange
 from softset.counting.steps import LinearStep, Step
+from softset.losses.loss import Loss, refuse_words
 from softset.losses.pointwise import class_weight_buffer
+from softset.metrics.at_k import AtK, check_cut
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
 from softset.metrics.formulas import Fraction
 from softset.metrics.registry import MetricLike, get_metric, one_number
+from softset.metrics.sets import mean_over_sets
 
 EMPTY = ("penalise", "ignore")
+SETTINGS = (
+    "metric", "task", "step", "threshold", "thresholds", "sample_weight", "class_weight",
+    "ignore_index", "from_logits", "empty", "batch_dims", "per", "soft_targets",
+)  # fmt: skip
 DEFAULT_GRID = tuple(i / 100 for i in range(1, 100))
 
 
@@ -44,6 +51,9 @@ def metric_loss(
     from_logits: bool = True,
     empty: str = "penalise",
     batch_dims: int = 0,
+    per: Any = "batch",
+    soft_targets: bool = False,
+    **unknown: Any,
 ) -> Tensor:
     """``1 - metric`` of the soft confusion of ``scores`` and ``target``.
 
@@ -59,6 +69,8 @@ def metric_loss(
             false positives are pushed down; ``"ignore"``: the label is left out. Of several
             classes, those without examples in the batch are left out.
         batch_dims: leading dimensions of independent problems; the result has their shape.
+        per: the mean of each set's metric: of each ``"image"`` (each of N), or of sets by their
+            numbers. A set without positives is one by ``empty``, one without weight is left out.
 
     >>> import torch
     >>> z = torch.tensor([3.0, -2.0, 0.5, -4.0], requires_grad=True)
@@ -67,6 +79,8 @@ def metric_loss(
     >>> round(loss.item(), 4), bool(z.grad.isfinite().all())
     (0.4704, True)
     """
+    if unknown:
+        refuse_words("metric_loss", unknown, SETTINGS)
     problem = arrange(
         scores,
         target,
@@ -76,6 +90,8 @@ def metric_loss(
         class_weight=class_weight,
         ignore_index=ignore_index,
         batch_dims=batch_dims,
+        per=per,
+        soft_targets=soft_targets,
     )
     return problem_loss(
         problem,
@@ -105,8 +121,10 @@ def problem_loss(
         return short
     c = soft_cells(problem, metric, step=step, threshold=threshold, thresholds=thresholds)
     value = metric(c, empty=empty)
-    if thresholds is not None and not metric.curve:
-        value = value.mean(-1)
+    grid = thresholds is not None and not metric.curve
+    value = value.mean(-1) if grid else value
+    if problem.in_sets:
+        value = mean_over_sets(metric, [(value, c)], empty, grid)
     return as_dtype(1 - value, working(problem.z))
 
 
@@ -119,6 +137,7 @@ def soft_cells(
     thresholds: Any = None,
 ) -> Confusion:
     """The soft counts that a metric is trained on, with their graph."""
+    check_cut(metric, threshold, thresholds)
     given, problem = problem, metric.prepare(problem)
     step = default_step(given.task) if step is None else step
     thresholds = DEFAULT_GRID if metric.curve and thresholds is None else thresholds
@@ -143,7 +162,7 @@ def _shortcut(
     """The same loss with less ado, where the derivatives of the metric are known: of one class, or
     of a mean over classes. Autograd on a few numbers takes longer than the rows of a small batch.
     """
-    if problem.batch_dims or isinstance(getattr(m, "beta", None), tuple):
+    if problem.batch_dims or problem.in_sets or isinstance(getattr(m, "beta", None), tuple):
         return None
     if m.both_classes if problem.task == "binary" else m.average != "macro":
         return None
@@ -167,11 +186,12 @@ def _shortcut(
     return loss
 
 
-class MetricLoss(nn.Module):
+class MetricLoss(Loss):
     """``1 - metric`` as a loss: drop it in where ``BCEWithLogitsLoss`` stood.
 
     Arguments as for ``metric_loss``, of which this is the module. ``loss.step`` may be replaced
-    while training (see ``Annealing``).
+    while training (see ``Annealing``). Set numbers belong to a batch: ``loss(scores, target,
+    sample_weight, per=numbers)``.
 
     >>> import torch
     >>> loss = MetricLoss("mcc")
@@ -179,6 +199,8 @@ class MetricLoss(nn.Module):
     >>> loss(z, torch.tensor([1, 0, 1, 0])).item()
     1.0
     """
+
+    takes_sets = True
 
     def __init__(
         self,
@@ -193,14 +215,26 @@ class MetricLoss(nn.Module):
         from_logits: bool = True,
         empty: str = "penalise",
         batch_dims: int = 0,
+        per: Any = "batch",
+        soft_targets: bool = False,
+        **unknown: Any,
     ) -> None:
         super().__init__()
+        refuse_words("MetricLoss", unknown, SETTINGS)
         check_choice("empty", empty, EMPTY)
         self.metric = get_metric(metric)
         self.step = default_step(task) if step is None else step
         self.task, self.empty, self.from_logits = task, empty, from_logits
         self.threshold, self.thresholds = threshold, thresholds
         self.ignore_index, self.batch_dims = ignore_index, batch_dims
+        if not isinstance(per, str):
+            raise ValueError(
+                f"per of a loss must be one of {', '.join(map(repr, PER))}, got "
+                f"{type(per).__name__}. Set numbers belong to a batch: loss(scores, target, "
+                "sample_weight, per=numbers)."
+            )
+        check_choice("per", per, PER)
+        self.per, self.soft_targets = per, soft_targets
         self.class_weight: Tensor | None
         self.register_buffer("class_weight", class_weight_buffer(class_weight), persistent=False)
         self._check()
@@ -212,6 +246,7 @@ class MetricLoss(nn.Module):
         classes = 2 if self.class_weight is None else len(self.class_weight)
         beta = getattr(self.metric, "beta", None)
         classes = len(beta) if isinstance(beta, tuple) else classes
+        classes = max(classes, self.metric.k + 1) if isinstance(self.metric, AtK) else classes
         tau = self.threshold
         classes = len(tau) if self.task == "multilabel" and hasattr(tau, "__len__") else classes
         shape = {"binary": (2,), "multiclass": (2, classes), "multilabel": (2, classes)}
@@ -232,6 +267,8 @@ class MetricLoss(nn.Module):
             "ignore_index": self.ignore_index,
             "from_logits": self.from_logits,
             "batch_dims": self.batch_dims,
+            "per": self.per,
+            "soft_targets": self.soft_targets,
         }
 
     def _counting(self) -> dict[str, Any]:
@@ -243,26 +280,44 @@ class MetricLoss(nn.Module):
             "empty": self.empty,
         }
 
-    def forward(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
-        problem = arrange(scores, target, sample_weight=sample_weight, **self._arranging())
+    def forward(
+        self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
+    ) -> Tensor:
+        problem = self._arranged(scores, target, sample_weight, per)
         return problem_loss(problem, one_number(self.metric), **self._counting())
 
     def of_members(
-        self, scores: Tensor, target: Tensor, weight: Tensor | None, step: Step | None = None
+        self,
+        scores: Tensor,
+        target: Tensor,
+        weight: Tensor | None,
+        step: Step | None = None,
+        per: Any = None,
     ) -> Tensor:
         """One loss for each member: scores ``[K, N, ...]``; target and weight with or without that
         dimension. ``step`` takes the place of the loss's own."""
-        settings = self._arranging() | {"batch_dims": 1}
-        problem = arrange(scores, target, sample_weight=weight, **settings)
+        problem = self._arranged(scores, target, weight, per, batch_dims=1)
         counting = self._counting() | ({} if step is None else {"step": step})
         return problem_loss(problem, one_number(self.metric), **counting)
 
     @torch.no_grad()
-    def confusion(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Confusion:
+    def confusion(
+        self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
+    ) -> Confusion:
         """The soft counts behind the loss, for logging."""
-        problem = arrange(scores, target, sample_weight=sample_weight, **self._arranging())
+        problem = self._arranged(scores, target, sample_weight, per)
         settings = {"threshold": self.threshold, "thresholds": self.thresholds}
         return count_cells(problem, self.step, **settings)
+
+    def _arranged(
+        self, scores: Tensor, target: Tensor, weight: Any, per: Any, batch_dims: int | None = None
+    ) -> Problem:
+        settings = self._arranging()
+        if per is not None:
+            settings["per"] = per
+        if batch_dims is not None:
+            settings["batch_dims"] = batch_dims
+        return arrange(scores, target, sample_weight=weight, **settings)
 
     def extra_repr(self) -> str:
         return f"{self.metric!r}, task={self.task!r}, step={self.step!r}"

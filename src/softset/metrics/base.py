@@ -34,6 +34,7 @@ class Metric:
     joint: ClassVar[bool] = False  # of several classes it is one number, not an average
     needs_negatives: ClassVar[bool] = False  # undefined when every example is positive
     of_positives: ClassVar[bool] = False  # reads neither ``tn`` nor ``rejected``
+    own_cut: ClassVar[bool] = False  # decides by itself, in ``prepare``; no threshold applies
 
     def __post_init__(self) -> None:
         check_choice("average", self.average, AVERAGES)
@@ -96,7 +97,7 @@ class Metric:
             return torch.ones_like(c.support)
         if empty is None:  # scikit-learn: a class neither present nor predicted does not count
             return ((c.support > 0) | (c.predicted > 0)).to(c.support.dtype)
-        return self._defined(c).to(c.support.dtype)
+        return self.defined(c).to(c.support.dtype)
 
     def _train(self, values: Tensor, c: Confusion, empty: str | None) -> Tensor:
         """Where a batch has no positives (or no negatives, and the metric needs them): the share
@@ -109,13 +110,14 @@ class Metric:
         if all_positive(c.support) and not (self.needs_negatives and not all_positive(c.negatives)):
             return values
         c = self._without_grid(c)
-        defined = self._defined(c)
+        defined = self.defined(c)
         if empty == "ignore":
             return torch.where(defined, values, 1.0)
         share = ratio(c.predicted, c.total)
         return torch.where(defined, values, torch.where(c.support > 0, share, 1 - share))
 
-    def _defined(self, c: Confusion) -> Tensor:
+    def defined(self, c: Confusion) -> Tensor:
+        """Where there are positives, and negatives if it needs them."""
         some = c.support > 0
         return some & (c.negatives > 0) if self.needs_negatives else some
 
@@ -169,7 +171,10 @@ def _in_reach(c: Confusion) -> Confusion:
         if REACH[0] <= float(low) and float(high) <= REACH[1]:
             return c
     unit = torch.where(totals > 0, totals, 1.0)
-    return replace(c, counted_matrix=None).map(lambda t: t / unit)
+    scaled = replace(c, counted_matrix=None).map(lambda t: t / unit)
+    if c.counted_matrix is None:
+        return scaled
+    return replace(scaled, counted_matrix=c.counted_matrix / unit.unsqueeze(-1))
 
 
 def two_classes(c: Confusion) -> Confusion:

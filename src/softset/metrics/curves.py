@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from softset.checks import check_number
 from softset.counting.cells import Confusion
 from softset.counting.numerics import ratio
 from softset.metrics.base import Metric, grid_axis
@@ -32,16 +33,40 @@ class AUROC(Curve):
     """The area under true positive rate against false positive rate.
 
     The end points (0, 0) and (1, 1) are added: the step is undefined at thresholds 0 and 1.
+
+    ``max_fpr``: the area up to this false positive rate only, standardised to be 1/2 for chance and
+    1 for perfect scores (McClish 1989), as in scikit-learn.
     """
 
-    base_name = "auroc"
+    max_fpr: float | None = None
+
     needs_negatives = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_fpr is not None:
+            check_number("max_fpr", self.max_fpr, 1e-6, 1, closed="both")
+
+    @property
+    def key(self) -> str:
+        if self.max_fpr is None or self.max_fpr == 1:
+            return "auroc"
+        return "partial_auroc" if self.max_fpr == 0.1 else f"partial_auroc({self.max_fpr!r})"
 
     def integrate(self, c: Confusion) -> Tensor:
         tpr, fpr = ratio(c.tp, c.support), ratio(c.fp, c.negatives)
         one, zero = torch.ones_like(tpr[..., :1]), torch.zeros_like(tpr[..., :1])
         tpr, fpr = torch.cat([one, tpr, zero], -1), torch.cat([one, fpr, zero], -1)
-        area = ((tpr[..., 1:] + tpr[..., :-1]) * (fpr[..., :-1] - fpr[..., 1:])).sum(-1) / 2
+        high, low = tpr[..., :-1], tpr[..., 1:]
+        width = fpr[..., :-1] - fpr[..., 1:]
+        if self.max_fpr is None or self.max_fpr == 1:
+            area = ((low + high) * width).sum(-1) / 2
+        else:  # of each piece, as far as it lies below the highest rate
+            m = self.max_fpr
+            inside = torch.minimum((m - fpr[..., 1:]).clamp(min=0), width)
+            area = (inside * (low + (high - low) * ratio(inside, width) / 2)).sum(-1)
+            chance = m * m / 2
+            area = (1 + (area - chance) / (m - chance)) / 2
         defined = (c.support > 0) & (c.negatives > 0)
         return torch.where(defined[..., 0], area, torch.nan)
 

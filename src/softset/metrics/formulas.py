@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from softset.checks import check_number
+from softset.checks import check_choice, check_number
 from softset.counting.cells import Confusion
 from softset.counting.numerics import NOTHING, ratio, root
 from softset.metrics.base import Metric, two_classes
@@ -207,6 +207,34 @@ class Jaccard(Fraction):
 
 
 @dataclass(frozen=True)
+class Tversky(Fraction):
+    """``tp / (tp + alpha fp + beta fn)`` (Salehi et al. 2017): F-beta with the weights of the two
+    kinds of mistakes spelled out; both 1/2 is Dice, both 1 Jaccard."""
+
+    alpha: float = 0.3
+    beta: float = 0.7
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("alpha", "beta"):
+            check_number(name, getattr(self, name), 0, BETAS[1], closed="both")
+        if self.alpha + self.beta < BETAS[0]:
+            raise ValueError("alpha and beta must not both be 0: no mistake would count.")
+
+    def fraction(self, c: Any) -> tuple[Any, Any]:
+        a, b = self.alpha, self.beta
+        return c.tp, (1 - a - b) * c.tp + a * c.predicted + b * c.support
+
+    @property
+    def key(self) -> str:
+        usual = (self.alpha, self.beta) == (0.3, 0.7)
+        return "tversky" if usual else f"tversky({self.alpha!r}, {self.beta!r})"
+
+    def of_label(self, label: int) -> Tversky:
+        return Tversky(alpha=self.alpha, beta=self.beta)
+
+
+@dataclass(frozen=True)
 class GMean(Metric):
     """The geometric mean of the recalls: ``sqrt(tpr tnr)``, or the C-th root of their product."""
 
@@ -264,6 +292,40 @@ class CohenKappa(Metric):
 
     def score_jointly(self, c: Confusion) -> Tensor:
         return ratio(_covariance(c), _shared(c, c.predicted, c.negatives))
+
+
+KAPPA_WEIGHTS = ("linear", "quadratic")
+
+
+@dataclass(frozen=True)
+class WeightedKappa(CohenKappa):
+    """``1 - sum W O / sum W E`` for ordered classes (Cohen 1968): ``O`` are the shares of the
+    matrix, ``E`` those expected by chance, and ``W_ij = |i - j|`` (linear) or its square. Of two
+    classes it is Cohen's kappa."""
+
+    weights: str = "linear"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("weights", self.weights, KAPPA_WEIGHTS)
+
+    @property
+    def key(self) -> str:
+        return f"{self.weights}_kappa"
+
+    def wants_matrix(self, task: str, classes: int, *, training: bool = False) -> bool:
+        return task == "multiclass" and classes > 2
+
+    def score_jointly(self, c: Confusion) -> Tensor:
+        classes = c.tp.shape[-1]
+        if classes == 2:
+            return super().score_jointly(c)
+        number = torch.arange(classes, dtype=c.tp.dtype, device=c.tp.device)
+        apart = (number.unsqueeze(-1) - number).abs() ** (1 if self.weights == "linear" else 2)
+        seen = (apart * ratio(c.matrix, c.total.unsqueeze(-1))).sum((-2, -1))
+        true, decided = ratio(c.support, c.total), ratio(c.predicted, c.total)
+        chance = (apart * true.unsqueeze(-1) * decided.unsqueeze(-2)).sum((-2, -1))
+        return ratio(chance - seen, chance)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from softset.checks import nearest
 from softset.counting.cells import Confusion
+from softset.metrics.at_k import AtK
 from softset.metrics.base import AVERAGES, Metric
 from softset.metrics.curves import AUROC, AveragePrecision
 from softset.metrics.custom import Custom
@@ -32,6 +33,8 @@ from softset.metrics.formulas import (
     Precision,
     Recall,
     Specificity,
+    Tversky,
+    WeightedKappa,
 )
 from softset.storage.arrays import plain
 from softset.storage.files import SavedFileError
@@ -54,7 +57,7 @@ class Row:
 _JOINT: tuple[str | None, ...] = ("macro",)
 _SIGNED = (-1.0, 1.0)
 METRICS: dict[str, Row] = {
-    "f1": Row(F1, "F1", "2 tp / (2 tp + fp + fn)", "f1_score"),
+    "f1": Row(F1, "F1", "2 tp / (2 tp + fp + fn)", "f1_score", ("dice",)),
     "f2": Row(partial(FBeta, 2.0), "F2", "5 tp / (5 tp + 4 fn + fp)", "fbeta_score"),
     "f0.5": Row(partial(FBeta, 0.5), "F0.5", "1.25 tp / (1.25 tp + 0.25 fn + fp)", "fbeta_score"),
     "accuracy": Row(
@@ -79,6 +82,7 @@ METRICS: dict[str, Row] = {
         Specificity, "specificity", "tn / (tn + fp)", "brute force", ("tnr",), degenerate=1.0
     ),
     "jaccard": Row(Jaccard, "Jaccard index", "tp / (tp + fp + fn)", "jaccard_score", ("iou",)),
+    "tversky": Row(Tversky, "Tversky index", "tp / (tp + 0.3 fp + 0.7 fn)", "fbeta_score"),
     "gmean": Row(
         GMean,
         "G-mean",
@@ -102,6 +106,24 @@ METRICS: dict[str, Row] = {
         "(observed − chance) / (1 − chance) agreement",
         "cohen_kappa_score",
         ("kappa",),
+        averages=_JOINT,
+        range=_SIGNED,
+    ),
+    "linear_kappa": Row(
+        partial(WeightedKappa, weights="linear"),
+        "linear kappa",
+        "1 − Σ W observed / Σ W chance, W = |i − j|",
+        "cohen_kappa_score",
+        ("linear_weighted_kappa",),
+        averages=_JOINT,
+        range=_SIGNED,
+    ),
+    "quadratic_kappa": Row(
+        partial(WeightedKappa, weights="quadratic"),
+        "quadratic kappa",
+        "1 − Σ W observed / Σ W chance, W = (i − j)²",
+        "cohen_kappa_score",
+        ("quadratic_weighted_kappa", "qwk"),
         averages=_JOINT,
         range=_SIGNED,
     ),
@@ -131,6 +153,13 @@ METRICS: dict[str, Row] = {
         ("roc_auc", "roc_auc_ovr"),
         degenerate=float("nan"),
     ),
+    "partial_auroc": Row(
+        partial(AUROC, max_fpr=0.1),
+        "partial AUROC",
+        "AUROC up to a false positive rate of 0.1, 1/2 for chance",
+        "roc_auc_score",
+        degenerate=float("nan"),
+    ),
     "average_precision": Row(
         AveragePrecision,
         "average precision",
@@ -141,7 +170,10 @@ METRICS: dict[str, Row] = {
 }
 """Every metric by name. ``"f2"``, ``"f0.5"`` and so on, up to ``"f10"``, stand for ``FBeta``, and
 ``"fbeta(20)"`` for any; ``"_macro"``, ``"_micro"`` and ``"_weighted"`` may follow a name that is
-averaged, with scikit-learn's meaning."""
+averaged, with scikit-learn's meaning. ``"miou"`` is ``"jaccard_macro"``, ``"recall@5"`` takes the 5
+largest, and ``"tversky(0.2, 0.8)"`` and ``"partial_auroc(0.05)"`` have their numbers with them."""
+# Names of a metric together with its average.
+AVERAGED = {"miou": "jaccard_macro"}
 
 
 MetricLike = str | Metric | Callable[[Confusion], Tensor]
@@ -210,18 +242,23 @@ def range_of(metric: MetricLike) -> tuple[float, float]:
 
 
 def _parse(name: str) -> Metric:
-    base, average = _split(name)
+    base, average = _split(AVERAGED.get(name.lower(), name))
     beta = _short_beta(base)
     if beta is not None and beta <= LARGEST_SHORT_BETA:
         return FBeta(beta, **average)
     if found := re.fullmatch(r"fbeta\(([\d., e+-]+)\)", base):
         return FBeta(_betas(name, found[1]), **average)
+    if found := re.fullmatch(r"(.+)@(\d+)", base):
+        inner = _parse(found[1])
+        return AtK(replace(inner, **average) if average else inner, int(found[2]))
+    if found := re.fullmatch(r"(tversky|partial_auroc)\(([\d., e+-]+)\)", base):
+        return _with_numbers(name, found[1], found[2], average)
     for key, row in METRICS.items():
         if base == key or base in row.aliases:
             if average and row.averages == _JOINT:
                 raise ValueError(f"metric {name!r}: {key} is not averaged. Use {key!r}.")
             return row.make(**average)
-    names = [*METRICS, *(alias for row in METRICS.values() for alias in row.aliases)]
+    names = [*METRICS, *AVERAGED, *(alias for row in METRICS.values() for alias in row.aliases)]
     hint = nearest(base, names)
     if beta is not None:
         hint += f" F-beta with so large a beta is 'fbeta({beta:g})'."
@@ -254,11 +291,40 @@ def _betas(name: str, inside: str) -> float | list[float]:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
+def _with_numbers(name: str, base: str, inside: str, average: dict[str, Any]) -> Metric:
+    """``"tversky(0.2, 0.8)"`` or ``"partial_auroc(0.05)"``."""
+    names = ("alpha", "beta") if base == "tversky" else ("max_fpr",)
+    try:
+        given: dict[str, Any] = dict(zip(names, map(float, inside.split(",")), strict=True))
+    except ValueError:
+        raise ValueError(
+            f"metric {name!r} must hold {len(names)} number(s): {base}({', '.join(names)})."
+        ) from None
+    return Tversky(**average, **given) if base == "tversky" else AUROC(**average, **given)
+
+
+def decided_elsewhere(metric: MetricLike) -> Metric:
+    """The metric, if it leaves the decision to the caller.
+
+    >>> decided_elsewhere("recall@3")
+    Traceback (most recent call last):
+    ValueError: metric 'recall@3' decides by itself. Use it in evaluate, metric_loss and fit.
+    """
+    found = get_metric(metric)
+    if found.own_cut:
+        raise ValueError(
+            f"metric {found.name!r} decides by itself. Use it in evaluate, metric_loss and fit."
+        )
+    return found
+
+
 def pack_metric(metric: MetricLike) -> Any:
     """A name, or a metric of ours by the name of its class and its fields."""
     if isinstance(metric, str):
         return metric
     found = get_metric(metric)
+    if isinstance(found, AtK):
+        return found.name
     if isinstance(found, Custom) or type(found) not in _classes().values():
         return None
     return {"class": type(found).__name__, "fields": plain(dataclasses.asdict(found))}

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion, confusion
-from softset.decisions.evaluation import evaluate
+from softset.counting.problem import arrange
+from softset.decisions.evaluation import evaluate, evaluate_problem
+from softset.losses.loss import Mixture
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike
@@ -26,6 +27,9 @@ def member_losses(
     """
     if isinstance(loss, MetricLoss):
         return loss.of_members(scores, target, weight, step)
+    if isinstance(loss, Mixture):
+        parts = [member_losses(one, scores, target, weight, step) for one in loss.losses]
+        return loss.weighted(parts)
     if hasattr(loss, "of_members"):
         values: Tensor = loss.of_members(scores, target, weight)
         return values
@@ -45,27 +49,51 @@ def _is_multiclass(target: Tensor, scores: Tensor) -> bool:
     return scores.dim() == 3 and not target.is_floating_point()
 
 
-def member_metrics(
-    metric: Metric, scores: Tensor, target: Tensor, weight: Tensor | None, task: str
+def batch_loss(
+    loss: Loss, scores: Tensor, target: Tensor, weight: Any = None, per: Any = None
 ) -> Tensor:
-    """The metric of hard decisions for each member, ``[K]``, of a shared target."""
-    if metric.curve:
-        values = [evaluate(s, target, metric, task=task, sample_weight=weight) for s in scores]
-        return torch.tensor(values, dtype=torch.float64)
-    c: Confusion = confusion(
+    """The loss of one network's batch; set numbers go to a loss that takes them."""
+    if per is not None and getattr(loss, "takes_sets", False):
+        value = loss(scores, target, weight, per)
+    else:
+        value = loss(scores, target) if weight is None else loss(scores, target, weight)
+    if value.dim() != 0:
+        raise ValueError(
+            f"loss must give one number, got shape {list(value.shape)}. For the mean over images "
+            "use per='image' instead of batch_dims."
+        )
+    return value
+
+
+def member_metrics(
+    metric: Metric,
+    scores: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    task: str,
+    **settings: Any,
+) -> Tensor:
+    """The metric of hard decisions for each member, ``[K]``, of a shared target; ``settings`` as
+    for ``evaluate``."""
+    if metric.curve:  # one at a time: a sort of all scores takes memory
+        each = [evaluate(s, target, metric, task=task, sample_weight=weight, **settings)
+                for s in scores]  # fmt: skip
+        return torch.tensor(each, dtype=torch.float64)
+    problem = arrange(
         scores,
         target,
         task=task,
+        from_logits=True,
         sample_weight=weight,
         batch_dims=1,
-        matrix=metric.wants_matrix(task, scores.shape[-1]),
+        **settings,
     )
-    return metric(c)
+    return evaluate_problem(problem, metric)
 
 
-def soft_metric(metric: MetricLike, task: str) -> MetricLoss | None:
+def soft_metric(metric: MetricLike, task: str, **settings: Any) -> MetricLoss | None:
     """To watch the soft metric while training for another loss; some metrics have none."""
     try:
-        return MetricLoss(metric, task=task)
+        return MetricLoss(metric, task=task, **settings)
     except ValueError:
         return None

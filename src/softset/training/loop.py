@@ -7,6 +7,7 @@ back ends say how an epoch is trained, how the validation rows are scored, and h
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -15,8 +16,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, cast
 
 from softset.checks import check_choice, check_whole
 from softset.losses.annealing import Annealing
+from softset.losses.loss import Mixture
 from softset.training.checkpoints import Checkpoint, check_form
-from softset.training.phases import Phase
+from softset.training.phases import Loss, Phase
 from softset.training.progress import Progress
 from softset.training.stopping import Patience
 
@@ -87,7 +89,14 @@ class Loop(ABC):
                 f"the recipe cools at early stops, which need rows to validate on: give "
                 f"{self.validation_argument}."
             )
+        moving = any(isinstance(p.loss, Mixture) and p.loss.moves for p in phases)
+        if moving and validated and monitor == "loss":
+            raise ValueError(
+                "the weights of the loss move from epoch to epoch, so that the validation loss of "
+                "two epochs can't be compared: use monitor='metric'."
+            )
         self.phases, self.temperatures = phases, temperatures
+        self.loss: Loss = phases[0].loss
         self.max_epochs, self.patience = max_epochs, patience
         self.monitor, self.validated = monitor, validated
         self.phase_number = self.epoch_number = 0
@@ -159,6 +168,8 @@ class Loop(ABC):
             while not self.finished:
                 progress.start()
                 while self.ids and self.epoch_number < self.max_epochs:
+                    if isinstance(self.loss, Mixture):
+                        self.loss.epoch = self.epoch_number
                     self.judge(self.epoch())
                     self.epoch_number += 1
                     self.report(progress)
@@ -181,9 +192,14 @@ class Loop(ABC):
         self.phase_number, self.epoch_number = number, 0
         self.ids = [k for k, outcome in enumerate(self.outcome) if outcome != "not finite"]
         self.stoppers = [self.make_stopper(k) for k in self.ids]
+        self.take_loss()
         self.begin()
         if self.validated:
             self.judge(None)
+
+    def take_loss(self) -> None:
+        """The loss of this phase, as a copy: its step and its weights may move."""
+        self.loss = copy.copy(self.phase.loss)
 
     def make_stopper(self, k: int) -> Patience | Annealing:
         """Early stopping of network ``k`` in this phase."""
@@ -306,5 +322,6 @@ class Loop(ABC):
         check_form(state["stoppers"], [stopper.state_dict() for stopper in self.stoppers])
         for stopper, saved in zip(self.stoppers, state["stoppers"], strict=True):
             stopper.load_state_dict(saved)
+        self.take_loss()
         self.begin()
         self.load_own_state(state)

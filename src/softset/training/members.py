@@ -309,7 +309,7 @@ class _Members(Loop):
                 y, w = y[rows], None if w is None else w[rows]
         if len(scores) == 0:
             return torch.empty(0), self.flat[:0], fine
-        losses = member_losses(self.phase.loss, scores, y, w, step)
+        losses = member_losses(self.loss, scores, y, w, step)
         good = _finite(losses.detach())
         if not good.all():
             losses, fine[fine.clone()] = losses[good], good
@@ -318,7 +318,7 @@ class _Members(Loop):
 
     def step(self, rows: Sequence[int] | None = None) -> LinearStep | None:
         """The linear steps of these rows (all) now, if they have temperatures of their own."""
-        loss = self.phase.loss
+        loss = self.loss
         if not (isinstance(loss, MetricLoss) and isinstance(loss.step, LinearStep)):
             return None
         rows = range(len(self.ids)) if rows is None else rows
@@ -353,7 +353,7 @@ class _Members(Loop):
         if not rows:
             return judged
         scores = scores if len(rows) == len(scores) else scores[rows]
-        loss = self.phase.loss
+        loss = self.loss
         losses = member_losses(loss, scores, y, w, self.step(rows)).double()
         metrics = member_metrics(self.settings.metric, scores, y, w, self.task)
         soft: list[float] | list[None] = [None for _ in rows]

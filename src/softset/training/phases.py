@@ -64,12 +64,16 @@ class Phase:
 class Phases:
     """What recipes are made of: phases for one metric and task."""
 
-    def __init__(self, metric: MetricLike, task: str, class_weight: Any = None) -> None:
-        self.metric, self.task, self.class_weight = metric, task, class_weight
+    def __init__(
+        self, metric: MetricLike, task: str, class_weight: Any = None, per: str = "batch",
+        **counted: Any,
+    ) -> None:  # fmt: skip
+        self.metric, self.task, self.per = metric, task, per
+        self.shared = {"task": task, "class_weight": class_weight, **counted}
 
     def cross_entropy(self, rate: float = 1.0) -> Phase:
         """The usual loss."""
-        return Phase(CrossEntropyLoss(task=self.task, class_weight=self.class_weight), rate)
+        return Phase(CrossEntropyLoss(**self.shared), rate)
 
     def soft_metric(
         self,
@@ -89,26 +93,28 @@ class Phases:
                 "recipe='metric'."
             )
         loss = MetricLoss(
-            self.metric,
-            task=self.task,
-            step=step,
-            thresholds=thresholds,
-            class_weight=self.class_weight,
+            self.metric, step=step, thresholds=thresholds, per=self.per, **self.shared
         )
         return Phase(loss, rate, cooling)
 
 
 def make_phases(
-    recipe: RecipeLike, metric: MetricLike, task: str, class_weight: Any = None
+    recipe: RecipeLike,
+    metric: MetricLike,
+    task: str,
+    class_weight: Any = None,
+    **counted: Any,
 ) -> list[Phase]:
     """The phases of a recipe: a name in ``RECIPES``, any loss, or phases of your own.
+
+    ``counted`` (``per``, ``ignore_index``, ``soft_targets``) is for recipes given by name.
 
     >>> [phase.rate for phase in make_phases("warm", "f1", "binary")]
     [1.0, 0.1]
     """
     if isinstance(recipe, str):
         check_choice("recipe", recipe, RECIPES)
-        return RECIPES[recipe].phases(Phases(metric, task, class_weight))
+        return RECIPES[recipe].phases(Phases(metric, task, class_weight, **counted))
     if class_weight is not None:
         raise ValueError("class_weight goes into the loss when recipe is a loss or phases.")
     if isinstance(recipe, list | tuple):

@@ -18,13 +18,13 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import TensorDataset
 
 from softset.checks import check_choice
-from softset.counting.problem import TASKS
+from softset.counting.problem import PER, TASKS
 from softset.losses.annealing import Annealing
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, one_number
 from softset.training.checkpoints import Checkpoint, check_finite, check_form, fingerprint
-from softset.training.judging import member_metrics, soft_metric
+from softset.training.judging import batch_loss, member_metrics, soft_metric
 from softset.training.loop import NOT_FINITE, History, Judged, Loop
 from softset.training.phases import RecipeLike, make_phases
 from softset.training.progress import Progress
@@ -46,20 +46,27 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_seconds: float = 30.0,
     verbose: int = 0,
+    per: str = "batch",
+    ignore_index: int | None = None,
+    soft_targets: bool = False,
 ) -> History:
     """Train ``model`` in place and leave it at its best epoch; returns the history of all epochs.
 
     Args:
-        model: gives scores ``(N,)`` or ``(N, 1)``, ``(N, classes)`` or ``(N, labels)``.
+        model: gives scores ``(N, ...)`` or ``(N, 1, ...)``, ``(N, classes, ...)`` or
+            ``(N, labels, ...)``.
         loss: a loss ``loss(scores, target[, sample_weight])``; a name in
             ``softset.training.recipes.RECIPES``, such as ``"warm"``; or a list of ``Phase``.
-        train_loader: gives batches ``(x, y)`` or ``(x, y, sample_weight)``.
+        train_loader: gives batches ``(x, y)``, ``(x, y, sample_weight)`` or ``(x, y,
+            sample_weight, set numbers)``, of which metrics are the mean over these sets.
         val_loader: the same; the loss and the metric are those of *all* its rows together, for the
             mean of F1 over batches is not F1. Without it all ``max_epochs`` are run.
         optimizer: makes one from the parameters, afresh for each phase: ``lambda p: SGD(p, 0.1)``.
             AdamW if left out.
         scheduler: makes one from the optimiser; it steps after each epoch.
         max_epochs, patience, monitor, checkpoint, verbose: as for ``train_members``.
+        per, ignore_index, soft_targets: of ``metric`` and of recipes given by name, as for
+            ``metric_loss``. A loss of your own has its own.
 
     >>> import torch
     >>> from torch.utils.data import DataLoader, TensorDataset
@@ -72,6 +79,8 @@ def fit(
     3
     """
     check_choice("task", task, TASKS)
+    check_choice("per", per, PER)
+    counted = {"per": per, "ignore_index": ignore_index, "soft_targets": soft_targets}
     run = _Single(
         model,
         train_loader,
@@ -79,7 +88,8 @@ def fit(
         _Makers(AdamW if optimizer is None else optimizer, scheduler),
         one_number(metric),
         task,
-        make_phases(loss, metric, task),
+        make_phases(loss, metric, task, **counted),
+        counted,
         max_epochs=max_epochs,
         patience=patience,
         monitor=monitor,
@@ -113,16 +123,16 @@ class _Single(Loop):
         metric: Metric,
         task: str,
         phases: list[Any],
+        counted: dict[str, Any],
         **settings: Any,
     ) -> None:
         super().__init__(phases, [None], **settings)
         self.model, self.train, self.validation = model, train, validation
-        self.make, self.metric, self.task = make, metric, task
-        self.soft = soft_metric(metric, task)
+        self.make, self.metric, self.task, self.counted = make, metric, task, counted
+        self.soft = soft_metric(metric, task, **counted)
         self.best = copy.deepcopy(model.state_dict())
 
     def begin(self) -> None:
-        self.loss = copy.copy(self.phase.loss)  # its step may change
         self.optimizer, self.scheduler = self.make_optimizer()
         self.model.load_state_dict(self.best)
 
@@ -141,7 +151,8 @@ class _Single(Loop):
             x, *rest = self.moved(batch)
             self.optimizer.zero_grad(set_to_none=True)
             scores = self.scores(x)
-            value = self.loss(scores, *rest) if torch.isfinite(scores).all() else None
+            fine = torch.isfinite(scores).all()
+            value = batch_loss(self.loss, scores, *rest) if fine else None
             if value is None or not torch.isfinite(value):
                 self.fail([False])
                 return []
@@ -169,18 +180,20 @@ class _Single(Loop):
             parts.append((self.scores(x), *rest))
         if not parts:
             raise ValueError("val_loader gave no batch.")
-        scores, target, *weight = (torch.cat(columns) for columns in zip(*parts, strict=True))
+        scores, *rest = (torch.cat(columns) for columns in zip(*parts, strict=True))
         if not torch.isfinite(scores).all():
             return [NOT_FINITE]
         self.set_step()
-        value = float(self.loss(scores, target, *weight))
-        w = weight[0] if weight else None
-        metric = float(member_metrics(self.metric, scores[None], target, w, self.task)[0])
+        value = float(batch_loss(self.loss, scores, *rest))
+        target, (w, per) = rest[0], (*rest[1:], None, None)[:2]
+        settings = self.counted | ({} if per is None else {"per": per})
+        values = member_metrics(self.metric, scores[None], target, w, self.task, **settings)
+        metric = float(values[0])
         soft = None
         if isinstance(self.loss, MetricLoss):
             soft = 1 - value
         elif self.soft is not None:
-            soft = 1 - float(self.soft(scores, target, *weight))
+            soft = 1 - float(batch_loss(self.soft, scores, *rest))
         return [Judged(value, metric, soft)]
 
     def finite(self) -> list[bool]:
@@ -217,6 +230,8 @@ class _Single(Loop):
             "loaders": sizes,
             "others": [self.metric, self.task, self.monitor, self.patience, self.max_epochs],
         }
+        unusual = {k: v for k, v in self.counted.items() if v not in ("batch", None, False)}
+        settings |= {"counted": unusual} if unusual else {}
         tensors: dict[str, Tensor | None] = {}
         for name, loader in loaders.items():
             rows = getattr(loader, "dataset", None)

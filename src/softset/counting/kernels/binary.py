@@ -28,16 +28,24 @@ class BinaryKernel:
     """``tp = sum w y H(p, tau)`` and ``predicted = sum w H(p, tau)``, for any step, by chunks.
 
     ``taus`` holds one threshold, or a grid of them (``grid=True``: sums get a last dimension for
-    it). A threshold is a number or a tensor that broadcasts with ``[*lead, 1]``.
+    it). A threshold is a number or a tensor that broadcasts with ``[*lead, 1]``. ``soft`` labels
+    are fractions in [0, 1], in which all counts are linear.
     """
 
     closed_form = False  # else ``value`` is a user's, who may return p itself
 
     def __init__(
-        self, step: Step, taus: Sequence[Any], grid: bool, from_logits: bool, dtype: torch.dtype
+        self,
+        step: Step,
+        taus: Sequence[Any],
+        grid: bool,
+        from_logits: bool,
+        dtype: torch.dtype,
+        soft: bool = False,
     ) -> None:
         self.step, self.taus, self.grid, self.from_logits = step, taus, grid, from_logits
         self.dtype = dtype  # of elementwise work
+        self.soft = soft
 
     @cached_property
     def levels(self) -> Sequence[Any]:
@@ -86,13 +94,14 @@ class BinaryKernel:
         parts = parts_of(z)
         room, kept = Room(parts), self.kept(z, keep and parts > 1)
         long = parts > 1 and z.dim() == 1 and w is None and z.device.type == "cpu"
+        long = long and not self.soft  # else sums of labels are not exact
         with untracked(parts > 1 and self.closed_form):
             if long and self.dtype is torch.float32:
                 sums, bad, p = self.long_sums(z, y, room, kept)
             else:
                 sums, bad, p = self.sums(z, y, w, room, kept)
         support, tp, predicted = sums[0], self.stack(sums[1::2]), self.stack(sums[2::2])
-        check_binary(z, y, bad, predicted)
+        check_binary(z, y, bad, predicted, self.soft)
         total = total_of(w, z.shape[-1], support)
         if self.grid:
             support, total = (m.unsqueeze(-1).expand(tp.shape) for m in (support, total))
@@ -107,7 +116,7 @@ class BinaryKernel:
         bad: Any = None
         for zc, yc, wc, kc in pieces_of(z, y, w, kept):
             yf = room.cast("y", yc, f)
-            if yc.dtype != torch.bool:
+            if yc.dtype != torch.bool and not self.soft:
                 off = off_labels(yf, room("h", yf))
                 bad = off if bad is None else bad + off
             wy = room.cast("wide y", yf, dtype)

@@ -35,7 +35,8 @@ class CarefulKernel(BinaryKernel):
         self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
     ) -> tuple[Counts, list[Tensor]]:
         counts = added([self.compose(*piece) for piece in pieces_of(z, y, w)])
-        check_binary(z, y, off_labels(y.to(torch.float32)), counts[1])
+        bad = None if self.soft else off_labels(y.to(torch.float32))
+        check_binary(z, y, bad, counts[1], self.soft)
         return counts, []
 
 
@@ -60,6 +61,13 @@ class MulticlassRestKernel(MulticlassKernel):
         top = g.detach().argmax(-1, keepdim=True)
         others = g.scatter(-1, top, 0.0).sum(-1, keepdim=True)
         rest = (1 - g).scatter(-1, top, others)
+        if self.soft:
+            y = y.to(g.dtype)
+            ones = torch.ones_like(y[..., 0]) if w is None else w.to(g.dtype).expand(y.shape[:-1])
+            rest = rest * ones.unsqueeze(-1)
+            support = (y * ones.unsqueeze(-1)).sum(-2)
+            total = ones.sum(-1, keepdim=True).expand_as(support)
+            return (rest * (1 - y)).sum(-2), rest.sum(-2), all_but_each(support), total
         ones = torch.ones_like(y, dtype=g.dtype) if w is None else w.to(g.dtype).expand(y.shape)
         own = y.unsqueeze(-1)
         tn = (rest.scatter(-1, own, 0.0) * ones.unsqueeze(-1)).sum(-2)

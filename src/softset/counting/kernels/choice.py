@@ -42,9 +42,10 @@ def binary_kernel(problem: Problem, step: Step, taus: Sequence[Any], grid: bool)
     if not isinstance(step, LinearStep):
         dtype = _resolving(z, _largest(step.k) / 4 if isinstance(step, SigmoidStep) else 0.0)
         taus = [tau.to(dtype) if isinstance(tau, Tensor) else tau for tau in taus]
-        return BinaryKernel(step, taus, grid, from_logits, dtype)
+        return BinaryKernel(step, taus, grid, from_logits, dtype, problem.soft)
     plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
-    plain = plain and not torch.compiler.is_compiling()  # which sees the composition only
+    # The compiler sees the composition only; fractions are in no bin.
+    plain = plain and not torch.compiler.is_compiling() and not problem.soft
     if grid and plain and step.width == 1 and _is_uniform(tuple(taus)):
         size = len(taus) + 1
         return grid_kernel(step, size, from_logits, _resolving(z, size - 1))
@@ -59,9 +60,9 @@ def binary_kernel(problem: Problem, step: Step, taus: Sequence[Any], grid: bool)
             "from 0 and 1."
         )
     if steepness > STEEPER or room < LOWEST or _least(high.beyond) < NEXT_TO_ONE:
-        return CarefulKernel(step, taus, grid, from_logits, wide(z.device))
+        return CarefulKernel(step, taus, grid, from_logits, wide(z.device), problem.soft)
     dtype = _resolving(z, max(steepness, _largest(high.m3)))
-    return LinearKernel(step, taus, grid, from_logits, dtype)
+    return LinearKernel(step, taus, grid, from_logits, dtype, problem.soft)
 
 
 def multiclass_kernel(problem: Problem, step: Step) -> Kernel:
@@ -69,15 +70,15 @@ def multiclass_kernel(problem: Problem, step: Step) -> Kernel:
     z, from_logits = problem.z, problem.from_logits
     if not isinstance(step, LinearStep):
         dtype = _resolving(z, _largest(step.k) / 4 if isinstance(step, SigmoidStep) else 0.0)
-        return MulticlassKernel(step, from_logits, dtype)
+        return MulticlassKernel(step, from_logits, dtype, problem.soft)
     narrow = _least(1 - step.width / 2)
     steepness = _largest((1 - 2 * step.delta) / step.width)
     delta = _least(step.delta)
     # In closed form the slope of a row above the step is what is left of that of its middle.
     dtype = _resolving(z, steepness if delta == 0 else max(steepness, 3 * steepness / delta))
     dtype = wide(z.device) if narrow < NARROW else dtype
-    if not from_logits or narrow < NARROWEST or steepness > STEEP:
-        return MulticlassKernel(step, from_logits, dtype)
+    if not from_logits or narrow < NARROWEST or steepness > STEEP or problem.soft:
+        return MulticlassKernel(step, from_logits, dtype, problem.soft)
     return MulticlassLinearKernel(step, dtype)
 
 
@@ -88,9 +89,9 @@ def careful_kernels(
     ``rejected`` and ``negatives``."""
     device, from_logits = problem.z.device, problem.from_logits
     if problem.task == "multiclass":
-        plain = MulticlassKernel(step, from_logits, wide(device))
-        return plain, MulticlassRestKernel(step, from_logits, wide(device))
-    settings = (step, taus, grid, from_logits, wide(device))
+        several = (step, from_logits, wide(device), problem.soft)
+        return MulticlassKernel(*several), MulticlassRestKernel(*several)
+    settings = (step, taus, grid, from_logits, wide(device), problem.soft)
     return CarefulKernel(*settings), RestKernel(*settings)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softset.counting.kernels.blocks import total_of
 from softset.counting.kernels.interface import Counts
 from softset.counting.kernels.scratch import chunks, room_for_gradient, store, vjp
 from softset.counting.numerics import wide
@@ -27,13 +28,19 @@ def memberships(p: Tensor, step: Step) -> Tensor:
 
 
 class MulticlassKernel:
-    """``predicted += w g`` and ``tp[y] += w g[y]``, for any step, by chunks of rows."""
+    """``predicted += w g`` and ``tp[y] += w g[y]``, for any step, by chunks of rows.
+
+    ``soft`` targets are shares of the classes ``[*lead, N, C]``: ``tp += w y g``.
+    """
 
     closed_form = False
 
-    def __init__(self, step: Step, from_logits: bool, dtype: torch.dtype) -> None:
+    def __init__(
+        self, step: Step, from_logits: bool, dtype: torch.dtype, soft: bool = False
+    ) -> None:
         self.step, self.from_logits = step, from_logits
         self.dtype = dtype  # of elementwise work
+        self.soft = soft
 
     def members(self, z: Tensor) -> Tensor:
         z = z.to(self.dtype)
@@ -42,6 +49,12 @@ class MulticlassKernel:
     def compose(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
         g, dtype = self.members(z), wide(z.device)
         w = None if w is None else w.to(dtype)
+        if self.soft:
+            y, g = y.to(dtype), g.to(dtype)
+            wy, wg = (y, g) if w is None else (y * w.unsqueeze(-1), g * w.unsqueeze(-1))
+            support = wy.sum(-2)
+            total = total_of(w, z.shape[-2], support[..., 0]).unsqueeze(-1).expand_as(support)
+            return (g * wy).sum(-2), wg.sum(-2), support, total
         gy = g.gather(-1, y.unsqueeze(-1)).squeeze(-1).to(dtype)
         g = g.to(dtype)
         predicted = (g if w is None else g * w.unsqueeze(-1)).sum(-2)
@@ -61,6 +74,9 @@ class MulticlassKernel:
 
     def pieces(self, z: Tensor, y: Tensor, w: Tensor | None, size: int) -> Iterator[Any]:
         """Scores, classes and weights of so many rows at a time."""
+        if self.soft:
+            both = zip(chunks(size, -2, z, y), chunks(size, -1, y[..., 0], w), strict=True)
+            return ((zc, yc, wc) for (zc, yc), (_, wc) in both)
         rows = zip(chunks(size, -2, z), chunks(size, -1, y, w), strict=True)
         return ((zc, yc, wc) for (zc,), (yc, wc) in rows)
 

@@ -1,0 +1,107 @@
+"""The Lovász extension of the Jaccard loss (Berman, Rannen Triki and Blaschko 2018)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softset.checks import check_choice
+from softset.counting.numerics import full_precision, raised, ratio, under_transform, wide, working
+from softset.counting.problem import PER, TASKS, Problem, arrange
+from softset.counting.values import check_labels
+from softset.losses.loss import Loss, refuse_words
+
+SETTINGS = ("task", "per", "ignore_index")
+
+
+class LovaszLoss(Loss):
+    """``sum_i m_(i) (J_i - J_(i-1))`` over errors in falling order, where ``J_i`` is the Jaccard
+    loss if exactly the first i are mistakes.
+
+    Errors are ``max(0, 1 - z (2y - 1))`` for ``task="binary"`` (Lovász hinge) and ``"multilabel"``
+    (the mean over labels); for ``"multiclass"`` ``1 - p_k`` of the examples of class k and ``p_k``
+    of the others, the mean over the classes that are there (Lovász-softmax). Shapes and ``per`` as
+    for ``metric_loss``. A weight of 2 is a position given twice.
+
+    >>> LovaszLoss()(torch.tensor([2.0, -0.5]), torch.tensor([1, 0])).item()
+    0.25
+    """
+
+    takes_sets = True
+
+    def __init__(
+        self,
+        *,
+        task: str = "binary",
+        per: str = "batch",
+        ignore_index: int | None = None,
+        **unknown: Any,
+    ) -> None:
+        super().__init__()
+        refuse_words("LovaszLoss", unknown, SETTINGS)
+        check_choice("task", task, TASKS)
+        check_choice("per", per, PER)
+        self.task, self.per, self.ignore_index = task, per, ignore_index
+
+    def forward(
+        self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
+    ) -> Tensor:
+        return self._of(scores, target, sample_weight, self.per if per is None else per, 0)
+
+    def of_members(self, scores: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        """One loss for each member: scores ``[K, N, ...]``; target and weight with or without that
+        dimension."""
+        return self._of(scores, target, weight, self.per, 1)
+
+    def _of(self, scores: Tensor, target: Tensor, weight: Any, per: Any, batch_dims: int) -> Tensor:
+        problem = arrange(
+            scores,
+            target,
+            task=self.task,
+            from_logits=True,
+            sample_weight=weight,
+            ignore_index=self.ignore_index,
+            batch_dims=batch_dims,
+            per=per,
+        )
+        if self.task != "multiclass" and not under_transform(problem.z, problem.y):
+            check_labels(problem.y)
+        with full_precision(problem.z):
+            problem = replace(problem, z=raised(problem.z, working(problem.z)))
+            if not problem.in_sets:
+                return self.value(problem)
+            total = count = torch.zeros((), device=problem.z.device)
+            for part in problem.by_set():
+                there = (part.weights() > 0).any(-1)
+                there = there.any(-1) if self.task == "multilabel" else there
+                total = total + torch.where(there, self.value(part), 0.0).sum(-1)
+                count = count + there.sum(-1)
+            return ratio(total, count.to(total.dtype))
+
+    def value(self, problem: Problem) -> Tensor:
+        """The loss of each problem, ``[*batch]``."""
+        z, y, w = problem.z, problem.y, problem.weights()
+        if self.task == "multiclass":
+            own = y.unsqueeze(-2) == torch.arange(problem.classes, device=z.device).unsqueeze(-1)
+            p = torch.softmax(z, -1).mT
+            each = _extension(torch.where(own, 1 - p, p), own, w.unsqueeze(-2))
+            present = (own & (w.unsqueeze(-2) > 0)).any(-1).to(each.dtype)
+            return ratio((each * present).sum(-1), present.sum(-1))
+        each = _extension((1 - torch.where(y > 0, z, -z)).clamp(min=0), y > 0, w)
+        return each if self.task == "binary" else each.mean(-1)
+
+
+def _extension(errors: Tensor, positive: Tensor, w: Tensor) -> Tensor:
+    """The Lovász extension along the last dimension."""
+    errors, order = errors.sort(-1, descending=True)
+    dtype = wide(errors.device)
+    w = w.to(dtype).expand(order.shape).gather(-1, order)
+    found = positive.expand(order.shape).gather(-1, order).to(dtype) * w
+    size = found.sum(-1, keepdim=True)
+    kept, union = size - found.cumsum(-1), size + (w - found).cumsum(-1)
+    jaccard = 1 - ratio(kept, union, 1.0)
+    slope = torch.diff(jaccard, dim=-1, prepend=torch.zeros_like(size))
+    return (errors * slope.to(errors.dtype)).sum(-1)

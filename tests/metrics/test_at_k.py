@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sklearn.metrics as skm
+import torch
+
+import softset as ss
+from softset.metrics.at_k import k_largest
+from softset.metrics.registry import pack_metric, unpack_metric
+from tests.reference import random_problem
+
+
+def largest(z, k):
+    said = np.zeros(z.shape, dtype=int)
+    for row, scores in zip(said, z.numpy(), strict=True):
+        row[sorted(range(len(scores)), key=lambda j: (-scores[j], j))[:k]] = 1
+    return said
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("average", ["macro", "micro", "weighted", None])
+@pytest.mark.parametrize("tied", [False, True])
+def test_labels_equal_scikit_learn_on_the_k_largest(k, average, tied):
+    z, y = random_problem("multilabel", n=50)
+    z = z.round() if tied else z
+    w = np.random.default_rng(0).uniform(0.1, 2, 50)
+    for inner, score in ((ss.Recall, skm.recall_score), (ss.F1, skm.f1_score),
+                         (ss.Precision, skm.precision_score)):  # fmt: skip
+        got = ss.evaluate(z, y, ss.AtK(inner(average), k), task="multilabel", sample_weight=w)
+        settings = {"average": average, "sample_weight": w, "zero_division": 0}
+        np.testing.assert_allclose(got, score(y, largest(z, k), **settings), atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_micro_recall_of_classes_is_top_k_accuracy(k):
+    z, y = random_problem("multiclass", n=70)
+    wanted = skm.top_k_accuracy_score(y, z, k=k, labels=range(4))
+    assert ss.evaluate(z, y, f"recall@{k}_micro", task="multiclass") == pytest.approx(wanted)
+
+
+def test_the_mean_over_rows_is_that_of_sets():
+    z, y = random_problem("multilabel", n=40)
+    wanted = skm.recall_score(y, largest(z, 2), average="samples", zero_division=0)
+    got = ss.evaluate(z, y, "recall@2_micro", task="multilabel", per="image")
+    assert got == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("task", ["multilabel", "multiclass"])
+@pytest.mark.parametrize("name", ["recall@2", "f1@2_micro"])
+def test_it_is_trained_for_and_becomes_the_hard_one(task, name):
+    z, y = random_problem(task, n=30)
+    hard = ss.evaluate(z, y, name, task=task)
+    sharp = ss.metric_loss(z, y, name, task=task, step=ss.SigmoidStep(1e9))
+    assert sharp.item() == pytest.approx(1 - hard, abs=1e-12)
+    x = z[:8].clone().requires_grad_()
+    loss = ss.MetricLoss(name, task=task)
+    assert torch.autograd.gradcheck(lambda x: loss(x, y[:8]), (x,))
+    assert loss(x, y[:8]) > 0
+
+
+def test_entries_that_are_left_out_take_no_place():
+    z = torch.tensor([[3.0, 2.0, 1.0, 0.0]])
+    y = torch.tensor([[-1, 1, 1, 0]])
+    assert ss.evaluate(z, y, "recall@2_micro", task="multilabel", ignore_index=-1) == 1.0
+
+
+def test_names_lead_back():
+    for name in ("recall@5", "f1@3_micro", "jaccard@1", "f2@2"):
+        assert ss.get_metric(name).name == name
+        assert ss.get_metric(unpack_metric(pack_metric(name))) == ss.get_metric(name)
+        metric = ss.get_metric(name)
+        assert ss.get_metric(unpack_metric(pack_metric(metric))) == metric
+    assert ss.get_metric("dice@2").name == "f1@2"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ss.get_metric("mcc@2"), "metric at k must be recall"),
+        (lambda: ss.get_metric("recall@0"), "k must be a whole number"),
+        (lambda: ss.evaluate([0.0, 1.0], [0, 1], "recall@1"), "task='multilabel'"),
+        (
+            lambda: ss.evaluate(torch.zeros(2, 3), torch.ones(2, 3), "f1@3", task="multilabel"),
+            "k must be less than the number of classes or labels, 3",
+        ),
+        (
+            lambda: ss.evaluate(
+                torch.zeros(2, 3), torch.ones(2, 3), "f1@2", task="multilabel", threshold=0.3
+            ),
+            "threshold does not apply",
+        ),
+        (lambda: ss.MetricClassifier("recall@2").fit(np.eye(8), np.arange(8) % 2), "by itself"),
+        (lambda: ss.best_threshold([0.0, 1.0], [0, 1], "recall@1"), "decides by itself"),
+    ],
+)
+def test_where_it_does_not_fit_it_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_first_of_equal_ones():
+    assert k_largest(torch.zeros(3, 4), 2, dim=1).tolist() == [[True, True, False, False]] * 3

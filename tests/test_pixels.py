@@ -1,0 +1,391 @@
+"""Promises for every metric x task x shape x ``per``: scikit-learn on flattened masks, or on the
+masks of each set, is the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import softset as ss
+from tests.oracles import oracle
+from tests.reference import TASKS
+
+CLASSES = 3
+SHAPES = {"rows": (), "sequence": (7,), "image": (3, 4), "volume": (2, 2, 3)}
+NUMBERS = torch.tensor([7, 2, 7, 2, 2])
+SHARP = ss.SigmoidStep(1e9)  # so steep that degrees are 0 and 1
+AVERAGED = [n for n in ss.METRICS if ss.METRICS[n].make().curve is False]
+
+
+def make(name, average="macro"):
+    return ss.METRICS[name].make(average=average)
+
+
+def masks(task, shape, n=5, seed=0):
+    """Scores and target in which every set of rows has every class; rows are 12 in a set."""
+    rng = np.random.default_rng(seed)
+    n = n if shape else 12 * n
+    size = int(np.prod(shape, dtype=int))
+    if task == "multilabel":
+        y = rng.integers(0, 2, (n, CLASSES, *shape))
+        if shape:
+            y.reshape(n, CLASSES, -1)[..., :2] = [0, 1]
+        else:
+            y[0::12], y[1::12] = 0, 1
+    else:
+        many = CLASSES if task == "multiclass" else 2
+        y = rng.integers(0, many, (n, size))
+        if shape:
+            y[:, :many] = np.arange(many)
+        else:
+            y[:, 0] = np.tile(np.arange(12) % many, n // 12)
+        y = rng.permuted(y, axis=1).reshape(n, *shape)
+    z = 2 * rng.normal(size=(n, CLASSES, *shape) if task == "multiclass" else y.shape)
+    if task == "multiclass":
+        z += np.moveaxis(np.eye(CLASSES)[y], -1, 1)
+    else:
+        z += y
+    return torch.from_numpy(z), torch.from_numpy(y)
+
+
+def columns(task, z, y, w=None):
+    """Rows as scikit-learn has them: one for each position."""
+    if task != "binary":
+        z = z.movedim(1, -1).reshape(-1, CLASSES)
+    if task == "multilabel":
+        y = y.movedim(1, -1).reshape(-1, CLASSES)
+    z = z.reshape(-1) if task == "binary" else z
+    return z, y if task == "multilabel" else y.reshape(-1), w
+
+
+def expected(name, task, average, z, y, w=None):
+    """The oracle's value of one set."""
+    z, y, w = columns(task, z, y, w)
+    p = (torch.softmax(z, -1) if task == "multiclass" else torch.sigmoid(z)).numpy()
+    said = p.argmax(-1) if task == "multiclass" else (p >= 0.5).astype(int)
+    if name == "auroc" and task == "multiclass" and average == "micro":
+        return oracle(name, "multilabel", average, np.eye(CLASSES)[y], said, p, w)
+    return oracle(name, task, average, y.numpy(), said, p, w)
+
+
+def sets(per, n):
+    if isinstance(per, str):
+        return [slice(None)] if per == "batch" else [slice(i, i + 1) for i in range(n)]
+    return [per == k for k in per.unique()]
+
+
+CASES = [
+    (name, task, average)
+    for name, row in ss.METRICS.items()
+    for task in TASKS
+    for average in (("macro",) if task == "binary" else row.averages)
+]
+
+
+@pytest.mark.parametrize(("name", "task", "average"), CASES)
+@pytest.mark.parametrize("kind", SHAPES)
+def test_every_shape_and_set_equals_scikit_learn(name, task, average, kind):
+    z, y = masks(task, SHAPES[kind])
+    n = len(z)
+    numbers = NUMBERS if kind != "rows" else NUMBERS.repeat_interleave(12)
+    metric = make(name, average)
+    for per in ("batch", numbers) if kind == "rows" else ("batch", "image", numbers):
+        each = [expected(name, task, average, z[part], y[part]) for part in sets(per, n)]
+        wanted = np.mean(each, 0)
+        channel = z.unsqueeze(1) if task == "binary" else z
+        for scores in (z, channel):
+            got = ss.evaluate(scores, y, metric, task=task, per=per)
+            np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
+        if average is not None and not metric.curve:
+            loss = ss.metric_loss(channel, y, metric, task=task, per=per, step=SHARP)
+            assert loss.item() == pytest.approx(1 - wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ss.METRICS)
+def test_ignored_positions_and_weights_equal_scikit_learn_without_them(name, task):
+    z, y = masks(task, (5, 5), seed=1)
+    marked, spoiled = y.clone(), z.clone()
+    marked[..., 0] = 255
+    spoiled[..., 0] = torch.nan
+    rng = np.random.default_rng(0)
+    by_row, by_pixel = (torch.from_numpy(rng.uniform(0.1, 3, s)) for s in ((5,), (5, 5, 5)))
+    for w, each in ((by_row, by_row[:, None, None].expand(5, 5, 5)), (by_pixel, by_pixel)):
+        for per in ("batch", "image", NUMBERS):
+            wanted = np.mean(
+                [
+                    expected(name, task, "macro", z[s][..., 1:], y[s][..., 1:],
+                             each[s][..., 1:].reshape(-1).numpy())
+                    for s in sets(per, 5)
+                ]
+            )  # fmt: skip
+            settings = {"task": task, "per": per, "ignore_index": 255, "sample_weight": w}
+            got = ss.evaluate(spoiled, marked, name, **settings)
+            assert got == pytest.approx(wanted, abs=1e-12)
+            if not make(name).curve:
+                loss = ss.metric_loss(spoiled, marked, name, step=SHARP, **settings)
+                assert loss.item() == pytest.approx(1 - wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ss.METRICS)
+def test_soft_losses_of_sets_are_the_mean_of_each_alone(name, task):
+    """Values and gradients; with sets of several sizes, position weights and a step of ours."""
+    z, y = masks(task, (3, 4), seed=2)
+    w = torch.from_numpy(np.random.default_rng(0).uniform(0.1, 3, (5, 3, 4)))
+    grid = [0.25, 0.5, 0.75] if make(name).curve else None
+    settings = {"task": task, "thresholds": grid}
+    for per in ("image", NUMBERS):
+        x, again = z.clone().requires_grad_(), z.clone().requires_grad_()
+        loss = ss.metric_loss(x, y, name, per=per, sample_weight=w, **settings)
+        alone = [
+            ss.metric_loss(again[s], y[s], name, sample_weight=w[s], **settings)
+            for s in sets(per, 5)
+        ]
+        mean = torch.stack(alone).mean()
+        assert loss.item() == pytest.approx(mean.item(), abs=1e-12)
+        loss.backward()
+        mean.backward()
+        torch.testing.assert_close(x.grad, again.grad, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ["f1", "mcc", "auroc"])
+@pytest.mark.parametrize("per", ["batch", "image", "sets"])
+def test_gradients(name, task, per):
+    z, y = masks(task, (2, 2), n=3, seed=3)
+    fractions = torch.rand(z.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    if task == "multiclass":
+        fractions = fractions / fractions.sum(1, keepdim=True)
+    grid = [0.25, 0.5, 0.75] if name == "auroc" else None
+    w = torch.rand(3, 2, 2, dtype=torch.float64)
+    settings = {"per": torch.tensor([1, 0, 1]) if per == "sets" else per, "thresholds": grid}
+    settings |= {"task": task, "sample_weight": w, "soft_targets": True}
+    for target in (y, fractions):
+
+        def loss(x, target=target):
+            return ss.metric_loss(x, target, name, **settings)
+
+        x = z.clone().requires_grad_()
+        assert torch.autograd.gradcheck(loss, (x,))
+        assert torch.autograd.gradgradcheck(loss, (x,), fast_mode=True)
+
+
+# soft targets
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("step", [None, ss.LinearStep(), ss.SigmoidStep(), ss.LinearStep(0.1, 1.3)])
+@pytest.mark.parametrize("extra", ["none", "weights", "classes", "ignored", "sets"])
+def test_counts_are_linear_in_the_target(task, step, extra):
+    """A target of 0.3 is 0.3 of a positive and 0.7 of a negative example."""
+    z, y = masks(task, (4,), n=6, seed=4)
+    _, other = masks(task, (4,), n=6, seed=5)
+    settings = {"task": task, "step": step}
+    if extra == "weights":
+        settings["sample_weight"] = torch.arange(1.0, 25.0).reshape(6, 4)
+    if extra == "classes":
+        settings["class_weight"] = [0.5, 2.0] if task == "binary" else [0.5, 2.0, 1.0]
+    if extra == "ignored":
+        settings["ignore_index"] = -1
+    if extra == "sets":
+        settings["per"] = torch.tensor([0, 1, 1, 1, 4, 4])
+    one, two = (ss.confusion(z, t, **settings) for t in (y, other))
+
+    def shares(t):
+        return torch.nn.functional.one_hot(t, CLASSES).movedim(-1, 1) if task == "multiclass" else t
+
+    mixed = 0.3 * shares(y).double() + 0.7 * shares(other).double()
+    if extra == "ignored":
+        mixed[2:4] = -1
+        keep = torch.tensor([0, 1, 4, 5])
+        one, two = (ss.confusion(z[keep], t[keep], task=task, step=step) for t in (y, other))
+    got = ss.confusion(z, mixed, soft_targets=True, **settings)
+    for cell in ("tp", "fp", "fn", "tn", "predicted", "support", "total", "negatives", "rejected"):
+        wanted = 0.3 * getattr(one, cell) + 0.7 * getattr(two, cell)
+        torch.testing.assert_close(getattr(got, cell), wanted, rtol=1e-10, atol=1e-10)
+    if task == "multiclass" and extra == "none":
+        matrices = [ss.confusion(z, t, matrix=True, **settings).matrix for t in (y, other)]
+        matrix = ss.confusion(z, mixed, soft_targets=True, matrix=True, **settings).matrix
+        torch.testing.assert_close(matrix, 0.3 * matrices[0] + 0.7 * matrices[1])
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ss.METRICS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_soft_targets_that_are_whole_are_the_usual_ones(name, task, dtype):
+    z, y = masks(task, (3, 4), seed=6)
+    z = z.to(dtype)
+    hard = torch.nn.functional.one_hot(y, CLASSES).movedim(-1, 1) if task == "multiclass" else y
+    by_class = [1.0, 3.0] if task == "binary" else [1.0, 3.0, 2.0]
+    for settings in ({}, {"per": "image"}, {"class_weight": by_class}):
+        settings = {"task": task, **settings}
+        usual = ss.evaluate(z, y, name, **settings)
+        soft = ss.evaluate(z, hard.to(dtype), name, soft_targets=True, **settings)
+        assert soft == pytest.approx(usual, abs=1e-12)
+        a = ss.metric_loss(z, y, name, **settings)
+        b = ss.metric_loss(z, hard.to(dtype), name, soft_targets=True, **settings)
+        assert b.item() == pytest.approx(a.item(), abs=1e-9 if dtype == torch.float64 else 1e-6)
+
+
+def test_a_long_column_of_soft_targets():
+    """More than one chunk, in float32 and float64."""
+    g = torch.Generator().manual_seed(0)
+    z, y = torch.randn(200_000, generator=g), torch.rand(200_000, generator=g)
+    c = ss.confusion(z, y, step=ss.LinearStep(), soft_targets=True)
+    exact = ss.confusion(z.double(), y.double(), step=ss.LinearStep(), soft_targets=True)
+    torch.testing.assert_close(c.tp, exact.tp, rtol=1e-7, atol=0)
+    torch.testing.assert_close(c.support, y.double().sum(), rtol=1e-12, atol=0)
+
+
+BAD_FRACTIONS = [
+    (torch.zeros(2), torch.tensor([0.5, 1]), {}, "soft_targets=True"),
+    (torch.zeros(2, 3), torch.tensor([0.5, 1]), {"task": "multiclass"}, "soft_targets=True"),
+    (torch.zeros(2, 3), torch.zeros(2, 3).long(), {"task": "multiclass"}, "soft_targets=True"),
+    (torch.zeros(2, 3), torch.full((2, 3), 0.5), {"task": "multilabel"}, "soft_targets=True"),
+    (torch.zeros(2), torch.tensor([1.5, 1]), {"soft_targets": True}, r"in \[0, 1\].*got 1.5"),
+    (torch.zeros(2), torch.tensor([-1.0, 1]), {"soft_targets": True}, r"in \[0, 1\].*got -1"),
+    (torch.zeros(2), torch.tensor([torch.nan, 1]), {"soft_targets": True}, "got nan"),
+    (torch.zeros(2, 3), torch.full((2, 3), 0.5), {"task": "multiclass", "soft_targets": True},
+     "add up to 1 in every row.*got 1.5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("scores", "target", "settings", "message"), BAD_FRACTIONS)
+@pytest.mark.parametrize("step", [None, ss.LinearStep()])
+def test_fractions_that_cannot_be_meant_are_refused(scores, target, settings, message, step):
+    with pytest.raises(ValueError, match=message):
+        ss.confusion(scores, target, step=step, **settings)
+
+
+# what is missing in a set
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ss.METRICS)
+@pytest.mark.parametrize("empty", ["penalise", "ignore"])
+def test_nothing_in_a_set_is_no_reason_for_nan(name, task, empty):
+    """Empty masks, masks of positives only, absent classes, one-pixel images, ignored images."""
+    shape = (4, CLASSES, 2, 3) if task == "multiclass" else (4, 2, 3)
+    shape = (4, CLASSES, 2, 3) if task == "multilabel" else shape
+    g = torch.Generator().manual_seed(0)
+    z = torch.randn(shape, generator=g)
+    y = torch.zeros((4, 2, 3) if task == "multiclass" else shape, dtype=torch.long)
+    y[1], y[2] = 1, 255
+    y[3, ..., :2] = 1
+    grid = [0.25, 0.5, 0.75] if make(name).curve else None
+    loss = ss.MetricLoss(name, task=task, per="image", ignore_index=255, empty=empty,
+                         thresholds=grid)  # fmt: skip
+    for scores, target in ((z, y), (z[:, ..., :1, :1], y[..., :1, :1]), (z[2:3], y[2:3])):
+        for numbers in (None, torch.arange(len(scores)) // 2):
+            x = scores.clone().requires_grad_()
+            value = loss(x, target, per=numbers)
+            value.backward()
+            assert torch.isfinite(value)
+            assert torch.isfinite(x.grad).all()
+            assert -1e-6 <= value.item() <= (2 if ss.METRICS[name].range[0] < 0 else 1)
+
+
+def test_an_empty_mask_pushes_down_or_is_left_out():
+    z, y = torch.zeros(2, 1, 2, 2), torch.tensor([[[0, 0], [0, 0]], [[1, 0], [0, 1]]])
+    full = ss.metric_loss(z[1:], y[1:], "dice")
+    x = z.clone().requires_grad_()
+    penalised = ss.metric_loss(x, y, "dice", per="image")
+    penalised.backward()
+    assert penalised.item() == pytest.approx((full.item() + 0.5) / 2)
+    assert (x.grad[0] > 0).all()
+    x = z.clone().requires_grad_()
+    left_out = ss.metric_loss(x, y, "dice", per="image", empty="ignore")
+    left_out.backward()
+    assert left_out.item() == pytest.approx(full.item())
+    assert (x.grad[0] == 0).all()
+    all_wrong = ss.evaluate(z - 1, y * 0, "dice", per="image", empty="ignore")
+    assert all_wrong == 1.0  # nothing to say
+
+
+def test_evaluate_takes_empty_sets_as_it_is_told():
+    p = torch.tensor([[0.9, 0.1, 0.1, 0.1], [0.1, 0.2, 0.1, 0.1], [0.9, 0.9, 0.3, 0.2]])
+    y = torch.tensor([[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
+    settings = {"per": "image", "from_logits": False}
+    assert ss.evaluate(p, y, "dice", **settings) == pytest.approx(1 / 3)
+    assert ss.evaluate(p, y, "dice", empty="ignore", **settings) == pytest.approx(1)
+    assert ss.evaluate(p, y, "dice", empty="penalise", **settings) == pytest.approx(2.5 / 3)
+    with pytest.raises(ValueError, match="empty must be one of None, 'penalise', 'ignore'"):
+        ss.evaluate(p, y, "dice", empty="skip", **settings)
+
+
+def test_the_names_of_segmentation():
+    z, y = masks("multiclass", (3, 4))
+    same = [ss.evaluate(z, y, m, task="multiclass") for m in ("miou", "jaccard", "jaccard_macro")]
+    assert len(set(same)) == 1
+    z, y = masks("binary", (3, 4))
+    assert ss.evaluate(z, y, "dice") == ss.evaluate(z, y, "f1")
+    both = (ss.evaluate(z, y, "iou") + ss.evaluate(-z, 1 - y, "iou")) / 2
+    assert ss.evaluate(z, y, "miou") == pytest.approx(both, abs=1e-12)
+    assert ss.get_metric("dice_micro") == ss.get_metric("f1_micro")
+    assert ss.get_metric("mIoU").name == "jaccard_macro"
+
+
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+@pytest.mark.parametrize("task", TASKS)
+def test_images_compile(task):
+    torch.compiler.reset()
+    z, y = masks(task, (3, 4))
+    loss = ss.MetricLoss("dice", task=task, per="image", ignore_index=255)
+    x, again = z.clone().requires_grad_(), z.clone().requires_grad_()
+    value = torch.compile(loss, fullgraph=True, backend="aot_eager")(again, y)
+    value.backward()
+    loss(x, y).backward()
+    assert value.item() == pytest.approx(loss(z, y).item(), abs=1e-12)
+    torch.testing.assert_close(again.grad, x.grad)
+
+
+BAD_SHAPES = [
+    # task, scores, target, settings, what the message says
+    ("binary", (2, 1, 4, 4), (2, 4, 5), {}, r"target must have the shape of scores.*\[2, 4, 5\]"),
+    ("binary", (2, 4, 4), (2, 16), {}, "target must have the shape of scores"),
+    ("binary", (2, 3, 4, 4), (2, 4, 4), {}, "task='multiclass'"),
+    ("binary", (2, 2), (2, 2), {}, r"not \(N, 2\).*multiclass"),
+    ("binary", (2, 0, 4), (2, 0, 4), {}, "empty"),
+    ("multilabel", (2, 3, 4), (2, 4), {}, "target must have the shape of scores"),
+    ("multilabel", (2,), (2,), {}, r"\(N, L, ...\)"),
+    ("multiclass", (2, 3, 4), (2, 3), {}, "without the classes"),
+    ("multiclass", (2, 1, 4), (2, 4), {}, "at least two classes"),
+    ("binary", (2, 4, 4), (2, 4, 4), {"batch_dims": 4}, "batch_dims must be leading dimensions"),
+    ("binary", (2, 4, 4), (2, 4, 4), {"per": "images"}, "per must be one of.*Did you mean 'image'"),
+    ("binary", (2, 4, 4), (2, 4, 4), {"per": [1, 2, 3]}, r"per must have shape \(2,\) or"),
+    ("binary", (2, 4, 4), (2, 4, 4), {"per": [0.5, 1]}, "whole numbers that say to which set"),
+    ("binary", (2, 4, 4), (2, 4, 4), {"sample_weight": [1.0] * 4}, r"\(2,\) or \(2, 4, 4\)"),
+    ("multiclass", (2, 3, 4), (2, 4), {"sample_weight": [1.0] * 3}, r"\(2,\) or \(2, 4\)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("task", "scores", "target", "settings", "message"), BAD_SHAPES)
+def test_shapes_that_cannot_be_meant_are_refused(task, scores, target, settings, message):
+    for step in (None, ss.LinearStep()):
+        with pytest.raises(ValueError, match=message):
+            ss.confusion(torch.zeros(scores), torch.zeros(target).long(), task=task, step=step,
+                         **settings)  # fmt: skip
+
+
+def test_set_numbers_belong_to_a_batch():
+    with pytest.raises(ValueError, match=r"loss\(scores, target, sample_weight, per=numbers\)"):
+        ss.MetricLoss(per=torch.tensor([0, 1]))
+
+
+def test_images_of_one_problem_each_have_a_loss_for_each_problem():
+    """``batch_dims`` before, sets behind: one number for each problem."""
+    z, y = masks("binary", (3, 4))
+    both = torch.stack([z, -z])
+    got = ss.metric_loss(both, y, "f1", per="image", batch_dims=1)
+    alone = [ss.metric_loss(x, y, "f1", per="image") for x in both]
+    torch.testing.assert_close(got, torch.stack(alone))
+    numbers = torch.tensor([1, 0, 1, 1, 0])
+    got = ss.metric_loss(both, y, "f1", per=numbers, batch_dims=1)
+    alone = [ss.metric_loss(x, y, "f1", per=numbers) for x in both]
+    torch.testing.assert_close(got, torch.stack(alone))
+    c = ss.confusion(both, y, per=numbers, batch_dims=1)
+    assert c.tp.shape == (2, 2)
+    first = ss.confusion(both[0][numbers == 0], y[numbers == 0])
+    assert c.tp[0, 0] == first.tp
