@@ -122,7 +122,7 @@ class _Single(Loop):
         self.best = copy.deepcopy(model.state_dict())
 
     def begin(self) -> None:
-        self.loss = copy.copy(self.phase.loss)  # its step may change
+        self.loss = copy.copy(self.phase.loss)  # its step and its memory change
         self.optimizer, self.scheduler = self.make_optimizer()
         self.model.load_state_dict(self.best)
 
@@ -232,6 +232,7 @@ class _Single(Loop):
             "model": dict(self.model.state_dict()),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "loss": dict(getattr(self.loss, "state_dict", dict)()),
             "torch": torch.get_rng_state(),
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "loader": None if generator is None else generator.get_state(),
@@ -262,6 +263,8 @@ class _Single(Loop):
             self.optimizer.load_state_dict(state["optimizer"])
             if self.scheduler is not None:
                 self.scheduler.load_state_dict(state["scheduler"])
+            if state.get("loss"):  # not in a file of version 0.1
+                self.loss.load_state_dict(state["loss"])  # type: ignore[attr-defined]
         torch.set_rng_state(state["torch"])
         if state["cuda"]:
             torch.cuda.set_rng_state_all(state["cuda"])
