@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import softset as ss
 
-SECONDS = 15  # the timeout of the process group
+SECONDS = 20  # the timeout of the process group
 
 
 def killed(*_):
@@ -62,19 +62,15 @@ def one_step(model, loss, x, y, how):
 
 def main(folder: Path, rank: int, size: int, faults: list[str]) -> None:
     """``faults`` are ``fault:step:how``, one run after another as long as the group lives."""
-    dist.init_process_group(
-        "gloo",
-        f"file://{folder / 'meeting'}",
-        datetime.timedelta(seconds=SECONDS),
-        world_size=size,
-        rank=rank,
-    )
+    long = datetime.timedelta(minutes=3)  # to start on a busy machine
+    dist.init_process_group("gloo", f"file://{folder / 'meeting'}", long, size, rank)
+    group = dist.new_group(timeout=datetime.timedelta(seconds=SECONDS))
     told = []
     for number, described in enumerate(faults):
         fault, step, how = described.split(":")
         torch.manual_seed(number)
-        model = DistributedDataParallel(nn.Linear(4, 1).double())
-        loss = ss.MetricLoss("f1", sync="auto")
+        model = DistributedDataParallel(nn.Linear(4, 1).double(), process_group=group)
+        loss = ss.MetricLoss("f1", sync=group)
         g = torch.Generator().manual_seed(10 * number + rank)
         for k in range(4):
             x = torch.randn(12, 4, generator=g, dtype=torch.float64)

@@ -28,6 +28,7 @@ from softset.training.judging import member_metrics, soft_metric
 from softset.training.loop import NOT_FINITE, History, Judged, Loop
 from softset.training.phases import RecipeLike, make_phases
 from softset.training.progress import Progress
+from softset.training.rare import warn_if_rare
 
 
 def fit(
@@ -53,7 +54,8 @@ def fit(
         model: gives scores ``(N,)`` or ``(N, 1)``, ``(N, classes)`` or ``(N, labels)``.
         loss: a loss ``loss(scores, target[, sample_weight])``; a name in
             ``softset.training.recipes.RECIPES``, such as ``"warm"``; or a list of ``Phase``.
-        train_loader: gives batches ``(x, y)`` or ``(x, y, sample_weight)``.
+        train_loader: gives batches ``(x, y)`` or ``(x, y, sample_weight)``. It warns if a soft
+            metric is trained on batches that expect fewer than five rows of a class.
         val_loader: the same; the loss and the metric are those of *all* its rows together, for the
             mean of F1 over batches is not F1. Without it all ``max_epochs`` are run.
         optimizer: makes one from the parameters, afresh for each phase: ``lambda p: SGD(p, 0.1)``.
@@ -72,6 +74,8 @@ def fit(
     3
     """
     check_choice("task", task, TASKS)
+    phases = make_phases(loss, metric, task)
+    warn_if_rare(phases, train_loader, task)
     run = _Single(
         model,
         train_loader,
@@ -79,7 +83,7 @@ def fit(
         _Makers(AdamW if optimizer is None else optimizer, scheduler),
         one_number(metric),
         task,
-        make_phases(loss, metric, task),
+        phases,
         max_epochs=max_epochs,
         patience=patience,
         monitor=monitor,
