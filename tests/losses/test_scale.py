@@ -1,14 +1,23 @@
-"""The pieces of ``benchmarks/scale.py``, whose numbers are in docs/scale.md."""
+"""docs/scale.md: its code runs, and the pieces of ``benchmarks/scale.py`` are right, whose numbers
+it has."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
 
 import softset as ss
+from softset.training.rare import rarity
+
+PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +78,39 @@ def test_times_of_the_model(scale):
     # a short message costs hops, a long one bytes
     assert scale.tree_seconds(1000, 64) == pytest.approx(20 * scale.HOP, rel=0.01)
     assert scale.ring_seconds(1000, 4e9) == pytest.approx(2 * 4e9 / scale.WIRE, rel=0.05)
+
+
+def test_the_page_quotes_the_warning():
+    assert rarity(128, 0.0017) in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not dist.is_gloo_available(), reason="torch without gloo")
+def test_code_on_the_page_runs(tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 5
+    torch.manual_seed(0)
+    x = torch.randn(2048, 3)
+    y = (x[:, 0] > 1.5).long()
+    model = torch.nn.Linear(3, 1)
+    parts = list(zip(x.split(512), y.split(512), strict=True))
+    names = {
+        "ss": ss,
+        "torch": torch,
+        "DataLoader": DataLoader,
+        "TensorDataset": TensorDataset,
+        "DistributedDataParallel": DistributedDataParallel,
+        "model": model,
+        "loader": parts,
+        "micro_batches": parts,
+        "optimizer": torch.optim.SGD(model.parameters(), 0.1),
+        "scaler": torch.amp.GradScaler("cpu"),
+    }
+    dist.init_process_group("gloo", f"file://{tmp_path / 'meeting'}", world_size=1, rank=0)
+    try:
+        for block in blocks:
+            names |= {"x": x, "y": y}
+            exec(block, names)
+    finally:
+        dist.destroy_process_group()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    assert int(y[next(iter(names["batches"]))].sum()) == 16

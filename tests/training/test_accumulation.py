@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import copy
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -280,3 +282,44 @@ def test_loaders_of_tensors():
     loader = DataLoader(TensorDataset(x, y, w), 16, shuffle=True)
     value = ss.accumulate(model, loss, loader)
     torch.testing.assert_close(value, loss(model(x), y, w).detach())
+
+
+MEMORY = """
+import resource, sys, torch
+import softset as ss
+
+ROWS, SIZE = int(sys.argv[1]), 100_000
+
+class Batches:  # made when they are asked for
+    def __iter__(self):
+        for number in range(ROWS // SIZE):
+            g = torch.Generator().manual_seed(number)
+            x = torch.randn(SIZE, 20, generator=g)
+            yield x, (x[:, 0] > 2).long()
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+model = torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+loss = ss.MetricLoss("f1")
+ss.accumulate(model, loss, [(torch.randn(64, 20), torch.arange(64) % 2)])  # all is imported
+before = peak()
+if sys.argv[2] == "step":
+    for x, y in Batches():
+        loss(model(x), y).backward()
+else:
+    ss.accumulate(model, loss, Batches())
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no getrusage")
+def test_ten_million_rows_take_the_memory_of_one_micro_batch():
+    def taken(rows, how):
+        command = [sys.executable, "-c", MEMORY, str(rows), how]
+        return int(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+
+    step = taken(100_000, "step")
+    assert step > 10_000  # kB
+    assert taken(10_000_000, "accumulate") < 1.5 * step
