@@ -12,6 +12,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import softset as ss
@@ -96,6 +98,15 @@ ON_RANKS = {
 }
 
 
+def sharded(task, loss, x, y, w):
+    """FSDP, which sums gradients at each micro-batch: all ranks have equally many."""
+    model = network(task)
+    fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    batches = zip(*(t.tensor_split(2) for t in (x, y, w)), strict=True)
+    ss.accumulate(model, loss, list(batches))
+    return torch.cat([p.grad.full_tensor().reshape(-1) for p in model.parameters()])
+
+
 def twice(model, loss, x, y, w):
     """Two batches one after another without a sum of gradients between: ``no_sync``."""
     with model.no_sync():
@@ -130,6 +141,8 @@ def main(folder: Path, rank: int) -> None:
                 loss = ss.MetricLoss(metric, task=task, sync=sync, memory=memory)
                 run(model, loss, x[own], y[own], w[own])
                 results[split, name, way] = gradient(model)
+                if way == "ranks" and size == 3:
+                    results[split, name, "sharded"] = sharded(task, loss, x[own], y[own], w[own])
                 if way == "ranks":  # an evaluation on one rank waits for no other
                     with torch.no_grad():
                         if rank == 0:
