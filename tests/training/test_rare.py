@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 import softset as ss
-from softset.training.rare import _allotted, rarity
+from softset.training.rare import RareClassWarning, _allotted, rarity
 
 COUNTS = (940, 50, 10)
 
@@ -130,17 +130,17 @@ RARE = (classes((1960, 40)) == 1).long()  # 64 rows expect 1.28
 
 def test_fit_warns_once_at_the_start():
     said = "64 rows at 2 % positives: 27 % of batches have none"
-    with pytest.warns(UserWarning, match=said) as caught:
+    with pytest.warns(RareClassWarning, match=said) as caught:
         fit(RARE, "warm", shuffle=True)
     (one,) = caught
     assert one.filename == __file__
 
 
 def test_of_classes_and_labels_the_rarest_is_named():
-    with pytest.warns(UserWarning, match=r"64 rows at 1 % rows of class 2"):
+    with pytest.warns(RareClassWarning, match=r"64 rows at 1 % rows of class 2"):
         fit(classes(), task="multiclass")
     y = torch.stack([RARE, torch.ones_like(RARE)], 1)
-    with pytest.warns(UserWarning, match=r"64 rows at 2 % positives of label 0"):
+    with pytest.warns(RareClassWarning, match=r"64 rows at 2 % positives of label 0"):
         fit(y, task="multilabel")
 
 

@@ -20,6 +20,10 @@ from softset.training.phases import Phase
 ENOUGH = 5
 
 
+class RareClassWarning(UserWarning):
+    """Batches that will mostly lack a class."""
+
+
 class StratifiedBatches(Sampler[list[int]]):
     """Batches with at least ``least`` rows of every class, and weights that make up for it.
 
@@ -116,7 +120,7 @@ def warn_if_rare(phases: Sequence[Phase], loader: Any, task: str) -> None:
     n = batch_size * max(1 if loss.ranks is None else loss.ranks.size for loss in losses)
     share, name = _rarest(rows.tensors[1], task)
     if share > 0 and n * share < ENOUGH:
-        warnings.warn(rarity(n, share, name), UserWarning, stacklevel=3)
+        warnings.warn(rarity(n, share, name), RareClassWarning, stacklevel=3)
 
 
 def rarity(batch_size: int, share: float, name: str = "positives") -> str:
