@@ -13,47 +13,46 @@ pytest.importorskip("accelerate")
 
 
 class Rows(torch.utils.data.Dataset):
-    """Sentences of twelve words; positive if the word 7 is in them."""
-
     def __init__(self, n, seed):
         g = torch.Generator().manual_seed(seed)
-        self.words = torch.randint(8, 50, (n, 12), generator=g)
-        self.labels = (torch.rand(n, generator=g) < 0.3).long()
-        self.words[self.labels == 1, 3] = 7
+        self.x = torch.randn(n, 4, generator=g)
+        self.labels = (self.x[:, 0] + 0.3 * torch.randn(n, generator=g) > 0.6).long()
 
     def __len__(self):
         return len(self.labels)
 
     def __getitem__(self, i):
-        return {"input_ids": self.words[i], "labels": self.labels[i]}
+        return {"x": self.x[i], "labels": self.labels[i]}
+
+
+class Network(torch.nn.Module):
+    """Two columns, as the library's classifiers have."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+
+    def forward(self, x, labels=None):
+        return {"logits": self.layer(x)}
 
 
 @pytest.mark.filterwarnings("ignore")  # the libraries' own
 @pytest.mark.parametrize("steps", [1, 4])
 def test_a_trainer_learns_and_reports_f1(steps, tmp_path):
     torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=50,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=16,
-        num_labels=2,
-    )
     arguments = transformers.TrainingArguments(
         str(tmp_path),
         num_train_epochs=6,
         per_device_train_batch_size=64 // steps,
         gradient_accumulation_steps=steps,
-        learning_rate=0.01,
+        learning_rate=0.1,
         logging_steps=1,
         report_to=[],
         save_strategy="no",
         use_cpu=True,
         seed=0,
     )
-    model = transformers.BertForSequenceClassification(config)
+    model = Network()
     held_out = Rows(200, 1)
     trainer = transformers.Trainer(
         model,
@@ -70,7 +69,7 @@ def test_a_trainer_learns_and_reports_f1(steps, tmp_path):
     said = trainer.evaluate()
     model.eval()
     with torch.no_grad():
-        logits = model(held_out.words).logits
+        logits = model(held_out.x)["logits"]
     f1 = ss.evaluate(logits[:, 1] - logits[:, 0], held_out.labels, "f1")
     assert said["eval_f1"] == pytest.approx(f1)
-    assert f1 > 0.9
+    assert f1 > 0.75
