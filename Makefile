@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow bench lint browser clean
+.PHONY: demo test test-slow test-integrations bench lint browser clean
 
 demo: $(READY)
 	$(BIN)/softset demo
@@ -16,6 +16,15 @@ test: lint
 test-slow: $(READY)
 	$(BIN)/python -m pytest -q -m slow
 	cd papers && ../$(BIN)/python -m pytest -q -m slow
+
+# The libraries of softset.integrations, in an environment of their own that also sees .venv.
+WHERE := import sysconfig; print(sysconfig.get_path('purelib'))
+test-integrations: $(READY)
+	$(PYTHON) -m venv .venv-integrations
+	$(BIN)/python -c "$(WHERE)" > $$(.venv-integrations/bin/python -c "$(WHERE)")/softset.pth
+	.venv-integrations/bin/python -m pip install --quiet --constraint constraints.txt \
+		torchmetrics skorch transformers accelerate keras
+	PYTHONPATH=src .venv-integrations/bin/python -m pytest -q tests/integrations src/softset/integrations
 
 bench: $(READY)
 	$(BIN)/python benchmarks/losses.py

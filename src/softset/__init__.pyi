@@ -59,6 +59,9 @@ from .training.members import Member as Member
 from .training.members import Trained as Trained
 from .training.members import train_members as train_members
 from .training.single import fit as fit
+from .training.accumulation import Accumulation as Accumulation
+from .training.accumulation import accumulate as accumulate
+from .training.rare import StratifiedBatches as StratifiedBatches
 from .boosting.objective import lightgbm_objective as lightgbm_objective
 from .boosting.objective import xgboost_objective as xgboost_objective
 from .classifiers.network import MetricClassifier as MetricClassifier

@@ -73,6 +73,13 @@ def test_annealing_changes_its_own_copy_of_the_step():
     assert loss.step == ss.LinearStep.at_temperature(0.2)
 
 
+def test_a_loss_remembers_in_its_own_copy():
+    loss = ss.MetricLoss("f1", memory=0.9)
+    train, validation = loaders(*make_binary())
+    fit(network(), loss, train, validation, max_epochs=2)
+    assert float(loss.running.weight) == 0
+
+
 def test_sample_weights_come_as_third_of_a_batch():
     x, y = make_binary()
     w = torch.rand(len(x), generator=torch.Generator().manual_seed(0)) + 0.1
@@ -119,14 +126,19 @@ class StopsAfter:
             self.epochs -= 1
 
 
-def test_resume_after_any_epoch_is_bit_equal(tmp_path):
+def remembering():
+    return [ss.Phase(ss.CrossEntropyLoss()), ss.Phase(ss.MetricLoss("f1", memory=0.95), 0.1)]
+
+
+@pytest.mark.parametrize("make_loss", [lambda: "warm", remembering])
+def test_resume_after_any_epoch_is_bit_equal(make_loss, tmp_path):
     def run(path, stop_after=None):
         torch.manual_seed(1)
         model = nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.3), nn.Linear(8, 1)).double()
         train, validation = loaders(*make_binary())
         history = fit(
             model,
-            "warm",
+            make_loss(),
             StopsAfter(train, stop_after),
             validation,
             optimizer=adam(0.02),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +12,16 @@ from torch import Tensor
 
 from softset.checks import check_choice
 from softset.counting.cells import Confusion, Counting, count_cells
+from softset.counting.flat import Form, flatten
 from softset.counting.kernels.interface import differentiable, linearised_loss, tally
 from softset.counting.numerics import as_dtype, raised, under_transform, working
-from softset.counting.problem import PER, Problem, arrange
-from softset.counting.steps import LinearStep, Step
+from softset.counting.problem import PER, Problem, arrange, as_numbers
+from softset.counting.steps import LinearStep, Step, is_hard
 from softset.losses.loss import Loss, refuse_words
+from softset.losses.parts import no_rows, row_in_their_place
 from softset.losses.pointwise import class_weight_buffer
+from softset.losses.ranks import Ranks
+from softset.losses.running import RunningCounts
 from softset.metrics.at_k import AtK, check_cut
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
@@ -120,12 +126,20 @@ def problem_loss(
     if short is not None:
         return short
     c = soft_cells(problem, metric, step=step, threshold=threshold, thresholds=thresholds)
+    grid = thresholds is not None
+    value = cells_loss(c, metric, grid=grid, empty=empty, in_sets=problem.in_sets)
+    return as_dtype(value, working(problem.z))
+
+
+def cells_loss(
+    c: Confusion, metric: Metric, *, grid: bool, empty: str, in_sets: bool = False
+) -> Tensor:
+    """``1 - metric`` of soft counts; of their mean over a ``grid`` of thresholds, or over sets."""
     value = metric(c, empty=empty)
-    grid = thresholds is not None and not metric.curve
-    value = value.mean(-1) if grid else value
-    if problem.in_sets:
-        value = mean_over_sets(metric, [(value, c)], empty, grid)
-    return as_dtype(1 - value, working(problem.z))
+    value = value.mean(-1) if grid and not metric.curve else value
+    if in_sets:
+        value = mean_over_sets(metric, [(value, c)], empty, grid and not metric.curve)
+    return 1 - value
 
 
 def soft_cells(
@@ -189,9 +203,19 @@ def _shortcut(
 class MetricLoss(Loss):
     """``1 - metric`` as a loss: drop it in where ``BCEWithLogitsLoss`` stood.
 
-    Arguments as for ``metric_loss``, of which this is the module. ``loss.step`` may be replaced
-    while training (see ``Annealing``). Set numbers belong to a batch: ``loss(scores, target,
-    sample_weight, per=numbers)``.
+    Arguments as for ``metric_loss``, of which this is the module, and two for batches that are
+    parts of a whole (docs/scale.md). Both count only where gradients are on: without, as in an
+    evaluation, the loss is that of the batch. ``loss.step`` may be replaced while training (see
+    ``Annealing``). Set numbers belong to a batch: ``loss(scores, target, sample_weight,
+    per=numbers)``.
+
+    Args:
+        memory: in [0, 1). The loss is that of a running mean of counts over batches, in which the
+            batch before has the weight ``memory``; the gradient has the metric's slope there, and
+            the derivative of the batch's own counts. It is part of ``state_dict``. 0: no memory.
+        sync: the loss is that of the batches of all ranks together, and its gradient the one that
+            DDP and FSDP must average. ``"auto"``: of the default process group, if there is one;
+            or a process group. A rank may have no rows, and must call the loss all the same.
 
     >>> import torch
     >>> loss = MetricLoss("mcc")
@@ -217,6 +241,8 @@ class MetricLoss(Loss):
         batch_dims: int = 0,
         per: Any = "batch",
         soft_targets: bool = False,
+        memory: float = 0.0,
+        sync: Any = None,
         **unknown: Any,
     ) -> None:
         super().__init__()
@@ -237,6 +263,15 @@ class MetricLoss(Loss):
         self.per, self.soft_targets = per, soft_targets
         self.class_weight: Tensor | None
         self.register_buffer("class_weight", class_weight_buffer(class_weight), persistent=False)
+        running = RunningCounts(memory)  # refuses what is no share
+        self.running = running if running.memory else None
+        self.ranks = None if sync is None else Ranks(sync)
+        if self._is_part and is_hard(self.step):
+            raise ValueError(f"memory and sync need a step with a gradient, got {self.step!r}.")
+        if self._is_part and per != "batch":
+            raise ValueError(
+                f"memory and sync are for one set of counts: per='batch', not {per!r}."
+            )
         self._check()
 
     def _check(self) -> None:
@@ -283,8 +318,42 @@ class MetricLoss(Loss):
     def forward(
         self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
     ) -> Tensor:
+        if self._is_part and torch.is_grad_enabled():
+            if per is not None:
+                raise ValueError("memory and sync are for one set of counts: without set numbers.")
+            scores = as_numbers("scores", scores)
+            value = self.of_whole(
+                lambda: flatten(self.cells(scores, target, sample_weight)), scores.device
+            )
+            return as_dtype(value, working(scores))
         problem = self._arranged(scores, target, sample_weight, per)
         return problem_loss(problem, one_number(self.metric), **self._counting())
+
+    @property
+    def _is_part(self) -> bool:
+        """Whether a batch is part of a whole."""
+        return self.running is not None or self.ranks is not None
+
+    def cells(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Confusion:
+        """The soft counts that the loss is made of, with their graph; zeros if there are no rows,
+        or none with a weight."""
+        scores = as_numbers("scores", scores)
+        nothing = no_rows(scores, sample_weight)
+        rows: Any = (scores, target, sample_weight)
+        if nothing:
+            rows = row_in_their_place(scores, self.task, self.batch_dims, self.from_logits)
+        problem = arrange(*rows[:2], sample_weight=rows[2], **self._arranging())
+        settings = {k: v for k, v in self._counting().items() if k != "empty"}
+        c = soft_cells(problem, one_number(self.metric), **settings)
+        return c.map(lambda t: torch.zeros_like(t) + scores[:0].sum()) if nothing else c
+
+    def of_whole(self, count: Callable[[], tuple[Tensor, Form]], device: torch.device) -> Tensor:
+        """The loss of the counts that ``count`` gives, with those of all ranks and of the batches
+        before. Counts are as ``softset.counting.flat`` has them."""
+        flat, form = count() if self.ranks is None else self.ranks.total(count, device)
+        flat = flat if self.running is None else self.running(flat)
+        metric, grid = one_number(self.metric), self.thresholds is not None
+        return cells_loss(form.confusion(flat), metric, grid=grid, empty=self.empty)
 
     def of_members(
         self,
@@ -296,6 +365,11 @@ class MetricLoss(Loss):
     ) -> Tensor:
         """One loss for each member: scores ``[K, N, ...]``; target and weight with or without that
         dimension. ``step`` takes the place of the loss's own."""
+        if self._is_part:
+            raise ValueError(
+                "memory and sync are for one network. Train it with softset.fit, or in a loop of "
+                "your own."
+            )
         problem = self._arranged(scores, target, weight, per, batch_dims=1)
         counting = self._counting() | ({} if step is None else {"step": step})
         return problem_loss(problem, one_number(self.metric), **counting)
@@ -319,8 +393,16 @@ class MetricLoss(Loss):
             settings["batch_dims"] = batch_dims
         return arrange(scores, target, sample_weight=weight, **settings)
 
+    def __copy__(self) -> MetricLoss:
+        """With a step and a memory of its own."""
+        copied = self.__class__.__new__(self.__class__)
+        copied.__dict__.update(self.__dict__)
+        copied._modules = copy.deepcopy(self._modules)
+        return copied
+
     def extra_repr(self) -> str:
-        return f"{self.metric!r}, task={self.task!r}, step={self.step!r}"
+        sync = "" if self.ranks is None else f", sync={self.ranks!r}"
+        return f"{self.metric!r}, task={self.task!r}, step={self.step!r}{sync}"
 
 
 def _has_batch_parameters(step: Any) -> bool:

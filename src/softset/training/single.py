@@ -28,6 +28,7 @@ from softset.training.judging import batch_loss, member_metrics, soft_metric
 from softset.training.loop import NOT_FINITE, History, Judged, Loop
 from softset.training.phases import RecipeLike, make_phases
 from softset.training.progress import Progress
+from softset.training.rare import warn_if_rare
 
 
 def fit(
@@ -58,7 +59,8 @@ def fit(
         loss: a loss ``loss(scores, target[, sample_weight])``; a name in
             ``softset.training.recipes.RECIPES``, such as ``"warm"``; or a list of ``Phase``.
         train_loader: gives batches ``(x, y)``, ``(x, y, sample_weight)`` or ``(x, y,
-            sample_weight, set numbers)``, of which metrics are the mean over these sets.
+            sample_weight, set numbers)``, of which metrics are the mean over these sets. It warns
+            if a soft metric is trained on batches that expect fewer than five rows of a class.
         val_loader: the same; the loss and the metric are those of *all* its rows together, for the
             mean of F1 over batches is not F1. Without it all ``max_epochs`` are run.
         optimizer: makes one from the parameters, afresh for each phase: ``lambda p: SGD(p, 0.1)``.
@@ -81,6 +83,8 @@ def fit(
     check_choice("task", task, TASKS)
     check_choice("per", per, PER)
     counted = {"per": per, "ignore_index": ignore_index, "soft_targets": soft_targets}
+    phases = make_phases(loss, metric, task, **counted)
+    warn_if_rare(phases, train_loader, task)
     run = _Single(
         model,
         train_loader,
@@ -88,7 +92,7 @@ def fit(
         _Makers(AdamW if optimizer is None else optimizer, scheduler),
         one_number(metric),
         task,
-        make_phases(loss, metric, task, **counted),
+        phases,
         counted,
         max_epochs=max_epochs,
         patience=patience,
@@ -247,6 +251,7 @@ class _Single(Loop):
             "model": dict(self.model.state_dict()),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "loss": dict(getattr(self.loss, "state_dict", dict)()),
             "torch": torch.get_rng_state(),
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "loader": None if generator is None else generator.get_state(),
@@ -277,6 +282,8 @@ class _Single(Loop):
             self.optimizer.load_state_dict(state["optimizer"])
             if self.scheduler is not None:
                 self.scheduler.load_state_dict(state["scheduler"])
+            if state.get("loss"):  # not in a file of version 0.1
+                self.loss.load_state_dict(state["loss"])  # type: ignore[attr-defined]
         torch.set_rng_state(state["torch"])
         if state["cuda"]:
             torch.cuda.set_rng_state_all(state["cuda"])

@@ -1,0 +1,1 @@
+"""Other libraries' conventions, one file for each; the libraries are yours to install."""

@@ -1,0 +1,90 @@
+"""For Lightning, Accelerate and torchmetrics: a metric that sums counts over batches and ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torchmetrics
+from torch import Tensor
+
+from softset.checks import check_choice, check_whole
+from softset.counting.cells import confusion
+from softset.counting.flat import flatten
+from softset.counting.problem import TASKS
+from softset.metrics.registry import MetricLike, one_number
+
+
+class CountedMetric(torchmetrics.Metric):  # type: ignore[misc]
+    """A metric of *all* rows: counts are summed, and the metric is taken of their sum.
+
+    The mean of F1 over batches, which a logged number is otherwise, is not F1. In a
+    LightningModule: ``self.f1 = CountedMetric("f1")``; ``self.f1.update(scores, target)`` in each
+    validation step, and ``self.log("f1", self.f1)``.
+
+    Args:
+        metric: a name in ``METRICS``, or a metric; one of counts (for AUROC torchmetrics has its
+            own, which keeps all scores).
+        task: as for ``MetricLoss``.
+        classes: how many classes or labels there are, unless it is binary.
+        threshold, from_logits: as for ``evaluate``; hard decisions.
+    """
+
+    full_state_update = False
+    higher_is_better = True
+    is_differentiable = False
+    counts: Tensor
+
+    def __init__(
+        self,
+        metric: MetricLike = "f1",
+        *,
+        task: str = "binary",
+        classes: int | None = None,
+        threshold: float = 0.5,
+        from_logits: bool = True,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        check_choice("task", task, TASKS)
+        self.metric, self.task = one_number(metric), task
+        self.threshold, self.from_logits = threshold, from_logits
+        if self.metric.curve:
+            raise ValueError(
+                f"metric must be one of counts, got {self.metric.name}, which needs all scores. "
+                "Use the one of torchmetrics."
+            )
+        if task != "binary":
+            check_whole("classes", classes, 2 if task == "multiclass" else 1)
+        width = 1 if classes is None else int(classes)
+        self.matrix = self.metric.wants_matrix(task, width)
+        shape = (1,) if task == "binary" else (1, width)
+        row = torch.zeros((1,) if task == "multiclass" else shape, dtype=torch.long)
+        counts, self.form = self._counts(torch.zeros(shape), row, None)
+        self.add_state("counts", torch.zeros_like(counts), dist_reduce_fx="sum")
+
+    def _counts(self, scores: Tensor, target: Tensor, weight: Any) -> Any:
+        multiclass = self.task == "multiclass"
+        c = confusion(
+            scores.detach(),
+            target,
+            task=self.task,
+            threshold=0.5 if multiclass else self.threshold,
+            from_logits=self.from_logits or len(scores) == 0,
+            sample_weight=weight,
+            matrix=self.matrix,
+        )
+        return flatten(c)
+
+    def update(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> None:
+        """Add the counts of a batch."""
+        counts, form = self._counts(scores, target, sample_weight)
+        if form != self.form:
+            raise ValueError(
+                f"scores must be of {self.form.shape} classes, got {form.shape}. Set classes."
+            )
+        self.counts = self.counts + counts
+
+    def compute(self) -> Tensor:
+        """The metric of all rows since the last ``reset``."""
+        return self.metric(self.form.confusion(self.counts))

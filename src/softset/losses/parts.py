@@ -1,0 +1,35 @@
+"""Batches that are parts of a whole may have no rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softset.counting.numerics import under_transform
+from softset.counting.problem import as_numbers
+
+
+def no_rows(scores: Tensor, sample_weight: Any) -> bool:
+    """Whether there is nothing to count: no rows, or none with a weight."""
+    if scores.numel() == 0:
+        return True
+    if sample_weight is None:
+        return False
+    w = as_numbers("sample_weight", sample_weight)
+    return not under_transform(w) and not w.any()
+
+
+def row_in_their_place(
+    scores: Tensor, task: str, batch_dims: int, from_logits: bool
+) -> tuple[Tensor, Tensor, None]:
+    """Scores and target of one row, of the same classes, and no weight: for the shape of counts."""
+    shape = list(scores.shape)
+    shape[batch_dims : batch_dims + 1] = [1]
+    z = torch.full(shape, 0.0 if from_logits else 0.5, device=scores.device)
+    y = torch.zeros(shape, dtype=torch.long, device=scores.device)
+    if task == "multiclass":
+        y = y.select(batch_dims + 1, 0)
+        z = z if from_logits else z * 2 / shape[batch_dims + 1]
+    return z, y, None

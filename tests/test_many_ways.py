@@ -1,0 +1,79 @@
+"""One batch, micro-batches, ranks, and ranks x micro-batches have the same gradient."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import softset as ss
+from tests import ways
+
+ROOT = Path(__file__).parents[1]
+
+
+def gradients_on_ranks(folder):
+    """Of all cases, from one start of three processes: a dictionary for each rank."""
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.ways", str(folder), str(rank)],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(3)
+    ]
+    errors = [process.communicate(timeout=300)[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], "\n".join(errors)
+    return [torch.load(folder / f"{rank}.pt") for rank in range(3)]
+
+
+def of_one_batch(name, run=ways.plain):
+    metric, task = ways.METRICS[name]
+    model, loss = ways.network(task), ss.MetricLoss(metric, task=task)
+    run(model, loss, *ways.rows(task))
+    return ways.gradient(model)
+
+
+@pytest.mark.parametrize("name", ways.METRICS)
+@pytest.mark.parametrize(("size", "passes"), [(1, 2), (7, 2), (40, 2), (64, 2), (9, 1)])
+def test_micro_batches(name, size, passes):
+    got = of_one_batch(name, ways.micro(size, passes))
+    assert (got - of_one_batch(name)).abs().max() <= 1e-12
+
+
+def of_several_batches(name, split, batches, memory=0.0, *, keep):
+    """What ``batches`` calls on each rank come to in one process: every ``batches``-th row of each
+    rank, one batch after another; the gradients of all are kept, or those of the last."""
+    metric, task = ways.METRICS[name]
+    model, loss = ways.network(task), ss.MetricLoss(metric, task=task, memory=memory)
+    x, y, w = ways.rows(task)
+    for start in range(batches):
+        rows = torch.cat([own[start::batches] for own in ways.parts(split, y)])
+        if not keep:
+            model.zero_grad()
+        loss(model(x[rows]), y[rows], w[rows]).backward()
+    return ways.gradient(model)
+
+
+@pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="torch without gloo")
+def test_ranks(tmp_path):
+    got = gradients_on_ranks(tmp_path)
+    seen = 0
+    for split, size in ways.SPLITS.items():
+        for name in ways.METRICS:
+            expected = dict.fromkeys(ways.ON_RANKS, of_one_batch(name))
+            expected["no_sync"] = of_several_batches(name, split, 2, keep=True)
+            expected["memory"] = of_several_batches(name, split, 3, 0.7, keep=False)
+            if size == 3:
+                expected["sharded"] = expected["ranks"]
+            for way, wanted in expected.items():
+                assert wanted.abs().max() > 1e-3
+                for rank in range(size):
+                    error = float((got[rank][split, name, way] - wanted).abs().max())
+                    assert error <= 1e-12, (split, name, way, rank)
+                    seen += 1
+    assert seen == sum(len(results) for results in got)
