@@ -224,7 +224,7 @@ def test_a_rare_class_has_fewer_folds_and_a_single_row_is_an_error():
     model = blend(cv=5, parts=("extra-trees",)).fit(X, y)
     assert len(model.parts_[0].models) == 3
     y[1:3] = 0
-    with pytest.raises(ValueError, match=r"every class needs two rows.* got one of class 1"):
+    with pytest.raises(ValueError, match=r"every class needs two rows.* got 1 of class 1"):
         blend().fit(X, y)
 
 

@@ -230,16 +230,17 @@ class MetricEnsembleClassifier(DecidingClassifier):
         return wanted
 
     def _fold_count(self, y: Array) -> int:
-        names, sizes = np.unique(strata_of(y), return_counts=True)
         if self._task == "multilabel":
             return int(min(self.cv, len(y)))
-        if sizes.min() < 2:
-            rare = self._labels.names[names[sizes.argmin()]]
+        sizes = np.bincount(y, minlength=len(self.classes_))
+        rarest = int(sizes.argmin())
+        if sizes[rarest] < 2:
             raise ValueError(
-                f"every class needs two rows, one to train on and one to be scored, got one of "
-                f"class {rare!r}. Leave it out or add rows."
+                "every class needs two rows, one to train on and one to be scored, got "
+                f"{sizes[rarest]} of class {self._labels.names[rarest]!r}. Leave it out or add "
+                "rows."
             )
-        return int(min(self.cv, sizes.min()))
+        return int(min(self.cv, sizes[rarest]))
 
     def _fit_kind(
         self, kind: Kind, rows: Rows, fold: Array, order: Order, started: float, *, first: bool

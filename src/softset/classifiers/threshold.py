@@ -319,10 +319,11 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     def _relearn(self, fitted: dict[str, Any]) -> None:
         self.estimators_, self._least = fitted["parts"], float(fitted["least"])
-        for model in self.estimators_:
-            if model.task_ != self._task or model.classes_.tolist() != self.classes_.tolist():
-                raise ValueError("parts with the classes of the whole expected")
         self.n_features_in_ = self.estimators_[0].n_features_in_
+        for model in self.estimators_:
+            same = model.task_ == self._task and model.n_features_in_ == self.n_features_in_
+            if not same or model.classes_.tolist() != self.classes_.tolist():
+                raise ValueError("parts with the features and classes of the whole expected")
         if not 0 < self._least < 1:
             raise ValueError("a least probability in (0, 1) expected")
         interval, found = fitted["interval"], fitted["worth"]
