@@ -68,6 +68,8 @@ from .classifiers.network import MetricClassifier as MetricClassifier
 from .classifiers.boosting import MetricBoostingClassifier as MetricBoostingClassifier
 from .classifiers.forest import MetricForestClassifier as MetricForestClassifier
 from .classifiers.linear import MetricLinearClassifier as MetricLinearClassifier
+from .classifiers.threshold import MetricThresholdClassifier as MetricThresholdClassifier
+from .classifiers.ensemble import MetricEnsembleClassifier as MetricEnsembleClassifier
 from .classifiers.model import Model as Model
 from .classifiers.model import load_model as load_model
 from .classifiers.model import save_model as save_model

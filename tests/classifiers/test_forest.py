@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification, make_multilabel_classification
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.metrics import f1_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -45,6 +45,25 @@ def test_probabilities_are_those_of_scikit_learn(task):
     if task == "multilabel":
         expected = np.clip(np.column_stack([p[:, 1] for p in expected]), 1e-6, 1 - 1e-6)
     np.testing.assert_allclose(ours.predict_proba(X[300:]), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
+@pytest.mark.parametrize("threshold", ["tuned", None])
+def test_extra_trees_are_those_of_scikit_learn_and_are_saved(task, threshold, tmp_path):
+    """They see all rows, unless some are needed out of bag."""
+    X, y = problem(task)
+    ours = MetricForestClassifier(n_trees=20, extra=True, threshold=threshold, random_state=0)
+    ours.fit(X[:300], y[:300])
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    theirs = ExtraTreesClassifier(20, bootstrap=threshold == "tuned", random_state=seed)
+    expected = theirs.fit(X[:300], y[:300]).predict_proba(X[300:])
+    if task == "multilabel":
+        expected = np.clip(np.column_stack([p[:, 1] for p in expected]), 1e-6, 1 - 1e-6)
+    np.testing.assert_allclose(ours.predict_proba(X[300:]), expected, atol=1e-12)
+    ours.save(tmp_path / "extra.softset")
+    again = MetricForestClassifier.load(tmp_path / "extra.softset")
+    assert again.extra
+    assert np.array_equal(again.predict(X), ours.predict(X))
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])

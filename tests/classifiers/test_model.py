@@ -207,7 +207,9 @@ def test_labels_of_several_targets():
 
 
 def test_every_recipe_names_a_known_classifier():
-    assert {row.classifier for row in RECIPES.values()} == set(CLASSIFIERS)
+    # MetricThresholdClassifier takes an estimator, which no recipe names.
+    named = {row.classifier for row in RECIPES.values()}
+    assert named == set(CLASSIFIERS) - {"MetricThresholdClassifier"}
 
 
 def test_code_in_the_docs_runs(tmp_path, monkeypatch):

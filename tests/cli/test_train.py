@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import softset as ss
+from softset.classifiers import ensemble
 from softset.classifiers.model import load_model
 from softset.classifiers.recipes import RECIPES
 from softset.tables.files import FORMATS
@@ -150,3 +151,17 @@ def test_every_recipe_and_file_format_is_in_the_help(run):
 def test_json_is_all_that_is_printed(run, data):
     data[["x", "city", "two"]].to_csv("data.csv", index=False)
     json.loads(run("train", "data.csv", "-t", "two", "--recipe", "boosting", "--json"))
+
+
+def test_the_best_recipe_says_what_it_is_made_of(run, data, monkeypatch):
+    kinds = {"linear": ensemble.KINDS["linear"], "own": ensemble.Kind(None, needs="no_such_thing")}
+    monkeypatch.setattr(ensemble, "KINDS", kinds)  # for time
+    data.to_csv("data.csv", index=False)
+    given = ["train", "data.csv", "--target", "two", "--drop", "id,who,three,a,b", "--force"]
+    facts = run.json(*given, "--recipe", "best")
+    assert facts["model"] == "data-best.softset"
+    assert sum(facts["parts"].values()) == pytest.approx(1)
+    assert facts["left_out"]["own"].startswith("needs no_such_thing")
+    said = run(*given, "--recipe", "best")
+    assert "MetricEnsembleClassifier for F1" in said
+    assert "left out: own, needs no_such_thing" in said

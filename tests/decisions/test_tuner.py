@@ -89,3 +89,11 @@ def test_offsets_need_more_than_one_row_to_speak_for_them():
     np.testing.assert_array_equal(tuner.tune(z, y).cut, 0)
     shifted = z + np.array([0.0, 0.0, -12.0])
     assert (tuner.tune(shifted, y)(shifted) == y).mean() > 0.99
+
+
+def test_a_cut_that_is_better_at_all_is_enough_where_that_is_asked_for():
+    """One row decides, the positive at -0.5: left out, nothing is gained."""
+    z = np.concatenate([np.linspace(-9, -3, 60), np.linspace(1, 9, 40), [-0.5]])
+    y = np.repeat([0, 1], [60, 41])
+    assert Tuner(F1, "binary").tune(z, y).cut == 0
+    assert Tuner(F1, "binary", clear=False).tune(z, y).cut == -1.75

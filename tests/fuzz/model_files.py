@@ -66,6 +66,10 @@ def _write_files(folder):
     made["linear-classes"] = ss.MetricLinearClassifier().fit(x, classes)
     made["linear-labels"] = ss.MetricLinearClassifier().fit(x, labels)
     made["forest"] = ss.MetricForestClassifier(n_trees=3, random_state=0).fit(x, labels)
+    inner = ss.MetricForestClassifier(n_trees=2, random_state=0)
+    made["cut"] = ss.MetricThresholdClassifier(inner, cv=2, refit=False).fit(x, classes)
+    blend = ss.MetricEnsembleClassifier(parts=("linear",), cv=2, time_limit=None)
+    made["blend"] = blend.fit(x, y)
     for library in ("lightgbm", "xgboost"):
         boosting = ss.MetricBoostingClassifier(library=library, **trees)
         made[f"{library}-frame"] = boosting.fit(frame, np.where(y, "yes", "no"))

@@ -1,2 +1,3 @@
 """scikit-learn's contract: networks, linear models (and scorecards), boosting and forests for a
-metric; ``recipes`` names them; ``model`` is an encoder and a classifier in one file; ``export``."""
+metric; ``threshold`` cuts any classifier, ``ensemble`` blends ours; ``recipes`` names them;
+``model`` is an encoder and a classifier in one file; ``export``."""

@@ -222,7 +222,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_state(cls, content: dict[str, Any], metric: MetricLike | None = None) -> Self:
         """The classifier of ``state()``; ``metric`` if it was a function of your own."""
-        model = cls(restored_metric(content["metric"], metric), **content["params"])
+        model = cls(metric=restored_metric(content["metric"], metric), **content["params"])
         fitted = content["fitted"]
         model._restore_labels(fitted)
         if fitted["names"] is not None:

@@ -138,23 +138,27 @@ class ExportedModule(nn.Module):
         return code if self.positive == 1 else 1 - code
 
 
-def averaged(z: Tensor, task: str) -> Tensor:
+def averaged(z: Tensor, task: str, weights: Tensor | None = None) -> Tensor:
     """The scores of the mean over members of their probabilities.
 
     From logits ``[members, n]`` (binary), ``[members, n, labels]`` or ``[members, n, classes]``:
-    the logit of the mean, of several classes its logarithm.
+    the logit of the mean, of several classes its logarithm. ``weights [members]`` add up to 1.
 
     >>> p = torch.tensor([[0.2], [0.4]], dtype=torch.float64)  # two members, one row
     >>> torch.sigmoid(averaged(torch.logit(p), "binary"))
     tensor([0.3000], dtype=torch.float64)
     """
-    if task == "multiclass":
-        return torch.log_softmax(z, -1).logsumexp(0) - math.log(len(z))
-    if len(z) == 1:
-        return z[0]
     # The logarithms of the means of p and of 1 - p: neither loses its digits next to 0.
-    yes, no = F.logsigmoid(z).logsumexp(0), F.logsigmoid(-z).logsumexp(0)
-    return yes - no
+    if weights is None:
+        if task == "multiclass":
+            return torch.log_softmax(z, -1).logsumexp(0) - math.log(len(z))
+        if len(z) == 1:
+            return z[0]
+        return F.logsigmoid(z).logsumexp(0) - F.logsigmoid(-z).logsumexp(0)
+    logs = weights.log().reshape(-1, *[1] * (z.dim() - 1))
+    if task == "multiclass":
+        return (torch.log_softmax(z, -1) + logs).logsumexp(0)
+    return (F.logsigmoid(z) + logs).logsumexp(0) - (F.logsigmoid(-z) + logs).logsumexp(0)
 
 
 def to_torch(model: Any) -> ExportedModule:

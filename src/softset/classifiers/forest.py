@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils import check_random_state
 
 from softset.boosting.trees import as_float32
@@ -32,6 +32,8 @@ class MetricForestClassifier(DecidingClassifier):
         n_trees: how many trees.
         min_samples_leaf: rows in a leaf, at least.
         max_features: columns tried at each split, as in scikit-learn.
+        extra: extra trees, which draw the cuts of a split at random. Their trees see all rows, as
+            scikit-learn's do, unless the threshold is tuned, which needs rows out of bag.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights.
@@ -57,6 +59,7 @@ class MetricForestClassifier(DecidingClassifier):
         n_trees: int = 200,
         min_samples_leaf: int = 1,
         max_features: Any = "sqrt",
+        extra: bool = False,
         threshold: Any = "tuned",
         class_weight: Any = None,
         pos_label: Any = None,
@@ -67,6 +70,7 @@ class MetricForestClassifier(DecidingClassifier):
         self.n_trees = n_trees
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
+        self.extra = extra
         self.threshold = threshold
         self.class_weight = class_weight
         self.pos_label = pos_label
@@ -82,11 +86,11 @@ class MetricForestClassifier(DecidingClassifier):
         X = self._checked_inputs(X, y)
         _, codes, weight = self._start(X, y, sample_weight)
         random = check_random_state(self.random_state)
-        forest = RandomForestClassifier(
+        forest = (ExtraTreesClassifier if self.extra else RandomForestClassifier)(
             int(self.n_trees),
             min_samples_leaf=int(self.min_samples_leaf),
             max_features=self.max_features,
-            bootstrap=True,
+            bootstrap=self._tunes() or not self.extra,
             oob_score=_no_score if self._tunes() else False,
             n_jobs=self.n_jobs,
             random_state=random.randint(2**31 - 1),

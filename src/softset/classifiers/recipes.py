@@ -14,6 +14,8 @@ CLASSIFIERS = {
     "MetricBoostingClassifier": "boosting",
     "MetricForestClassifier": "forest",
     "MetricLinearClassifier": "linear",
+    "MetricThresholdClassifier": "threshold",
+    "MetricEnsembleClassifier": "ensemble",
 }
 
 
@@ -40,6 +42,7 @@ RECIPES: dict[str, ModelRecipe] = {
     "linear-metric": ModelRecipe(
         "MetricLinearClassifier", "logistic regression moved to the metric"
     ),
+    "best": ModelRecipe("MetricEnsembleClassifier", "all kinds blended, in about a minute"),
 }
 
 

@@ -105,6 +105,10 @@ def run(
         "held_out": None if held_out is None else vars(held_out),
         "notes": notes,
     }
+    blend = getattr(model.classifier, "parts_", None)
+    if blend is not None:
+        facts["parts"] = {part.name: part.weight for part in blend}
+        facts["left_out"] = model.classifier.left_out_
     if as_json:
         print_json(facts)
         return
@@ -112,6 +116,8 @@ def run(
     print(f"{path}: {recipe} for {model.metric}, {facts['rows']} rows, {facts['inputs']} inputs")
     print(f"classes: {', '.join(map(str, facts['classes']))}")
     print(_decision(model))
+    if blend is not None:
+        print(model.classifier.summary())
     if held_out is not None:
         print(
             f"{model.metric} on {held_out.rows} rows held out: {held_out.value:.3f} "

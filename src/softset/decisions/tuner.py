@@ -40,6 +40,10 @@ class Tuner:
     cuts, or ``"smooth"``, the best by smoothed counts, which follows luck less where positives are
     few. Offsets of several classes and cuts of labels are exact.
 
+    ``clear=False`` takes a tuned cut of two classes where it is better at all on rows that it was
+    not tuned on. On many out-of-fold scores that is the better rule (docs/efficacy.md); a single
+    hold-out has too few rows for it.
+
     >>> from softset.metrics.registry import get_metric
     >>> z = np.repeat([-3.0, -1.0], [30, 10])
     >>> tuner = Tuner(get_metric("f1"), "binary")
@@ -50,30 +54,43 @@ class Tuner:
     metric: Metric
     task: str
     rule: str = "smooth"
+    clear: bool = True
 
     def __post_init__(self) -> None:
         check_choice("rule", self.rule, RULES)
 
-    def tune(self, scores: Floats, y: Ints, w: Floats | None = None) -> Decision:
+    def tune(
+        self, scores: Floats, y: Ints, w: Floats | None = None, crossed: Floats | None = None
+    ) -> Decision:
         """The tuned decision, if tuning helps rows it was not tuned on; else the plain one.
 
         Each fifth of the rows is decided by the cut of the others, and all of them together must
         be clearly better than with a cut at 1/2 (or the largest probability), see ``_gain``: else
         the model's own cut stands, which has seen more rows. Fewer than 20 rows are too
-        few to tune on. The order of the rows must mean nothing.
+        few to tune on. The order of the rows must mean nothing. ``crossed`` is what the method of
+        that name gives, where it is known already.
         """
-        plain = Decision.plain(self.task, scores.shape[-1])
-        if len(scores) < FEWEST or self.metric.curve or len(np.unique(y, axis=0)) < 2:
-            return plain
         w = np.ones(len(scores)) if w is None else w
-        fold = dealt_folds(np.unique(y, axis=0, return_inverse=True)[1].ravel(), FOLDS)
-        crossed = plain.one_hot(scores)
-        for k in range(FOLDS):
-            rest = fold != k
-            crossed[~rest] = self.best(scores[rest], y[rest], w[rest]).one_hot(scores[~rest])
+        plain = Decision.plain(self.task, scores.shape[-1])
+        if not self.can_tune(y):
+            return plain
+        crossed = self.crossed(scores, y, w) if crossed is None else crossed
         if self._gain(crossed, plain.one_hot(scores), y, w) > LEAST_GAIN:
             return self.best(scores, y, w)
         return plain
+
+    def can_tune(self, y: Ints) -> bool:
+        """Whether these rows can tell one cut from another."""
+        return len(y) >= FEWEST and not self.metric.curve and len(np.unique(y, axis=0)) > 1
+
+    def crossed(self, scores: Floats, y: Ints, w: Floats) -> Floats:
+        """Decisions as ``Decision.one_hot`` has them, each fifth by the best cut of the others."""
+        fold = dealt_folds(np.unique(y, axis=0, return_inverse=True)[1].ravel(), FOLDS)
+        crossed = np.empty_like(scores)
+        for k in range(FOLDS):
+            rest = fold != k
+            crossed[~rest] = self.best(scores[rest], y[rest], w[rest]).one_hot(scores[~rest])
+        return crossed
 
     def _gain(self, tuned: Floats, plain: Floats, y: Ints, w: Floats) -> float:
         """How much better the tuned decisions are, whichever single row is left out.
@@ -81,6 +98,8 @@ class Tuner:
         Offsets of several classes can please several rows at once: of them, ``CLEAR`` standard
         errors (of the jackknife) are taken off instead.
         """
+        if not self.clear and self.task == "binary":
+            return float((self.values(tuned, y, w[None]) - self.values(plain, y, w[None]))[0])
         differ = np.flatnonzero((tuned != plain).reshape(len(y), -1).any(1))
         if not len(differ):
             return 0.0

@@ -208,6 +208,8 @@ def _plain(values: Array) -> Array:
                 f"{len(np.unique(values))} different numbers such as {broken[0]:g}. Cut it into "
                 "classes."
             )
+    if values.dtype.kind == "c":
+        raise ValueError("Complex data not supported: y must hold text or numbers.")
     if values.dtype.kind not in "biufUS":
         raise ValueError(f"Unknown label type: y must hold text or numbers, got {values.dtype}.")
     return values

@@ -127,6 +127,33 @@ def equal_rows(X: Any) -> Ints:
     return order[found.ravel()].astype(np.int64)
 
 
+def alike(X: Any) -> Ints | None:
+    """A number for each row of whatever estimators take, the same for rows that are equal.
+
+    ``None`` where that cannot be told (texts), and where most rows have an equal one (a few
+    categories): there that is what the data is like, and nothing has to be kept together.
+
+    >>> alike([[1.0], [2.0], [1.0]]).tolist(), alike(["some", "texts"]), alike([[1.0]] * 3)
+    ([0, 1, 0], None, None)
+    """
+    if sparse.issparse(X):
+        codes: Any = row_order(X)
+    elif hasattr(X, "iloc"):
+        from pandas.util import hash_pandas_object
+
+        try:
+            codes = hash_pandas_object(X, index=False).to_numpy()
+        except TypeError:  # a column of lists, say
+            return None
+    else:
+        values = np.asarray(X)
+        if values.ndim != 2 or values.dtype.kind not in "biuf":
+            return None
+        codes = row_codes(values)
+    kinds, found = np.unique(codes, return_inverse=True)
+    return None if 2 * len(kinds) < len(codes) else found.ravel().astype(np.int64)
+
+
 def _without_identifiers(x: Floats) -> Floats:
     alike = [not is_identifier(column) for column in x.T]
     if all(alike) or not any(alike):

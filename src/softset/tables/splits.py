@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from softset.tables.rows import Ints, Rows, row_codes, row_order, strata_of
+from softset.tables.rows import Ints, Rows, alike, row_codes, row_order, strata_of
 
 
 def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.intp], ...]:
@@ -130,6 +132,24 @@ def repeated_folds(
             place[own] = _even_out(filled[:, c], len(own), random)
         result[repeat] = place[members]
     return result
+
+
+def stratified_folds(X: Any, y: Ints, folds: int, seed: int) -> Ints:
+    """The fold of every row of whatever estimators take: each fold has its share of every class.
+
+    Equal rows are in one fold where they can be told, unless a class would then be missing from
+    what the other folds train on.
+
+    >>> fold = stratified_folds([[0], [0], [1], [2], [3], [4]], np.array([0, 0, 0, 1, 1, 1]), 3, 0)
+    >>> bool(fold[0] == fold[1]), np.bincount(fold[3:]).tolist()
+    (True, [1, 1, 1])
+    """
+    strata = np.unique(strata_of(y), return_inverse=True)[1].ravel()
+    for groups in (alike(X), None):
+        fold = repeated_folds(strata, groups, folds, 1, seed)[0].astype(np.int64)
+        if all(len(np.unique(strata[fold != k])) == strata.max() + 1 for k in range(folds)):
+            break
+    return fold
 
 
 def _even_out(filled: NDArray[np.float64], count: int, random: np.random.RandomState) -> Ints:

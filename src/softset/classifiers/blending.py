@@ -1,0 +1,88 @@
+"""Weights of classifiers that are blended, found together with the cut, on the soft metric."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softset.classifiers.export import averaged
+from softset.counting.cells import confusion
+from softset.counting.steps import IdentityStep
+from softset.decisions.tuner import Tuner
+from softset.tables.rows import strata_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+# How strongly weights are held near equal ones: see ``blend_weights`` and docs/efficacy.md.
+SHRINKAGE = 0.3
+# On more rows than this weights are searched on a sample.
+MOST_ROWS = 20_000
+_STEPS = 60
+
+
+def blend_weights(
+    scores: Floats, y: Ints, w: Floats, tuner: Tuner, shrinkage: float = SHRINKAGE
+) -> Floats:
+    """The weights ``(parts,)`` of the parts' probabilities, which add up to 1.
+
+    ``scores`` are those of rows that no part was trained on: logits ``(parts, n)`` or
+    ``(parts, n, labels)``, log-probabilities ``(parts, n, classes)``. With the soft counts of
+    ``decisions/smoothing.py`` (temperature ``T``, ``m`` rows of the rarest class), L-BFGS minimises
+    over weights ``v`` and cut ``b``
+
+        1 - metric(soft counts of (score(v) - b) / T) + shrinkage / sqrt(m) sum v log(v parts)
+
+    from equal weights and the best cut of their blend. The last term, the divergence from equal
+    weights, vanishes as data grows.
+
+    >>> from softset.metrics.registry import get_metric
+    >>> random = np.random.RandomState(0)
+    >>> y = random.randint(0, 2, 400)
+    >>> scores = np.stack([random.randn(400) + 3 * y - 1.5, random.randn(400)])
+    >>> weights = blend_weights(scores, y, np.ones(400), Tuner(get_metric("f1"), "binary"))
+    >>> bool(weights[0] > 0.7), round(float(weights.sum()), 6)
+    (True, 1.0)
+    """
+    parts = len(scores)
+    if parts == 1 or tuner.metric.curve or not tuner.can_tune(y):
+        return np.full(parts, 1 / parts)
+    step = -(-len(y) // MOST_ROWS)
+    z, y, w = torch.from_numpy(scores[:, ::step].copy()), y[::step], w[::step]
+    equal = averaged(z, tuner.task)
+    rarest = max(1, int(np.unique(strata_of(y), return_counts=True)[1].min()))
+    temperature = max(min(2.0, float(equal.std())) * rarest ** (-1 / 3), 1e-9)
+    penalty = shrinkage / math.sqrt(rarest)
+    sign = 1.0 if tuner.task == "multiclass" else -1.0  # offsets are added, cuts taken off
+    lean = torch.zeros(parts, dtype=torch.float64, requires_grad=True)
+    cut = torch.from_numpy(np.array(tuner.best(equal.numpy(), y, w).cut)).requires_grad_()
+    matrix = tuner.metric.wants_matrix(tuner.task, z.shape[-1])
+
+    def loss() -> Tensor:
+        logs = torch.log_softmax(lean, 0)
+        moved = averaged(z, tuner.task, logs.exp()) + sign * cut
+        counts = confusion(
+            moved / temperature,
+            y,
+            task=tuner.task,
+            step=IdentityStep(),
+            sample_weight=w,
+            matrix=matrix,
+        )
+        divergence = (logs.exp() * (logs + math.log(parts))).sum()
+        return 1 - tuner.metric(counts) + penalty * divergence
+
+    search = torch.optim.LBFGS([lean, cut], max_iter=_STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        search.zero_grad()
+        value = loss()
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
+
+    search.step(closure)  # type: ignore[no-untyped-call]
+    weights = torch.softmax(lean.detach(), 0).numpy()
+    return weights if np.isfinite(weights).all() else np.full(parts, 1 / parts)

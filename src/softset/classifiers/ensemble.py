@@ -1,0 +1,406 @@
+"""``MetricEnsembleClassifier``: several kinds of classifiers, blended and cut for a metric."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from softset.checks import check_choice, check_number, check_whole
+from softset.classifiers.base import DecidingClassifier
+from softset.classifiers.blending import blend_weights
+from softset.classifiers.boosting import MetricBoostingClassifier
+from softset.classifiers.export import averaged
+from softset.classifiers.forest import MetricForestClassifier
+from softset.classifiers.linear import MetricLinearClassifier
+from softset.classifiers.network import MetricClassifier
+from softset.classifiers.parts import pack_part, unpack_part
+from softset.classifiers.phases import PhasedClassifier
+from softset.decisions.tuner import Tuner
+from softset.metrics.registry import MetricLike, get_metric, label_of, one_number
+from softset.tables.rows import Rows, strata_of
+from softset.tables.splits import stratified_folds
+
+Array = NDArray[Any]
+# A part that gets less than this share of an equal weight is dropped.
+LEAST_SHARE = 0.2
+# On more rows than this, so many of them tell first how long a part would take.
+_PROBE, _PROBE_FROM = 2_000, 10_000
+
+
+# --- what it is made of ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of parts: ``fit(rows, order)`` gives fitted classifiers by name, trained for the
+    metric and without it where one fit gives both. ``needs`` is a package, of the extra."""
+
+    fit: Callable[[Rows, Order], dict[str, DecidingClassifier]]
+    needs: str | None = None
+
+
+@dataclass(frozen=True)
+class Order:
+    """What parts are fitted for."""
+
+    metric: MetricLike
+    seed: int
+    n_jobs: int | None
+
+
+def _linear(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+    model = MetricLinearClassifier(order.metric, threshold=None).fit(*rows)
+    start = model.logistic_part(None)
+    for found in (model, start):
+        found.__dict__.pop("_training", None)  # its rows
+    return {"linear": start, "linear-metric": model}
+
+
+def _forest(extra: bool) -> Callable[[Rows, Order], dict[str, DecidingClassifier]]:
+    def fit(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+        model = MetricForestClassifier(
+            order.metric,
+            n_trees=100,
+            extra=extra,
+            threshold=None,
+            n_jobs=order.n_jobs,
+            random_state=order.seed,
+        )
+        return {"extra-trees" if extra else "forest": model.fit(*rows)}
+
+    return fit
+
+
+def _boosting(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+    model = MetricBoostingClassifier(
+        order.metric, threshold=None, n_jobs=order.n_jobs, random_state=order.seed
+    ).fit(*rows)
+    return {"boosting": model.log_loss_part(None), "boosting-metric": model}
+
+
+def _network(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+    model = PhasedClassifier(
+        order.metric, n_members=4, max_epochs=100, threshold=None, random_state=order.seed
+    ).fit(*rows)
+    found = {"network": model.first_phase(), "network-metric": model}
+    # Without the rows that it holds for the other phase.
+    return {name: MetricClassifier.from_state(m.state(), order.metric) for name, m in found.items()}
+
+
+# In the order in which they are fitted while there is time.
+KINDS: dict[str, Kind] = {
+    "linear": Kind(_linear),
+    "extra-trees": Kind(_forest(extra=True)),
+    "forest": Kind(_forest(extra=False)),
+    "boosting": Kind(_boosting, needs="lightgbm"),
+    "network": Kind(_network),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part in use: ``models`` of the folds, whose mean probability has ``weight`` in the blend;
+    ``adds`` is how much the metric out of fold falls without it; ``cost`` are microseconds to
+    predict a row with all of its models, as measured out of fold."""
+
+    name: str
+    models: list[DecidingClassifier]
+    weight: float
+    adds: float
+    cost: float
+
+    def scores(self, x: Array, task: str) -> torch.Tensor:
+        """Of the mean over models of their probabilities."""
+        z = np.stack([model._scores(x) for model in self.models])
+        return averaged(torch.from_numpy(z), task)
+
+
+class MetricEnsembleClassifier(DecidingClassifier):
+    """Linear models, trees, boosting and networks, blended and cut for the metric.
+
+    Each is fitted on all folds but one in turn, with and without training for the metric where one
+    fit gives both. Their weights are found together with the cut on out-of-fold scores, by the soft
+    metric, and held near equal weights; parts of little weight are dropped. The threshold is tuned
+    on the blend, and the mean of the fold models predicts: no row is lost.
+
+    Args:
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
+        parts: which kinds to use, names in ``softset.classifiers.ensemble.KINDS``; all if left
+            out. They are fitted in the order of that table.
+        cv: folds; fewer where a class has fewer rows.
+        time_limit: seconds of ``fit``, about. A kind that would take longer is left out; the first
+            one is fitted in any case. With a limit, which kinds are used depends on the machine;
+            ``None`` uses all.
+        pos_label: the positive class of two; the last of ``classes_`` if left out.
+        n_jobs: threads of trees and boosting; ``None`` is one.
+        random_state: int, ``RandomState`` or ``None``.
+
+    Attributes:
+        classes_, n_features_in_, feature_names_in_: as in scikit-learn.
+        threshold_: the threshold(s) in use; ``offsets_`` for several classes.
+        parts_: the parts in use, each with its ``name``, ``weight``, ``adds`` and ``cost``.
+        score_: the metric out of fold; the threshold is tuned on other rows each time, the weights
+            are not.
+        left_out_: names that are not used, and why.
+
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
+    >>> model = MetricEnsembleClassifier("f1", parts=["linear", "forest"], random_state=0)
+    >>> model = model.fit(X, y)
+    >>> round(sum(part.weight for part in model.parts_), 6), model.predict(X[:3]).shape
+    (1.0, (3,))
+    """
+
+    threshold, class_weight = "tuned", None
+
+    def __init__(
+        self,
+        metric: MetricLike = "f1",
+        *,
+        parts: Sequence[str] | None = None,
+        cv: int = 5,
+        time_limit: float | None = 60,
+        pos_label: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.metric = metric
+        self.parts = parts
+        self.cv = cv
+        self.time_limit = time_limit
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # --- fit -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1."""
+        started = time.monotonic()
+        one_number(self.metric)
+        check_whole("cv", self.cv, 2, 100)
+        if self.time_limit is not None:
+            check_number("time_limit", self.time_limit, 0, float("inf"))
+        x = self._checked_inputs(X, y)
+        rows = self._start(x, y, sample_weight)
+        rows = rows.take(rows.w > 0)
+        random = check_random_state(self.random_state)
+        seed, order = (int(v) for v in random.randint(2**31 - 1, size=2))
+        rows = rows.take(np.random.RandomState(order).permutation(len(rows.y)))
+        kinds = self._kinds()
+        fold = stratified_folds(rows.x, rows.y, self._fold_count(rows.y), seed)
+        fits: list[_Fit] = []
+        self.left_out_: dict[str, str] = {
+            name: f"needs {KINDS[name].needs}: pip install 'softset[boosting]'"
+            for name in kinds
+            if not _is_there(KINDS[name])
+        }
+        for name in kinds:
+            if name not in self.left_out_:
+                wanted = Order(self.metric, seed, self.n_jobs)
+                found = self._fit_kind(KINDS[name], rows, fold, wanted, started, first=not fits)
+                fits += found
+                if not found:
+                    self.left_out_[name] = "would take longer than time_limit"
+        self._blend(fits, rows)
+        return self
+
+    def _kinds(self) -> list[str]:
+        if self.parts is None:
+            return list(KINDS)
+        if isinstance(self.parts, str) or not len(self.parts):
+            raise ValueError(f"parts must be a list of {', '.join(KINDS)}, got {self.parts!r}.")
+        for name in self.parts:
+            check_choice("parts", name, KINDS)
+        wanted = [name for name in KINDS if name in self.parts]
+        if not any(_is_there(KINDS[name]) for name in wanted):
+            raise ValueError(
+                f"parts {', '.join(wanted)} need {KINDS[wanted[0]].needs}: pip install "
+                "'softset[boosting]'"
+            )
+        return wanted
+
+    def _fold_count(self, y: Array) -> int:
+        if self._task == "multilabel":
+            return int(min(self.cv, len(y)))
+        sizes = np.bincount(y, minlength=len(self.classes_))
+        rarest = int(sizes.argmin())
+        if sizes[rarest] < 2:
+            raise ValueError(
+                "every class needs two rows, one to train on and one to be scored, got "
+                f"{sizes[rarest]} of class {self._labels.names[rarest]!r}. Leave it out or add "
+                "rows."
+            )
+        return int(min(self.cv, sizes[rarest]))
+
+    def _fit_kind(
+        self, kind: Kind, rows: Rows, fold: Array, order: Order, started: float, *, first: bool
+    ) -> list[_Fit]:
+        """The fits of a kind in every fold; none if there is no time."""
+        limit = float("inf") if self.time_limit is None or first else float(self.time_limit)
+        folds = range(int(fold.max()) + 1)
+        if len(rows.y) > _PROBE_FROM and limit < float("inf"):
+            begun = time.monotonic()
+            _quietly(kind, rows.take(_probe(rows.y)), order)
+            each = (time.monotonic() - begun) * (fold != 0).sum() / _PROBE
+            if time.monotonic() - started + each * len(folds) > limit:
+                return []
+        found: dict[str, _Fit] = {}
+        for k in folds:
+            begun = time.monotonic()
+            left = limit - (begun - started)
+            if left < 0:
+                return []
+            held = np.flatnonzero(fold == k)
+            for name, model in _quietly(kind, rows.take(fold != k), order).items():
+                own = found.setdefault(name, _Fit(name, [], len(rows.y), []))
+                own.add(model, rows.x, held)
+            if k == 0 and (time.monotonic() - begun) * len(folds) > left:
+                return []
+        return list(found.values())
+
+    def _blend(self, fits: list[_Fit], rows: Rows) -> None:
+        tuner, y, w = self._tuner(), rows.y, rows.w
+        scores = np.stack([fit.scores for fit in fits])
+        weights = blend_weights(scores, y, w, tuner)
+        for kept, fit in zip(weights >= LEAST_SHARE / len(fits), fits, strict=True):
+            if not kept:
+                self.left_out_[fit.name] = "its weight was next to nothing"
+        some = np.flatnonzero(weights >= LEAST_SHARE / len(fits))
+        fits, scores, weights = [fits[i] for i in some], scores[some], weights[some]
+        z, weights = torch.from_numpy(scores), weights / weights.sum()
+
+        def blended(weights: Array) -> Array:
+            used = np.flatnonzero(weights)
+            share = torch.from_numpy(weights[used] / weights.sum())
+            return averaged(z[used], self._task, share).numpy()
+
+        def value(weights: Array) -> float:
+            if not tuner.can_tune(y):
+                return float("nan")
+            return float(tuner.values(tuner.crossed(blended(weights), y, w), y, w[None])[0])
+
+        whole = blended(weights)
+        self._decide_by(whole if self._tunes() else None, y, w)
+        self.score_ = value(weights)
+        alone = len(fits) == 1
+        self.parts_ = [
+            Part(
+                fit.name,
+                fit.models,
+                float(weights[i]),
+                self.score_
+                - (0.0 if alone else value(np.where(np.arange(len(fits)) == i, 0, weights))),
+                fit.cost,
+            )
+            for i, fit in enumerate(fits)
+        ]
+
+    def _tuner(self) -> Tuner:
+        return Tuner(get_metric(self.metric), self._task, clear=False)
+
+    def summary(self) -> str:
+        """The parts by their weight: what each adds, and what predicting costs."""
+        self._check_fitted()
+        lines = [
+            f"{type(self).__name__} for {label_of(get_metric(self.metric))}",
+            f"out of fold {self.score_:.3f}",
+        ]
+        threshold = self.offsets_ if self._task == "multiclass" else self.threshold_
+        lines.append(f"threshold: {np.round(threshold, 4)}")
+        lines.append(f"{'part':16} {'weight':>6} {'adds':>7} {'microseconds a row':>19}")
+        for part in sorted(self.parts_, key=lambda p: -p.weight):
+            lines.append(f"{part.name:16} {part.weight:6.2f} {part.adds:+7.3f} {part.cost:19.1f}")
+        lines += [f"left out: {name}, {why}" for name, why in self.left_out_.items()]
+        return "\n".join(lines)
+
+    # --- predict ---------------------------------------------------------------------------------
+
+    def _scores(self, x: Array) -> Array:
+        z = torch.stack([part.scores(x, self._task) for part in self.parts_])
+        weights = torch.tensor([part.weight for part in self.parts_], dtype=torch.float64)
+        return averaged(z, self._task, weights).numpy()
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _learned(self) -> dict[str, Any]:
+        return {
+            "features": self.n_features_in_,
+            "score": self.score_,
+            "left_out": dict(self.left_out_),
+            "parts": [
+                {
+                    "name": part.name,
+                    "models": [pack_part(model) for model in part.models],
+                    "numbers": [part.weight, part.adds, part.cost],
+                }
+                for part in self.parts_
+            ],
+        }
+
+    def _relearn(self, fitted: dict[str, Any]) -> None:
+        self.n_features_in_ = int(fitted["features"])
+        self.score_ = float(fitted["score"])
+        self.left_out_ = {str(name): str(why) for name, why in fitted["left_out"].items()}
+        self.parts_ = []
+        for packed in fitted["parts"]:
+            models = [unpack_part(each, self.metric) for each in packed["models"]]
+            for model in models:
+                same = model.task_ == self._task and len(model.classes_) == len(self.classes_)
+                if not same or model.n_features_in_ != self.n_features_in_:
+                    raise ValueError("parts with the features and classes of the whole expected")
+            weight, adds, cost = (float(v) for v in packed["numbers"])
+            if not models or not 0 < weight <= 1:
+                raise ValueError("models with a weight in (0, 1] expected")
+            self.parts_.append(Part(str(packed["name"]), models, weight, adds, cost))
+        if not np.isclose(sum(part.weight for part in self.parts_), 1):
+            raise ValueError("weights that add up to 1 expected")
+
+
+class _Fit:
+    """A part while it is fitted: its models, their out-of-fold scores and the time these took."""
+
+    def __init__(self, name: str, models: list[DecidingClassifier], rows: int, times: list[float]):
+        self.name, self.models, self.rows, self.times = name, models, rows, times
+        self.scores: Array = np.empty(0)
+
+    def add(self, model: DecidingClassifier, x: Array, held: Array) -> None:
+        started = time.perf_counter()
+        z = model._scores(x[held])
+        self.times.append((time.perf_counter() - started) / len(held))
+        if not len(self.scores):
+            self.scores = np.empty((self.rows, *z.shape[1:]))
+        self.scores[held] = z
+        self.models.append(model)
+
+    @property
+    def cost(self) -> float:
+        """Microseconds a row, all models together."""
+        return 1e6 * sum(self.times)
+
+
+def _probe(y: Array) -> Array:
+    """Some of the rows, which are in random order: the first, and the first ten of each class."""
+    strata = strata_of(y)
+    rare = [np.flatnonzero(strata == k)[:10] for k in np.unique(strata)]
+    return np.unique(np.concatenate([np.arange(_PROBE), *rare]))
+
+
+def _is_there(kind: Kind) -> bool:
+    return kind.needs is None or find_spec(kind.needs) is not None
+
+
+def _quietly(kind: Kind, rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+    """Without what parts say about folds, of which the user knows nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return kind.fit(rows, order)

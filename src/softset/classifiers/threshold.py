@@ -1,0 +1,368 @@
+"""``MetricThresholdClassifier``: any classifier of scikit-learn, cut for a metric."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import MetaEstimatorMixin, clone, is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils.metaestimators import _safe_split, available_if
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _num_samples, has_fit_parameter
+
+from softset.checks import check_whole
+from softset.classifiers.base import DecidingClassifier
+from softset.classifiers.parts import pack_part, unpack_part
+from softset.decisions.decision import Decision, to_log_probabilities, to_probabilities
+from softset.decisions.resampling import Worth, cut_interval, worth
+from softset.decisions.tuner import Tuner
+from softset.metrics.registry import MetricLike, one_number
+from softset.tables.splits import stratified_folds
+
+Array = NDArray[Any]
+_RESPONSES = ("predict_proba", "decision_function")
+_TINY = float(np.finfo(float).tiny)
+
+
+def _has_probabilities(model: Any) -> bool:
+    getattr(model.estimator, "predict_proba")  # noqa: B009 (its error says what is missing)
+    return True
+
+
+class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type: ignore[misc]
+    """Any scikit-learn classifier, with the threshold that is best for a metric.
+
+    The estimator is fitted on all folds but one in turn and scores the rows of that one; the
+    threshold is tuned on these out-of-fold scores (of several classes: offsets of their
+    log-probabilities; of several labels: one threshold each), by smoothed counts where there are
+    two classes. It differs from the estimator's own only where that is better on rows which the
+    threshold was not tuned on. docs/efficacy.md has what was measured to choose this rule.
+
+    ``X`` goes to the estimator as it is: data frames, sparse matrices, texts. Equal rows are in one
+    fold where they can be told, and unless most rows have an equal one.
+
+    Args:
+        estimator: a classifier with ``predict_proba`` or ``decision_function``; it is cloned.
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
+        cv: folds, a splitter, or pairs of training and test rows.
+        refit: fit the estimator on all rows, for predictions; if not, the mean of the fold models
+            predicts.
+        pos_label: the positive class of two; the last of ``classes_`` if left out.
+        n_jobs: fits at the same time; ``None`` is one.
+        random_state: of the folds and the intervals.
+
+    Sample weights go to the estimator where its ``fit`` takes them (of a pipeline: to its last
+    step), and weigh the metric in any case.
+
+    Attributes:
+        classes_, n_features_in_, feature_names_in_: as in scikit-learn.
+        estimators_: the fitted classifier, in a list of one; or those of the folds.
+        threshold_: the threshold(s) in use, as probabilities, or on the scale of
+            ``decision_function`` if there are none; ``offsets_`` for several classes.
+        interval_: the 95 % interval of the best threshold over rows drawn again with replacement,
+            ``(2,)``, or ``(labels or classes, 2)``.
+        worth_: what tuning is worth out of fold, with its interval: see
+            ``softset.decisions.resampling.Worth``. It and ``interval_`` are ``None`` where
+            nothing can be tuned: fewer than 20 rows, areas under curves. ``interval_`` also where
+            rows times the square of the classes are above a million, for time.
+
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = make_classification(1000, weights=[0.9], flip_y=0.1, random_state=0)
+    >>> model = MetricThresholdClassifier(LogisticRegression(), "f1", random_state=0).fit(X, y)
+    >>> bool(model.interval_[0] < model.threshold_ < model.interval_[1] < 0.5)
+    True
+    >>> bool(model.worth_.gain > 0), model.predict(X[:3]).shape
+    (True, (3,))
+    """
+
+    threshold, class_weight = "tuned", None
+    _response = _RESPONSES[0]
+
+    def __init__(
+        self,
+        estimator: Any,
+        metric: MetricLike = "f1",
+        *,
+        cv: Any = 5,
+        refit: bool = True,
+        pos_label: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.metric = metric
+        self.cv = cv
+        self.refit = refit
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags = own.input_tags
+        if own.classifier_tags is not None:
+            tags.classifier_tags.multi_label = own.classifier_tags.multi_label
+        return tags
+
+    # --- fit -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit on ``X``, whatever the estimator takes, and ``y (n,)`` or 0 and 1 ``(n, labels)``."""
+        one_number(self.metric)
+        self._response = self._checked_response()
+        if y is None:
+            self._refuse_no_target()
+        (X,) = indexable(X)
+        _, codes, weight = self._start(np.empty((_num_samples(X), 0)), y, sample_weight)
+        given = None if sample_weight is None else weight
+        random = check_random_state(self.random_state)
+        seeds = [int(seed) for seed in random.randint(2**31 - 1, size=2)]
+        self._least = _TINY
+        splits = self._splits(X, codes, weight, seeds[0]) if self._tunes() or not self.refit else []
+        everything = [np.flatnonzero(weight > 0)] if self.refit else []
+        models = self._fitted(X, codes, given, [*(train for train, _ in splits), *everything])
+        self.estimators_ = models[-1:] if self.refit else models
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(models[-1], name):
+                setattr(self, name, getattr(models[-1], name))
+        self._tune(X, codes, weight, splits, models, seeds[1])
+        return self
+
+    def _checked_response(self) -> str:
+        found = [name for name in _RESPONSES if hasattr(self.estimator, name)]
+        if not is_classifier(self.estimator) or not found:
+            raise ValueError(
+                "estimator must be a classifier with predict_proba or decision_function, got "
+                f"{self.estimator!r}."
+            )
+        return found[0]
+
+    def _splits(self, X: Any, codes: Array, weight: Array, seed: int) -> list[tuple[Array, Array]]:
+        """Numbers of training and test rows, without those of weight zero."""
+        target = self._labels.decode(codes)
+        if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
+            check_whole("cv", self.cv, 2, 100)
+            self._check_sizes(codes[weight > 0])
+            fold = stratified_folds(X, codes, int(self.cv), seed)
+            found = [
+                (np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)
+            ]
+        else:
+            pairs = check_cv(self.cv, target, classifier=True).split(X, target)
+            found = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
+        found = [(train[weight[train] > 0], test[weight[test] > 0]) for train, test in found]
+        if self._task != "multilabel":
+            for train, _ in found:
+                missing = np.setdiff1d(codes, codes[train])
+                if len(missing):
+                    raise ValueError(
+                        f"cv leaves no row of class {self._labels.names[missing[0]]!r} to train on "
+                        "in one of its splits. Give splits that have every class in every part."
+                    )
+        return found
+
+    def _check_sizes(self, codes: Array) -> None:
+        if self._task == "multilabel":
+            return
+        sizes = np.bincount(codes, minlength=len(self.classes_))
+        rarest = int(sizes.argmin())
+        if sizes[rarest] < self.cv:
+            raise ValueError(
+                f"cv must be at most the number of rows of each class, got {self.cv} folds and "
+                f"{sizes[rarest]} row(s) of class {self._labels.names[rarest]!r}. Give fewer "
+                "folds, or more rows."
+            )
+
+    def _fitted(self, X: Any, codes: Array, weight: Array | None, parts: list[Array]) -> list[Any]:
+        """A fitted estimator for each of some sets of rows."""
+        target, name = self._labels.decode(codes), None
+        if weight is not None:
+            name = _weight_name(self.estimator)
+        if weight is not None and name is None:
+            warnings.warn(
+                f"{type(self.estimator).__name__}.fit takes no sample_weight: it weighs the metric "
+                "and the threshold only.",
+                UserWarning,
+                stacklevel=3,
+            )
+        fits = []
+        for rows in parts:
+            x, own = _safe_split(self.estimator, X, target, rows)
+            weights = {name: weight[rows]} if name is not None and weight is not None else {}
+            fits.append(delayed(_fit)(clone(self.estimator), x, own, weights))
+        models: list[Any] = Parallel(n_jobs=self.n_jobs)(fits)
+        return models
+
+    def _tune(
+        self,
+        X: Any,
+        codes: Array,
+        weight: Array,
+        splits: list[tuple[Array, Array]],
+        models: list[Any],
+        seed: int,
+    ) -> None:
+        """The decision by out-of-fold scores, and how sure it is."""
+        self.interval_: Array | None = None
+        self.worth_: Worth | None = None
+        if not self._tunes():
+            self._decide_by(None, np.empty(0), np.empty(0))
+            return
+        pairs = list(zip(models, splits, strict=False))
+        raw = np.concatenate(
+            [
+                self._raw(model, _safe_split(self.estimator, X, None, test, train)[0])
+                for model, (train, test) in pairs
+            ]
+        )
+        rows = np.concatenate([test for _, (_, test) in pairs])
+        # The given order may mean something.
+        order = np.random.RandomState(seed).permutation(len(rows))
+        raw, rows = raw[order], rows[order]
+        if self._response == "predict_proba":
+            self._least = least_probability(raw)
+        scores, y, w = self._as_scores(raw), codes[rows], weight[rows]
+        tuner = self._tuner()
+        crossed = tuner.crossed(scores, y, w) if tuner.can_tune(y) else None
+        self._keep(tuner.tune(scores, y, w, crossed))
+        if crossed is not None:
+            self._describe(crossed, scores, y, w, seed)
+
+    def _describe(self, crossed: Array, scores: Array, y: Array, w: Array, seed: int) -> None:
+        """How sure the threshold is, and what it is worth."""
+        tuner = self._tuner()
+        self.worth_ = worth(tuner, crossed, scores, y, w, seed)
+        cuts = cut_interval(tuner, scores, y, w, seed)
+        in_logits = self._task == "multiclass" or self._response == "decision_function"
+        self.interval_ = cuts if cuts is None or in_logits else to_probabilities(cuts)
+
+    def _keep(self, decision: Decision) -> None:
+        super()._keep(decision)
+        if self._response == "decision_function" and self._task != "multiclass":
+            self.threshold_ = float(decision.cut) if decision.cut.ndim == 0 else decision.cut
+
+    def _tuner(self) -> Tuner:
+        return Tuner(one_number(self.metric), self._task, clear=False)
+
+    # --- predict ---------------------------------------------------------------------------------
+
+    def _checked(self, X: Any) -> Any:
+        self._check_fitted()
+        return X
+
+    def _raw(self, model: Any, X: Any) -> Array:
+        """What the estimator says, columns in the order of codes; labels ``(n, labels)``."""
+        found = getattr(model, self._response)(X)
+        if self._task == "multilabel":
+            if isinstance(found, list):  # of (n, classes of the label)
+                pairs = zip(found, model.classes_, strict=True)
+                found = np.column_stack([_of_one(p, classes) for p, classes in pairs])
+            raw = np.asarray(found, dtype=np.float64)
+        else:
+            raw = np.asarray(found, dtype=np.float64)
+            known = self._labels.encode(model.classes_)
+            if raw.ndim == 2 and raw.shape[1] == len(known):
+                raw = raw[:, np.argsort(known)]
+            elif self._task == "binary" and raw.size == len(raw):
+                raw = raw.reshape(len(raw)) if known[1] == 1 else -raw.reshape(len(raw))
+        wanted = () if self._one_column() else (len(self.classes_),)
+        if raw.shape[1:] != wanted or not np.isfinite(raw).all():
+            raise ValueError(
+                f"{self._response} of estimator must give a finite number for each class, got "
+                f"shape {raw.shape} for {len(self.classes_)} classes from {type(model).__name__}."
+            )
+        return raw
+
+    def _one_column(self) -> bool:
+        return self._task == "binary" and self._response == "decision_function"
+
+    def _as_scores(self, raw: Array) -> Array:
+        """The logits or log-probabilities that a ``Decision`` takes."""
+        if self._response == "decision_function":
+            return raw
+        logs = to_log_probabilities(raw, self._least)
+        if self._task == "binary":
+            return logs[:, 1] - logs[:, 0]
+        if self._task == "multilabel":
+            return logs - to_log_probabilities(1 - raw, self._least)
+        return logs
+
+    def _mean(self, X: Any) -> Array:
+        return np.mean([self._raw(model, X) for model in self.estimators_], axis=0)
+
+    def _scores(self, x: Any) -> Array:
+        return self._as_scores(self._mean(x))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
+        p = self._mean(self._checked(X))
+        return p[:, ::-1] if self._task == "binary" and self._labels.positive == 0 else p
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _learned(self) -> dict[str, Any]:
+        return {
+            "parts": [pack_part(model) for model in self.estimators_],
+            "least": self._least,
+            "interval": None if self.interval_ is None else torch.from_numpy(self.interval_),
+            "worth": None if self.worth_ is None else list(self.worth_),
+        }
+
+    def _relearn(self, fitted: dict[str, Any]) -> None:
+        self.estimators_, self._least = fitted["parts"], float(fitted["least"])
+        self.n_features_in_ = self.estimators_[0].n_features_in_
+        for model in self.estimators_:
+            same = model.task_ == self._task and model.n_features_in_ == self.n_features_in_
+            if not same or model.classes_.tolist() != self.classes_.tolist():
+                raise ValueError("parts with the features and classes of the whole expected")
+        if not 0 < self._least < 1:
+            raise ValueError("a least probability in (0, 1) expected")
+        interval, found = fitted["interval"], fitted["worth"]
+        self.interval_ = None if interval is None else interval.double().numpy()
+        self.worth_ = None if found is None else Worth(*(float(v) for v in found))
+
+    @classmethod
+    def from_state(cls, content: dict[str, Any], metric: MetricLike | None = None) -> Self:
+        """The classifier of ``state()``; ``metric`` if it was a function of your own."""
+        parts = [unpack_part(packed, metric) for packed in content["fitted"]["parts"]]
+        params = {**content["params"], "estimator": clone(parts[0])}
+        fitted = {**content["fitted"], "parts": parts}
+        return super().from_state({**content, "params": params, "fitted": fitted}, metric)
+
+
+def _fit(estimator: Any, x: Any, y: Array, weights: dict[str, Any]) -> Any:
+    return estimator.fit(x, y, **weights)
+
+
+def _weight_name(estimator: Any) -> str | None:
+    """What ``fit`` calls the weights of rows; ``None`` if it takes none."""
+    if isinstance(estimator, Pipeline):
+        step, last = estimator.steps[-1]
+        return f"{step}__sample_weight" if has_fit_parameter(last, "sample_weight") else None
+    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+
+
+def _of_one(p: Array, classes: Array) -> Array:
+    """The probability of a label, which may have been all 0 or all 1 in training."""
+    place = np.flatnonzero(np.asarray(classes) == 1)
+    return np.asarray(p)[:, place[0]] if len(place) else np.zeros(len(p))
+
+
+def least_probability(p: Array) -> float:
+    """What stands for a probability of 0 or 1, whose logarithms are infinite.
+
+    Trees give both, and nothing between them and the share of one tree: half of the smallest
+    probability out of fold, so that a gap next to them is as wide as others are.
+    """
+    inner = np.concatenate([p[p > 0], 1 - p[p < 1]])
+    whole = len(inner) == 2 * p.size
+    return _TINY if whole or not len(inner) else max(_TINY, float(inner.min()) / 2)

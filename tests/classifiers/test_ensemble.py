@@ -1,0 +1,305 @@
+"""The ensemble: which parts it has, what it says of them, its limits, its files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_classification, make_multilabel_classification
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import softset as ss
+from softset.classifiers import ensemble
+from softset.classifiers.ensemble import KINDS, MetricEnsembleClassifier
+from softset.storage.container import read_file, write_file
+
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": "bootstrap samples and folds differ",
+    "check_sample_weight_equivalence_on_sparse_data": "bootstrap samples and folds differ",
+}
+
+
+@parametrize_with_checks(
+    [MetricEnsembleClassifier("accuracy", parts=("linear", "extra-trees"), cv=3, random_state=0)],
+    expected_failed_checks=lambda _: EXPECTED,
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def problem(task="binary", n=500):
+    if task == "multilabel":
+        return make_multilabel_classification(n, n_classes=3, n_labels=1, random_state=0)
+    shares = [0.85, 0.15] if task == "binary" else [0.6, 0.25, 0.15]
+    return make_classification(
+        n, 8, n_informative=5, n_classes=len(shares), weights=shares, flip_y=0.05, random_state=0
+    )
+
+
+def blend(metric="f1", parts=("linear", "extra-trees", "forest"), **settings):
+    settings = {"cv": 3, "time_limit": None, "random_state": 0, **settings}
+    return MetricEnsembleClassifier(metric, parts=parts, **settings)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Small networks, for time."""
+    own = ensemble.PhasedClassifier
+
+    def make(metric, **settings):
+        return own(metric, **{**settings, "n_members": 2, "max_epochs": 4})
+
+    monkeypatch.setattr(ensemble, "PhasedClassifier", make)
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
+def test_every_kind_of_part_takes_part_in_every_task(task, small, monkeypatch, tmp_path):
+    monkeypatch.setattr(ensemble, "LEAST_SHARE", 0.0)  # none is dropped
+    pytest.importorskip("lightgbm")
+    X, y = problem(task, 240)
+    model = blend(parts=None, cv=2).fit(X, y)
+    names = [part.name for part in model.parts_]
+    assert names == [
+        "linear",
+        "linear-metric",
+        "extra-trees",
+        "forest",
+        "boosting",
+        "boosting-metric",
+        "network",
+        "network-metric",
+    ]
+    assert sum(part.weight for part in model.parts_) == pytest.approx(1)
+    assert model.predict(X).shape == y.shape
+    assert model.score(X, y) > 0.6
+    model.save(tmp_path / "blend.softset")
+    again = MetricEnsembleClassifier.load(tmp_path / "blend.softset")
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert again.summary() == model.summary()
+    assert again.get_params() == model.get_params()
+
+
+def test_the_blend_is_the_weighted_mean_of_the_fold_models():
+    X, y = problem()
+    model = blend().fit(X, y)
+    expected = sum(
+        part.weight * np.mean([m.predict_proba(X) for m in part.models], axis=0)
+        for part in model.parts_
+    )
+    # Shares of trees are moved by half a tree, so that none is 0.
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=0.01)
+
+
+def test_it_is_about_as_good_as_its_best_part_where_parts_differ():
+    """Classes that depend on a product: no linear model can tell them, trees can."""
+    random = np.random.RandomState(0)
+    X = random.randn(1200, 4)
+    y = (X[:, 0] * X[:, 1] > 0.7).astype(int)
+    model = blend(cv=5).fit(X[:600], y[:600])
+    alone = {
+        kind: blend(parts=[kind], cv=5).fit(X[:600], y[:600]).score(X[600:], y[600:])
+        for kind in ("linear", "extra-trees", "forest")
+    }
+    assert alone["linear"] < max(alone.values()) - 0.1
+    assert model.score(X[600:], y[600:]) > max(alone.values()) - 0.03
+    weights = {part.name: part.weight for part in model.parts_}
+    assert weights.get("linear", 0) < min(weights["forest"], weights["extra-trees"])
+
+
+def test_what_a_part_adds_is_what_is_lost_without_it():
+    X, y = problem(n=800)
+    model = blend().fit(X, y)
+    assert 0 < model.score_ <= 1
+    for part in model.parts_:
+        assert abs(part.adds) < 0.2
+        assert part.cost > 0
+    said = model.summary()
+    assert "MetricEnsembleClassifier for F1" in said
+    assert f"out of fold {model.score_:.3f}" in said
+    for part in model.parts_:
+        assert f"{part.weight:6.2f} {part.adds:+7.3f}" in said
+
+
+def test_parts_of_no_weight_are_dropped_and_named(monkeypatch):
+    def told(scores, y, w, tuner):
+        return np.eye(len(scores))[-1]
+
+    monkeypatch.setattr(ensemble, "blend_weights", told)
+    model = blend().fit(*problem())
+    assert [(part.name, part.weight) for part in model.parts_] == [("forest", 1.0)]
+    assert set(model.left_out_) == {"linear", "linear-metric", "extra-trees"}
+    assert "left out: linear, its weight was next to nothing" in model.summary()
+
+
+def test_a_missing_library_leaves_its_part_out(monkeypatch):
+    monkeypatch.setattr(ensemble, "find_spec", lambda name: None)
+    X, y = problem(n=200)
+    model = blend(parts=("linear", "boosting")).fit(X, y)
+    assert "pip install 'softset[boosting]'" in model.left_out_["boosting"]
+    with pytest.raises(ValueError, match="parts boosting need lightgbm: pip install"):
+        blend(parts=("boosting",)).fit(X, y)
+
+
+def test_weights_of_rows_and_the_positive_class():
+    X, y = problem()
+    w = np.where(y == 1, 20.0, 1.0)
+    heavy, light = blend("recall").fit(X, y, sample_weight=w), blend("precision").fit(X, y)
+    assert heavy.predict(X).sum() > light.predict(X).sum()
+    names = np.array(["no", "yes"])[y]
+    model = blend(pos_label="no").fit(X, names)
+    assert set(model.predict(X)) == {"no", "yes"}
+    assert np.array_equal(model.decision_function(X) > 0, model.predict(X) == "yes")
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Time stands still, but for looking at it."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        self.now += 0.01
+        return self.now
+
+    def perf_counter(self):
+        return self.monotonic()
+
+
+def test_a_part_that_would_take_too_long_is_left_out(monkeypatch):
+    clock, seconds = Clock(), {"linear": 30.0, "extra-trees": 5.0, "forest": 20.0}
+    monkeypatch.setattr(ensemble, "time", clock)
+    fitted = []
+
+    def slow(name, kind):
+        def fit(rows, order):
+            fitted.append(name)
+            clock.now += seconds[name]
+            return kind.fit(rows, order)
+
+        return ensemble.Kind(fit)
+
+    kinds = {name: slow(name, KINDS[name]) for name in seconds}
+    monkeypatch.setattr(ensemble, "KINDS", kinds)
+    X, y = problem(n=200)
+    model = blend(parts=None, time_limit=110).fit(X, y)
+    # 3 x 30, 3 x 5, and then no 3 x 20, which is known after the first of them.
+    assert fitted == ["linear"] * 3 + ["extra-trees"] * 3 + ["forest"]
+    assert model.left_out_["forest"] == "would take longer than time_limit"
+    fitted.clear()
+    clock.now = 0
+    model = blend(parts=None, time_limit=1).fit(X, y)
+    assert fitted == ["linear"] * 3  # the first in any case
+
+
+def test_many_rows_are_probed_before_they_are_fitted(monkeypatch):
+    monkeypatch.setattr(ensemble, "_PROBE_FROM", 100)
+    monkeypatch.setattr(ensemble, "_PROBE", 50)
+    sizes = []
+
+    def fit(rows, order):
+        sizes.append(len(rows.y))
+        return KINDS["linear"].fit(rows, order)
+
+    monkeypatch.setattr(ensemble, "KINDS", {"a": KINDS["linear"], "b": ensemble.Kind(fit)})
+    blend(parts=None, time_limit=1000).fit(*problem(n=300))
+    assert sizes[0] < 80
+    assert len(sizes) == 4
+    assert min(sizes[1:]) > 190
+
+
+# --- folds ----------------------------------------------------------------------------------------
+
+
+def test_a_rare_class_has_fewer_folds_and_a_single_row_is_an_error():
+    X, y = problem(n=120)
+    y = np.zeros(120, dtype=int)
+    y[:3] = 1
+    model = blend(cv=5, parts=("extra-trees",)).fit(X, y)
+    assert len(model.parts_[0].models) == 3
+    y[1:3] = 0
+    with pytest.raises(ValueError, match=r"every class needs two rows.* got 1 of class 1"):
+        blend().fit(X, y)
+
+
+def test_the_same_seed_gives_the_same_model():
+    X, y = problem(n=300)
+    one, two = (blend().fit(X, y) for _ in range(2))
+    assert np.array_equal(one.predict_proba(X), two.predict_proba(X))
+    assert one.threshold_ == two.threshold_
+
+
+def test_areas_under_curves_have_equal_weights():
+    X, y = problem(n=300)
+    model = blend("auroc", parts=("extra-trees", "forest")).fit(X, y)
+    assert [part.weight for part in model.parts_] == [0.5, 0.5]
+    assert model.threshold_ == 0.5
+
+
+# --- errors and files -----------------------------------------------------------------------------
+
+BAD = [
+    ({"parts": ["trees"]}, r"parts must be one of .*got 'trees'.* Did you mean 'extra-trees'"),
+    ({"parts": "linear"}, "parts must be a list of linear"),
+    ({"parts": []}, "parts must be a list of linear"),
+    ({"time_limit": 0}, "time_limit must be in"),
+    ({"cv": 1}, "cv must be a whole number from 2"),
+    ({"metric": "f11x"}, "metric 'f11x' is not known"),
+    ({"pos_label": "maybe"}, "pos_label must be one of"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MetricEnsembleClassifier(**arguments).fit(*problem(n=60))
+
+
+@pytest.mark.parametrize("change", ["weight", "classifier", "features", "empty"])
+def test_a_file_whose_parts_do_not_fit_is_refused(change, tmp_path):
+    path, kind = tmp_path / "blend.softset", "MetricEnsembleClassifier"
+    X, y = problem(n=200)
+    blend(parts=("linear",), cv=2).fit(X, y).save(path)
+    content = read_file(path, kind)
+    parts = content["fitted"]["parts"]
+    if change == "weight":
+        parts[0]["numbers"][0] = 0.3
+    elif change == "classifier":
+        parts[0]["models"][0]["classifier"] = "MetricThresholdClassifier"
+    elif change == "features":
+        content["fitted"]["features"] = 3
+    else:
+        parts.clear()
+    write_file(path, kind, content)
+    with pytest.raises(ss.SavedFileError, match=r"^blend\.softset"):
+        MetricEnsembleClassifier.load(path)
+
+
+def test_the_recipe_best_is_saved_with_its_table(small, tmp_path):
+    pytest.importorskip("lightgbm")
+    X, y = problem(n=200)
+    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
+    frame["town"] = np.where(X[:, 3] > 0, "Bonn", "Ulm")
+    model = ss.train_model(frame, np.array(["no", "yes"])[y], recipe="best", cv=2)
+    model.save(tmp_path / "best.softset")
+    again = ss.load_model(tmp_path / "best.softset")
+    assert type(again.classifier) is MetricEnsembleClassifier
+    assert np.array_equal(again.predict(frame), model.predict(frame))
+
+
+def test_a_metric_of_ones_own_is_passed_at_loading(tmp_path):
+    X, y = problem(n=200)
+
+    def own(c):
+        return c.tp / (c.tp + c.fp + c.fn)
+
+    model = blend(own, parts=("linear", "forest"), cv=2).fit(X, y)
+    model.save(tmp_path / "blend.softset")
+    again = MetricEnsembleClassifier.load(tmp_path / "blend.softset", own)
+    assert np.array_equal(again.predict(X), model.predict(X))
