@@ -41,8 +41,7 @@ class Tuner:
     few. Offsets of several classes and cuts of labels are exact.
 
     ``clear=False`` takes a tuned cut of two classes where it is better at all on rows that it was
-    not tuned on. On many out-of-fold scores that is the better rule (docs/efficacy.md); a single
-    hold-out has too few rows for it.
+    not tuned on: for out-of-fold scores of all rows; a single hold-out has too few rows for it.
 
     >>> from softset.metrics.registry import get_metric
     >>> z = np.repeat([-3.0, -1.0], [30, 10])
