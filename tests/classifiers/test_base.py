@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
 from softset import (
     MetricBoostingClassifier,
     MetricClassifier,
+    MetricEnsembleClassifier,
     MetricForestClassifier,
     MetricLinearClassifier,
+    MetricThresholdClassifier,
 )
 from softset.classifiers.base import DecidingClassifier
 from softset.decisions.decision import scores_of
@@ -66,6 +69,8 @@ def test_offsets_move_the_choice_among_several_classes():
         MetricForestClassifier(n_trees=5, random_state=0),
         MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0),
         MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0, library="xgboost"),
+        MetricThresholdClassifier(LogisticRegression(), cv=3, random_state=0),
+        MetricEnsembleClassifier(parts=("linear", "forest"), cv=2, random_state=0),
     ],
     ids=lambda m: f"{type(m).__name__}-{getattr(m, 'library', '')}",
 )
