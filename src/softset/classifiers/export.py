@@ -22,7 +22,7 @@ from softset.checks import require
 from softset.decisions.decision import Decision
 from softset.storage.files import write_safely
 from softset.tables.labels import Labels
-from softset.tables.scaling import SQUASH
+from softset.tables.scaling import FAR, SQUASH
 
 # Scaled inputs are cut off here before they are squashed: squares of larger ones overflow in
 # float32, and squashing has long made all of them 3.
@@ -32,8 +32,8 @@ _FAR = 1e18
 class Layers(NamedTuple):
     """What a classifier computes its scores with.
 
-    ``u = (x - center) / scale``, squashed into (-3, 3) if ``squash`` says so; then perceptrons with
-    ReLU, all members at once: weights ``[members, inputs, outputs]`` and biases
+    ``u = (x - center) / scale``, cut off beyond ``FAR``, squashed into (-3, 3) if ``squash`` says
+    so; then perceptrons with ReLU, all members at once: weights ``[members, inputs, outputs]`` and biases
     ``[members, 1, outputs]`` of each layer.
     """
 
@@ -112,7 +112,8 @@ class ExportedModule(nn.Module):
 
     def _members(self, x: Tensor) -> Tensor:
         """Logits of every member, ``[members, n]`` or ``[members, n, classes or labels]``."""
-        u = (x - self.center) / self.scale
+        far = min(FAR, torch.finfo(x.dtype).max)
+        u = ((x - self.center) / self.scale).clamp(-far, far)
         if self.squash:  # as softset.tables.scaling.Scaler
             u = u.clamp(-_FAR, _FAR)
             u = u / torch.sqrt(1 + (u / SQUASH) ** 2)

@@ -65,10 +65,13 @@ def one_row_of(metric: Metric, task: str, counts: Sequence[int], rows: int) -> f
 
 
 def _class_wrong(sizes: NDArray[np.float64], task: str) -> Confusion:
-    """All right; one row of the rarest class taken for the commonest; and the reverse."""
+    """All right; one row of the rarest class taken for the commonest; of the first class for the
+    last, which costs most where classes have an order; and the reverse of both."""
     rare, *_, common = np.argsort(sizes, kind="stable").tolist()
-    matrices = np.tile(np.diag(sizes), (3, 1, 1))
-    for k, i, j in ((1, rare, common), (2, common, rare)):
+    last = len(sizes) - 1
+    pairs = [(rare, common), (common, rare), (0, last), (last, 0)]
+    matrices = np.tile(np.diag(sizes), (1 + len(pairs), 1, 1))
+    for k, (i, j) in enumerate(pairs, 1):
         matrices[k, i, i] -= 1
         matrices[k, i, j] += 1
     return Confusion.from_matrix(torch.from_numpy(matrices), task=task)
