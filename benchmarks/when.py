@@ -57,50 +57,51 @@ class Cell(NamedTuple):
 # --- the plan -------------------------------------------------------------------------------------
 
 
-# The capacity axis in parts: at the base models first, what takes longest last.
-LONG = tuple(name for name, size in CAPACITIES.items() if size.rounds == 500)
-PARTS = {
-    "base": ("linear, 5 features", *THREE),
-    "others": tuple(c for c in CAPACITIES if c not in (*LONG, "linear, 5 features", *THREE)),
-    "long": LONG,
-}
-
-
-def cells_of(part: str, split: int, real: list[str], families: list[str]) -> Iterable[Cell]:
-    """The cells of an axis, or of a part of the capacity axis, on one split.
-
-    The base point is on the capacity axis alone.
-    """
-    if part in PARTS:
+def cells_of(axis: str, split: int, real: list[str], families: list[str]) -> Iterable[Cell]:
+    """The cells of an axis on one split. The base point is on the capacity axis alone."""
+    if axis == "capacity":
         for name in [*real, *families]:
-            for capacity in PARTS[part]:
-                yield Cell("capacity", capacity, capacity, name, split)
-    elif part == "metric":
+            for capacity in CAPACITIES:
+                yield Cell(axis, capacity, capacity, name, split)
+    elif axis == "metric":
         levels = [(name, "f1_macro") for name in DIGITS]
         levels += [(name, m) for name in real for m in METRICS]
         for name, metric in levels:
             for capacity in THREE:
-                yield Cell(part, metric, capacity, name, split)
-    elif part == "rivals":
+                yield Cell(axis, metric, capacity, name, split)
+    elif axis == "rivals":
         for name in real:
             for capacity in THREE:
-                yield Cell(part, part, capacity, name, split)
+                yield Cell(axis, axis, capacity, name, split)
     else:
         for name in (n for n in real if n in MANY):
-            for level in DATA_AXES[part]:
+            for level in DATA_AXES[axis]:
                 for capacity in THREE:
-                    yield Cell(part, level, capacity, name, split)
+                    yield Cell(axis, level, capacity, name, split)
+
+
+def urgency(cell: Cell) -> tuple[int, int]:
+    """What to run first: the first split, cheap models, the capacity axis; 500 rounds late."""
+    size = CAPACITIES[cell.capacity]
+    own, first = cell.axis == "capacity", cell.split == 0
+    steps = [
+        own and first and cell.capacity in THREE,
+        first and size.kind == "linear",
+        own and first and 0 < size.rounds <= 100,
+        own and first and size.kind == "network",
+        own and size.kind == "linear",
+        first and not own,
+        own and size.rounds <= 100,
+        first,
+    ]
+    return (steps.index(True) if any(steps) else len(steps)), cell.split
 
 
 def plan(real: list[str], families: list[str], splits: int) -> list[Cell]:
-    """Most important first; every axis once before anything but the base point is repeated."""
-    order = [("base", 0), ("base", 1), ("others", 0), ("rivals", 0), ("metric", 0)]
-    order += [*((axis, 0) for axis in DATA_AXES), ("long", 0)]
-    for split in range(splits):
-        order += [(part, split) for part in ("base", "others", "rivals", "metric", *DATA_AXES)]
-        order += [("long", split)]
-    cells = (c for p, s in order if s < splits for c in cells_of(p, s, real, families))
-    return list(dict.fromkeys(cells))
+    """All cells, the most urgent first: a run that is cut short has every axis."""
+    axes = ("capacity", "rivals", "metric", *DATA_AXES)
+    cells = [c for s in range(splits) for a in axes for c in cells_of(a, s, real, families)]
+    return sorted(cells, key=urgency)
 
 
 # --- running --------------------------------------------------------------------------------------
