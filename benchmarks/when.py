@@ -4,8 +4,9 @@
     python benchmarks/when.py run --quick
     python benchmarks/when.py show [--out FILE] [--picture FILE]
 
-One axis at a time from a base point (F1, all rows, labels as they are): capacity; metric; rows,
-positives, noise, prevalence, missing values; rivals. The metric and the data at three capacities.
+One axis at a time from a base point (F1, all rows, labels as they are): capacity; further rounds of
+boosting; metric; rows, positives, noise, prevalence, missing values; rivals. The metric, the data
+and the rivals at three capacities.
 ``run`` appends a JSON line for each cell (axis, level, capacity, set, split) and, with
 ``--resume``, skips what is there. Cells come in an order such that a run cut short has all axes,
 with fewer splits. ``--hours`` of processor time are the most that all cells in the file may take.
@@ -63,6 +64,10 @@ def cells_of(axis: str, split: int, real: list[str], families: list[str]) -> Ite
         for name in [*real, *families]:
             for capacity in CAPACITIES:
                 yield Cell(axis, capacity, capacity, name, split)
+    elif axis == "further":
+        for name in real:
+            for capacity in (c for c, size in CAPACITIES.items() if size.rounds > 1):
+                yield Cell(axis, capacity, capacity, name, split)
     elif axis == "metric":
         levels = [(name, "f1_macro") for name in DIGITS]
         levels += [(name, m) for name in real for m in METRICS]
@@ -83,9 +88,9 @@ def cells_of(axis: str, split: int, real: list[str], families: list[str]) -> Ite
 def urgency(cell: Cell) -> tuple[int, int]:
     """What to run first: the first split, cheap models, the capacity axis; 500 rounds late."""
     size = CAPACITIES[cell.capacity]
-    own, first = cell.axis == "capacity", cell.split == 0
+    own, first = cell.axis in ("capacity", "further"), cell.split == 0
     steps = [
-        own and first and cell.capacity in THREE,
+        cell.axis == "capacity" and first and cell.capacity in THREE,
         first and size.kind == "linear",
         own and first and 0 < size.rounds <= 100,
         own and first and size.kind == "network",
@@ -99,7 +104,7 @@ def urgency(cell: Cell) -> tuple[int, int]:
 
 def plan(real: list[str], families: list[str], splits: int) -> list[Cell]:
     """All cells, the most urgent first: a run that is cut short has every axis."""
-    axes = ("capacity", "rivals", "metric", *DATA_AXES)
+    axes = ("capacity", "further", "rivals", "metric", *DATA_AXES)
     cells = [c for s in range(splits) for a in axes for c in cells_of(a, s, real, families)]
     return sorted(cells, key=urgency)
 
@@ -117,9 +122,7 @@ def measured(cell: Cell, directory: Path) -> dict:
     metric = cell.level if cell.axis == "metric" else BASE
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        decided = fitted(
-            cell.capacity, problem, metric, seed=cell.split, rivals=cell.axis == "rivals"
-        )
+        decided = fitted(cell.capacity, problem, metric, cell.split, cell.axis)
     _, y, w = problem.test
     counts = np.bincount(y, minlength=problem.classes)
     return {

@@ -17,7 +17,7 @@ import softset as ss
 from softset.boosting.base import LIBRARIES
 from softset.boosting.rounds import Boosted, boost
 from softset.classifiers.export import averaged
-from softset.classifiers.linear import CLEAR, CLEAR_OF_FEW, FEW, choose
+from softset.classifiers.path import choose, errors_needed
 from softset.counting.steps import SigmoidStep
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
@@ -79,9 +79,14 @@ THREE = ("linear", "network 8", "boosting, 15 leaves, 100 rounds")
 
 
 def fitted(
-    capacity: str, problem: Problem, metric: str, seed: int, rivals: bool = False
+    capacity: str, problem: Problem, metric: str, seed: int, axis: str = "capacity"
 ) -> dict[str, np.ndarray]:
-    """By arm: the decisions on the test rows, 0 and 1 or one-hot."""
+    """By arm: the decisions on the test rows, 0 and 1 or one-hot.
+
+    The axis ``"rivals"`` has more arms; on ``"further"`` boosting for the metric comes after all
+    rounds of log-loss.
+    """
+    rivals = axis == "rivals"
     size = CAPACITIES[capacity]
     if size.kind != "boosting":  # trees know missing values
         problem = _imputed(problem)
@@ -101,7 +106,7 @@ def fitted(
             if name == METRIC:
                 arms[ENTROPY] = before[-1]
     else:
-        arms = _boosting(problem, fold, metric, size, seed, rivals)
+        arms = _boosting(problem, fold, metric, size, seed, axis)
     return _decided(problem, metric, arms)
 
 
@@ -137,8 +142,8 @@ def _decided(problem: Problem, metric: str, arms: dict[str, Scored]) -> dict[str
     found[HALF] = Decision.plain(problem.task, problem.classes).one_hot(entropy.test)
     pair = [entropy, arms[METRIC]]
     decided = [tuner.best(s.oof, y, w).one_hot(s.oof) for s in pair]
-    few = np.bincount(y).min() < FEW * problem.train.x.shape[1]
-    _, best = choose(decided, y, w, tuner, [np.inf, 0.0], CLEAR_OF_FEW if few else CLEAR)
+    needed = errors_needed(y, problem.train.x.shape[1])
+    _, best = choose(decided, y, w, tuner, [np.inf, 0.0], needed)
     found[CHOSEN] = found[(ENTROPY, METRIC)[best]]
     return found
 
@@ -302,22 +307,25 @@ def _ready(rows: Rows, scaler: Scaler) -> Rows:
 
 
 def _boosting(
-    problem: Problem, fold: np.ndarray, metric: str, size: Capacity, seed: int, rivals: bool
+    problem: Problem, fold: np.ndarray, metric: str, size: Capacity, seed: int, axis: str
 ) -> dict[str, Scored]:
     """Log-loss, and the metric with as many rounds in all, the first half of them log-loss.
 
-    All folds' models together score the test rows. A single tree is grown from nothing with all
-    columns; test rows are scored by one tree of all rows.
+    On the axis ``"further"`` all rounds of log-loss come first, then at most as many again for the
+    metric. All folds' models together score the test rows. A single tree is grown from nothing with
+    all columns; test rows are scored by one tree of all rows.
     """
-    classes = problem.classes
+    classes, further = problem.classes, axis == "further"
     parameters: dict[str, Any] = {"num_leaves": size.leaves}
     if size.rounds == 1:
         parameters |= {"bagging_freq": 0, "feature_fraction": 1.0}
-    warm = size.rounds // 2
-    arms = {ENTROPY: (size.rounds, 0), METRIC: (warm, size.rounds - warm)}
-    balance = _balance(problem.train.y, problem.train.w)
-    if rivals:
+    half = size.rounds // 2
+    arms = {ENTROPY: (size.rounds, 0), METRIC: (half, size.rounds - half)}
+    if further:
+        arms = {METRIC: (size.rounds, size.rounds)}
+    if axis == "rivals":
         arms[WEIGHTED] = (size.rounds, 0)
+    balance = _balance(problem.train.y, problem.train.w)
 
     def train(rows: Rows, checks: Rows, rounds: tuple[int, int], k: int) -> Boosted:
         settings = {"learning_rate": ROUND_RATE, "seed": 10 * seed + k}
@@ -333,21 +341,27 @@ def _boosting(
             patience=ROUND_PATIENCE,
         )
 
+    def scored(models: list[Boosted], last: list[Boosted]) -> Scored:
+        """By a model for each fold; test rows by the ``last`` ones."""
+        oof = np.zeros((len(fold),) if classes == 2 else (len(fold), classes))
+        for k, model in enumerate(models):
+            oof[fold == k] = _logs(model(problem.train.x[fold == k]))
+        test = torch.from_numpy(np.stack([_logs(model(problem.test.x)) for model in last]))
+        return Scored(oof, averaged(test, problem.task).numpy())
+
     found = {}
     for name, rounds in arms.items():
         every = problem.train
         if name == WEIGHTED:
             every = every._replace(w=every.w * balance[every.y])
-        oof = np.zeros((len(fold),) if classes == 2 else (len(fold), classes))
-        models = []
-        for k in range(FOLDS):
-            rows, checks = (every.take(m) for m in (fold != k, fold == k))
-            models.append(train(rows, checks, rounds, k))
-            oof[fold == k] = _logs(models[-1](checks.x))
-        if size.rounds == 1:
-            models = [train(every, every, rounds, FOLDS)]
-        test = torch.from_numpy(np.stack([_logs(model(problem.test.x)) for model in models]))
-        found[name] = Scored(oof, averaged(test, problem.task).numpy())
+        models = [
+            train(every.take(fold != k), every.take(fold == k), rounds, k) for k in range(FOLDS)
+        ]
+        last = [train(every, every, rounds, FOLDS)] if size.rounds == 1 else models
+        found[name] = scored(models, last)
+        if further:
+            before = [model.log_loss_part() for model in models]
+            found[ENTROPY] = scored(before, before)
     return found
 
 

@@ -64,7 +64,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def signed(found: OverSets) -> str:
+def signed(found: OverSets | Difference) -> str:
+    """The mean with its interval; one split or set has none."""
+    if found.low is None or np.isnan(found.low):
+        return f"{found.mean:+.4f}"
     return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
 
 
@@ -214,11 +217,9 @@ def metrics(records: list[dict]) -> str:
                 rows += [[label_of(metric), level, *_line(own)]] if own else []
                 continue
             for name, found in by_set(own).items():
-                test = difference(found, METRIC, ENTROPY)
-                low, high = (0.0 if v is None else v for v in (test.low, test.high))
-                gain = f"{test.mean:+.4f} [{low:+.4f}, {high:+.4f}]"
-                first = f"{mean(found, ENTROPY):.3f}"
-                rows.append([f"macro F1, {name}", level, 1, first, gain, "", f"{test.p:.3f}"])
+                test, first = difference(found, METRIC, ENTROPY), f"{mean(found, ENTROPY):.3f}"
+                line = [f"macro F1, {name}", level, 1, first, signed(test), "", f"{test.p:.3f}"]
+                rows.append(line)
     head = ["metric", "model", "sets", "tuned", "gain, 95 % interval", "better / worse / equal"]
     return table([*head, "p"], rows)
 

@@ -7,6 +7,7 @@ pytest.importorskip("pandas")
 pytest.importorskip("lightgbm")
 import softset as ss
 from softset.tables.rows import Rows
+from softset.training.linear import LinearProblem
 
 when_data = pytest.importorskip("when_data")
 when_models = pytest.importorskip("when_models")
@@ -54,9 +55,17 @@ def test_several_classes(capacity):
 
 @pytest.mark.parametrize("capacity", when_models.THREE)
 def test_rivals_beside_the_others(capacity):
-    found = when_models.fitted(capacity, problem(), "f1", seed=0, rivals=True)
+    found = when_models.fitted(capacity, problem(), "f1", 0, "rivals")
     own = {when_models.WEIGHTED} if "boosting" in capacity else set(when_models.RIVALS)
     assert set(found) == ARMS | own
+
+
+def test_further_rounds_start_from_all_of_log_loss():
+    name, given = "boosting, 4 leaves, 20 rounds", problem()
+    plain, found = (when_models.fitted(name, given, "f1", 0, a) for a in ("capacity", "further"))
+    assert set(found) == ARMS
+    for arm in ("cross-entropy", "cross-entropy at 1/2"):
+        assert (found[arm] == plain[arm]).all()
 
 
 def test_chosen_is_one_of_the_two():
@@ -81,30 +90,18 @@ def test_the_features_that_differ_most_are_kept():
     assert (kept.train.x == given.train.x[:, :2]).all()
 
 
-def test_a_focal_linear_model_is_at_its_minimum():
-    """Its gradient there is zero: checked with the loss and autograd, not with the optimiser."""
+def test_a_linear_rival_is_at_the_minimum_of_its_loss():
+    """The gradient there is zero, by autograd through the scores."""
     torch = pytest.importorskip("torch")
-    given, seen = problem(), {}
-    by_torch = when_models._by_torch
-
-    def watch(p, loss, start, ridge):
-        seen["last"] = p, loss, ridge, by_torch(p, loss, start, ridge)
-        return seen["last"][-1]
-
-    when_models._by_torch = watch
-    try:
-        when_models._linear_rivals(given, "f1")
-    finally:
-        when_models._by_torch = by_torch
-    # AnyLoss came last; the same for focal, from zero
-    p = seen["last"][0]
+    x, y, w = problem().train
     focal = when_models.FocalLoss(2.0)
 
     def loss(z, y, w):
         return focal(z, y, w) * w.sum()
 
-    flat = torch.from_numpy(by_torch(p, loss, np.zeros(7), 1.0)).requires_grad_()
-    z = torch.from_numpy(p.x) @ flat[:-1] + flat[-1]
-    total = loss(z, torch.from_numpy(p.y), torch.from_numpy(p.w)) + (flat[:-1] ** 2).sum() / 2
+    found = when_models._by_torch(LinearProblem(x, y, w, 2), loss, np.zeros(7), 1.0)
+    flat = torch.from_numpy(found).requires_grad_()
+    z = torch.from_numpy(x) @ flat[:-1] + flat[-1]
+    total = loss(z, torch.from_numpy(y), torch.from_numpy(w)) + (flat[:-1] ** 2).sum() / 2
     (grad,) = torch.autograd.grad(total, flat)
     assert grad.abs().max() < 1e-2

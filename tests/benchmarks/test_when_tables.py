@@ -17,7 +17,7 @@ def record(name, split, entropy, metric, **others):
     found = {"axis": "capacity", "level": LINEAR, "capacity": LINEAR, "set": name, "split": split}
     found |= {"metric": "f1", "scores": {**scores, "chosen": max(entropy, metric)}}
     found |= {"optimum": None, "rows": 100, "positives": 40, "features": 10, "one_row": 0.001}
-    return {**found, "seconds": 30.0, **others}
+    return {**found, "seconds": 40.0, **others}
 
 
 RECORDS = [
@@ -60,8 +60,8 @@ def test_sets_are_parted_by_positives_for_each_feature():
 def test_what_was_not_run_is_said():
     planned = [("capacity", LINEAR, LINEAR, n, s) for n in "abcd" for s in range(3)]
     text = when_tables.coverage(RECORDS, planned)
-    assert row(text, "capacity") == ["capacity", "3 of 4", "3 of 4", "3 of 4", "4.5"]
-    assert text.endswith("9 cells, 0.08 core-hours in all.")
+    assert row(text, "capacity") == ["capacity", "3 of 4", "3 of 4", "3 of 4", "6.0"]
+    assert text.endswith("9 cells, 0.10 core-hours in all.")
 
 
 def test_a_made_up_family_shows_its_gap_to_the_optimum():
@@ -76,10 +76,10 @@ def test_a_made_up_family_shows_its_gap_to_the_optimum():
 
 def test_data_beside_the_base_point_of_the_same_sets():
     level = "1/4 of the rows"
-    own = [record("a", s, 0.4, 0.41, axis="rows", level=level) for s in range(2)]
+    own = [record("a", s, 0.4, 0.42, axis="rows", level=level) for s in range(2)]
     own += [record("c", s, 0.6, 0.59, axis="rows", level=level) for s in range(2)]
     found = row(when_tables.data([*RECORDS, *own]), level)
-    assert found[4].startswith("+0.0000")
+    assert found[4].startswith("+0.0050")
     assert found[-1].startswith("+0.0250")  # of a and c
 
 

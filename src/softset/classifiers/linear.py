@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers
+from softset.classifiers.path import PathPoint, choose, errors_needed
 from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
@@ -27,23 +28,8 @@ from softset.tables.splits import content_folds
 from softset.training.linear import PATH, LinearProblem, logistic, move, scores_of
 
 Array = NDArray[Any]
-# A move must beat the start by more than this many standard errors of the paired difference.
-CLEAR = 0.5
-RESAMPLES = 60
-# With fewer rows of the rarer class for each feature than ``FEW`` a gain is luck more often.
-FEW, CLEAR_OF_FEW = 3, 2.0
 # On more rows than this the distance is chosen on a sample: so many rows overfit nothing.
 MOST_ROWS = 50_000
-
-
-class PathPoint(NamedTuple):
-    """A point of the path: its penalty (infinite for the start), and out of fold its metric, the
-    gain over the start and the standard error of that gain."""
-
-    penalty: float
-    value: float
-    gain: float
-    error: float
 
 
 @dataclass(frozen=True)
@@ -246,7 +232,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             rows.w[sample],
             tuner,
             [float("inf"), *self.path],
-            CLEAR_OF_FEW if np.bincount(y).min() < FEW * rows.x.shape[1] else CLEAR,
+            errors_needed(y, rows.x.shape[1]),
         )
         first = _shifted(start, values[0], classes)
         along, flat = list(self.path)[:chosen], start
@@ -461,32 +447,6 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         if not np.isfinite([bound, *self._center]).all() or not (self._scale > 0).all():
             raise ValueError("scales and coefficients that give finite scores expected")
         self._describe()
-
-
-def choose(
-    decided: list[Array],
-    y: Array,
-    w: Array,
-    tuner: Tuner,
-    penalties: list[float],
-    needed: float,
-) -> tuple[list[PathPoint], int]:
-    """The points of the path by their out-of-fold decisions, and which one to take.
-
-    The best of those that beat the start, the first, by more than ``needed`` standard errors of the
-    paired difference over rows drawn again with replacement; else the start.
-    """
-    random = np.random.RandomState(0)
-    drawn = np.concatenate([np.ones((1, len(y))), random.poisson(1.0, (RESAMPLES, len(y)))])
-    values = np.array([tuner.values(d, y, drawn * w) for d in decided])
-    gains = values - values[0]
-    errors = np.nanstd(gains[:, 1:], axis=1)
-    path = [
-        PathPoint(p, float(v), float(g), float(e))
-        for p, v, g, e in zip(penalties, values[:, 0], gains[:, 0], errors, strict=True)
-    ]
-    clear = [i for i, point in enumerate(path) if i and point.gain > needed * point.error > 0]
-    return path, max(clear, key=lambda i: path[i].value, default=0)
 
 
 def _sample(rows: Rows) -> Array:
