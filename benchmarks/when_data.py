@@ -65,6 +65,10 @@ FAMILIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     # No direction is right.
     "made up: two kinds": _two_kinds,
     "made up: interaction": lambda x: expit(-4 + 1.2 * (x[:, 0] + x[:, 1]) + 2 * x[:, 0] * x[:, 1]),
+    # The first feature lowers the chance of most rows, and raises it where it is worth deciding.
+    "made up: two regions": lambda x: np.where(
+        x[:, 1] < 1, expit(-3.5 - 1.2 * x[:, 0]), expit(-0.5 + 2 * x[:, 0])
+    ),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -91,6 +91,7 @@ def tables(records: list[dict], planned: Sequence[tuple]) -> str:
     parts = [
         ("What was run", coverage(records, planned)),
         ("Capacity, F1, all real sets", capacity(records)),
+        ("Boosting: all rounds of log-loss, then as many again for F1", further(records)),
         ("Capacity, by positives for each feature", parted(records)),
         ("Set by set, F1", sets(records)),
         ("Made-up families: how far from the optimum, F1", families(records)),
@@ -118,9 +119,18 @@ def coverage(records: list[dict], planned: Sequence[tuple]) -> str:
 
 
 def capacity(records: list[dict]) -> str:
+    return _models([r for r in at(records, axis="capacity") if is_real(r)])
+
+
+def further(records: list[dict]) -> str:
+    return _models(at(records, axis="further"))
+
+
+def _models(records: list[dict]) -> str:
+    """A row for each model."""
     rows = []
     for name in CAPACITIES:
-        own = [r for r in at(records, axis="capacity", level=name) if is_real(r)]
+        own = at(records, level=name)
         if not own:
             continue
         sets_of = by_set(own)
@@ -129,7 +139,7 @@ def capacity(records: list[dict]) -> str:
         rows.append(
             [
                 name,
-                len(sets_of),
+                f"{len(sets_of)} x {len({r['split'] for r in own})}",
                 *(f"{m:.3f}" for m in means),
                 signed(found),
                 counts(found),
@@ -141,10 +151,10 @@ def capacity(records: list[dict]) -> str:
                 f"{np.mean([r['seconds'] for r in own]):.2f}",
             ]
         )
-    head = ["model", "sets", "cross-entropy at 1/2", "tuned", "gain of the metric, 95 % interval"]
-    head += ["better / worse / equal", "p", "clearly better / worse"]
-    head += ["gain if chosen out of fold", "better / worse / equal", "p", "seconds a cell"]
-    return table(head, rows)
+    head = ["model", "sets x splits", "cross-entropy at 1/2", "tuned"]
+    head += ["gain of the metric, 95 % interval", "better / worse / equal", "p"]
+    head += ["clearly better / worse", "gain if chosen out of fold", "better / worse / equal"]
+    return table([*head, "p", "seconds a cell"], rows) if rows else ""
 
 
 def parted(records: list[dict]) -> str:
@@ -274,7 +284,7 @@ def rivals(records: list[dict]) -> str:
 
 # --- the picture ----------------------------------------------------------------------------------
 
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 960, 400, 64, 84, 66
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 960, 440, 64, 100, 66
 ABOVE, BELOW, NEITHER, INK = "#1b7837", "#b2182b", "#767676", "#222222"
 
 
@@ -289,7 +299,7 @@ def groups() -> dict[str, dict[str, str]]:
         elif size.rounds == 1:
             group, label = "one tree", str(size.leaves)
         else:
-            group, label = f"boosting, {size.leaves} leaves", str(size.rounds)
+            group, label = f"{size.leaves}-leaf boosting", str(size.rounds)
         found.setdefault(group, {})[name] = label
     return found
 
@@ -298,11 +308,12 @@ UNITS = {"linear": "features", "network": "hidden units", "one tree": "leaves"}
 
 
 def picture(records: list[dict]) -> str:
-    """Gain over a tuned threshold against capacity, as SVG."""
+    """Gain over a tuned threshold against capacity, as SVG.
+
+    Boosting has a second, hollow mark: further rounds for the metric after all of log-loss.
+    """
     base = [r for r in at(records, axis="capacity") if is_real(r)]
-    found = {
-        name: summary(own) for name in CAPACITIES if len(by_set(own := at(base, level=name))) > 1
-    }
+    found, hollow = _found(base), _found(at(records, axis="further"))
     shown = [
         (group, [(n, label) for n, label in own.items() if n in found])
         for group, own in groups().items()
@@ -310,7 +321,7 @@ def picture(records: list[dict]) -> str:
     shown = [(group, own) for group, own in shown if own]
     slots = sum(len(own) for _, own in shown) + len(shown) - 1
     step = (WIDTH - LEFT - 20) / max(1, slots)
-    ends = [v for f in found.values() for v in (f.low, f.high)]
+    ends = [v for f in [*found.values(), *hollow.values()] for v in (f.low, f.high)]
     low, high = min([-0.01, *ends]) - 0.002, max([0.01, *ends]) + 0.002
 
     def y(v: float) -> float:
@@ -322,29 +333,46 @@ def picture(records: list[dict]) -> str:
         'font-family="system-ui, sans-serif" font-size="13">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         _text(LEFT, 24, "What training for F1 gains over cross-entropy with a tuned threshold", 17),
-        _text(LEFT, 45, f"mean over {many} data sets, 95 % interval; "
-              "green: above zero, red: below, grey: cannot be told from zero"),
+        _text(LEFT, 44, f"Mean over {many} data sets, 95 % interval. "
+              "Green: above zero; red: below; grey: cannot be told from zero."),
+        _text(LEFT, 61, "Filled: the same model. Hollow: boosting with as many rounds again for "
+              "F1, after all of log-loss."),
     ]  # fmt: skip
-    for tick in np.arange(np.ceil(low / 0.01), np.floor(high / 0.01) + 1) * 0.01:
+    for tick in np.arange(np.ceil(low / 0.02), np.floor(high / 0.02) + 1) * 0.02:
         heavy = abs(tick) < 1e-9
         out.append(_line_of(LEFT, y(tick), WIDTH - 20, y(tick), INK if heavy else "#dddddd"))
         out.append(_text(LEFT - 8, y(tick) + 4, "0" if heavy else f"{tick:+.2f}", anchor="end"))
     x = LEFT + step / 2
     for group, own in shown:
         middle = x + step * (len(own) - 1) / 2
-        out.append(_text(middle, TOP - 14, group, anchor="middle", weight="bold"))
+        out.append(_text(middle, TOP - 12, group, anchor="middle", weight="bold"))
         unit = UNITS.get(group, "rounds")
         out.append(_text(middle, HEIGHT - 22, unit, anchor="middle", colour=NEITHER))
         for name, label in own:
-            f = found[name]
-            colour = ABOVE if f.low > 0 else BELOW if f.high < 0 else NEITHER
-            out.append(_line_of(x, y(f.low), x, y(f.high), colour, 3))
-            out.append(f'<circle cx="{x:.1f}" cy="{y(f.mean):.1f}" r="5.5" fill="{colour}">')
-            out.append(f"<title>{escape(name)}: {escape(signed(f))}</title></circle>")
+            out += _mark(x, y, found[name], name, True)
+            if name in hollow:
+                out += _mark(x + step / 3, y, hollow[name], f"{name}, further", False)
             out.append(_text(x, HEIGHT - 42, label, anchor="middle"))
             x += step
         x += step
     return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def _found(records: list[dict]) -> dict[str, OverSets]:
+    """By model, where there are sets enough for an interval."""
+    own = {name: at(records, level=name) for name in CAPACITIES}
+    return {name: summary(rows) for name, rows in own.items() if len(by_set(rows)) > 1}
+
+
+def _mark(x: float, y: Callable, f: OverSets, name: str, filled: bool) -> list[str]:
+    colour = ABOVE if f.low > 0 else BELOW if f.high < 0 else NEITHER
+    fill = colour if filled else "white"
+    return [
+        _line_of(x, y(f.low), x, y(f.high), colour, 3 if filled else 1.5),
+        f'<circle cx="{x:.1f}" cy="{y(f.mean):.1f}" r="{5 if filled else 3.5}" fill="{fill}" '
+        f'stroke="{colour}" stroke-width="1.5">',
+        f"<title>{escape(name)}: {escape(signed(f))}</title></circle>",
+    ]
 
 
 def _text(x, y, words, size=13, anchor="start", weight="normal", colour=INK) -> str:
