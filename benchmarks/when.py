@@ -41,7 +41,7 @@ OUT = Path(__file__).parent / "results" / "when.jsonl"
 PICTURE = Path(__file__).parents[1] / "docs" / "when-it-pays.svg"
 SPLITS = 3
 METRICS = ("f2", "f0.5", "mcc", "balanced_accuracy", "jaccard")
-QUICK = ("ecoli", "yeast_me2")
+QUICK = ("ecoli", "wine_quality")
 BASE = "f1"
 
 
