@@ -3,7 +3,7 @@
     python benchmarks/linear.py run [--data-dir DIR] [--out FILE] [--splits 10] [--half first]
     python benchmarks/linear.py rule [--out FILE]       # which rule each half would choose
     python benchmarks/linear.py confirm [--out FILE]    # the rule of one half on the other
-    python benchmarks/linear.py time
+    python benchmarks/linear.py time      # also memory
 
 ``run`` appends one JSON line for each data set, split and metric to ``--out`` and skips what is
 there already. A line has the metric on test rows at every point of the path, the gain and its
@@ -16,7 +16,9 @@ CocktailParty, the last 11 with credit card and protein homology.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
+import resource
 import time
 from itertools import product
 from pathlib import Path
@@ -253,14 +255,18 @@ def confirm(args: argparse.Namespace) -> None:
             )
 
 
+def rows_of(n: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.RandomState(seed)
+    x = rng.randn(n, features)
+    return x, (x[:, :3].sum(1) + rng.randn(n) > 2.5).astype(int)
+
+
 def measure(args: argparse.Namespace) -> None:
     print(
         "| rows x features | ours, s | TunedThresholdClassifierCV, s | ratio |\n|---|---|---|---|"
     )
     for n, d in ((1000, 20), (1_000_000, 30)):
-        rng = np.random.RandomState(args.seed)
-        x = rng.randn(n, d)
-        y = (x[:, :3].sum(1) + rng.randn(n) > 2.5).astype(int)
+        x, y = rows_of(n, d, args.seed)
         times = {"ours": [], "theirs": []}
         for _ in range(5 if n < 10**5 else 1):
             models = {"ours": ss.MetricLinearClassifier("f1"), "theirs": rival("f1")}
@@ -272,16 +278,33 @@ def measure(args: argparse.Namespace) -> None:
         print(f"| {n:,} x {d} | {a:.2f} | {b:.2f} | {a / b:.2f} |", flush=True)
 
 
+def added(n: int, features: int, seed: int) -> float:
+    """How many megabytes a fit adds to the most that the process has used."""
+    x, y = rows_of(n, features, seed)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ss.MetricLinearClassifier("f1").fit(x, y)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def memory(args: argparse.Namespace) -> None:
+    print("| rows x features | inputs, MB | added by the fit, MB |\n|---|---|---|")
+    for n in (250_000, 500_000, 1_000_000):
+        with multiprocessing.get_context("spawn").Pool(1) as fresh:
+            used = fresh.apply(added, (n, 30, args.seed))
+        print(f"| {n:,} x 30 | {n * 30 * 8 / 2**20:.0f} | {used:.0f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=("run", "rule", "confirm", "time"))
+    parser.add_argument("what", choices=("run", "rule", "confirm", "time", "memory"))
     parser.add_argument("--data-dir", type=Path, default=DATA)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--half", choices=("first", "last"))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    {"run": run, "rule": rule, "confirm": confirm, "time": measure}[args.what](args)
+    todo = {"run": run, "rule": rule, "confirm": confirm, "time": measure, "memory": memory}
+    todo[args.what](args)
 
 
 if __name__ == "__main__":
