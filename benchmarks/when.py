@@ -177,14 +177,18 @@ def refuse(text: str) -> None:
     raise SystemExit(2)
 
 
+def text_of(records: list[dict]) -> str:
+    """The tables of records, beside what was planned for their sets."""
+    real = sorted({r["set"] for r in records} - set(FAMILIES) - set(DIGITS))
+    families = [n for n in FAMILIES if any(r["set"] == n for r in records)]
+    return when_tables.tables(records, plan(real, families, SPLITS))
+
+
 def show(args: argparse.Namespace) -> None:
     records = read(args.out)
     if not records:
         refuse(f"{args.out} holds no results. Run: python benchmarks/when.py run")
-    real = sorted({r["set"] for r in records} - set(FAMILIES) - set(DIGITS))
-    families = [n for n in FAMILIES if any(r["set"] == n for r in records)]
-    planned = plan(real, families, SPLITS)
-    print(when_tables.tables(records, planned))
+    print(text_of(records))
     picture = when_tables.picture(records)
     args.picture.parent.mkdir(parents=True, exist_ok=True)
     args.picture.write_text(picture)

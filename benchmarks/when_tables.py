@@ -355,7 +355,7 @@ def picture(records: list[dict]) -> str:
             out += _mark(x, y, found[name], name, True)
             if name in hollow:
                 out += _mark(x + step / 3, y, hollow[name], f"{name}, further", False)
-            out.append(_text(x, HEIGHT - 42, label, anchor="middle"))
+            out.append(_text(x, HEIGHT - 42, label, 12, anchor="middle"))
             x += step
         x += step
     return "\n".join([*out, "</svg>"]) + "\n"

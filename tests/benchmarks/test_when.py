@@ -107,3 +107,11 @@ def test_every_axis_comes_before_the_last_splits():
     per_split = [sum(c.split == s for c in cells) for s in range(3)]
     assert per_split == [len(cells) // 3] * 3
     assert sum(c.axis == "noise" for c in cells) == 3 * 6 * 3  # of the larger set alone
+
+
+def test_the_page_shows_what_the_results_say():
+    records = common.read(when.OUT)
+    page = (when.PICTURE.parent / "when-it-pays.md").read_text(encoding="utf-8")
+    for line in when.text_of(records).splitlines():
+        assert line in page, line
+    assert when.PICTURE.read_text(encoding="utf-8") == when.when_tables.picture(records)
