@@ -3,7 +3,7 @@
     python benchmarks/linear.py run [--data-dir DIR] [--out FILE] [--splits 10] [--half first]
     python benchmarks/linear.py rule [--out FILE]       # which rule each half would choose
     python benchmarks/linear.py confirm [--out FILE]    # the rule of one half on the other
-    python benchmarks/linear.py time
+    python benchmarks/linear.py time      # also memory
 
 ``run`` appends one JSON line for each data set, split and metric to ``--out`` and skips what is
 there already. A line has the metric on test rows at every point of the path, the gain and its
@@ -16,8 +16,9 @@ CocktailParty, the last 11 with credit card and protein homology.
 from __future__ import annotations
 
 import argparse
-import json
+import multiprocessing
 import os
+import resource
 import time
 from itertools import product
 from pathlib import Path
@@ -25,57 +26,27 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-import pandas as pd
-from scipy.stats import wilcoxon
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
-from sklearn.model_selection import StratifiedShuffleSplit, TunedThresholdClassifierCV
+from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import softset as ss
+from common import DATA, TEST, append, load, over_sets, read, splits, value, zenodo
 from softset.classifiers import linear
 from softset.comparison.statistics import holm, paired
 
 METRICS = ("f1", "mcc")
-DATA = Path(os.environ.get("SOFTSET_DATA") or Path(__file__).parents[2] / "shared" / "data")
 OUT = Path(__file__).parent / "results" / "linear.jsonl"
-TEST = 0.3
-
-
-# --- data -----------------------------------------------------------------------------------------
 
 
 def halves(directory: Path) -> dict[str, list[str]]:
-    names = sorted(p.stem for p in (directory / "imblearn_zenodo").glob("*.parquet"))
+    names = zenodo(directory)
     return {
         "first": [*names[:11], "adult", "cocktailparty"],
         "last": [*names[11:], "creditcard", "protein"],
     }
-
-
-def load(directory: Path, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inputs, 0 and 1, weights."""
-    if name == "cocktailparty":
-        from softset_papers.datasets.papers import load_paper_set  # noqa: PLC0415
-
-        found = load_paper_set("cocktailparty", directory)
-        return found.x, found.y, np.ones(len(found.y))
-    files = {"creditcard": "creditcard_subset", "protein": "protein_homo_kdd04"}
-    path = directory / "imblearn_zenodo" / f"{name}.parquet"
-    path = path if path.exists() else directory / f"{files.get(name, name)}.parquet"
-    frame = pd.read_parquet(path).drop(
-        columns=["split", "source", "EXAMPLE_ID", "BLOCK_ID", "fnlwgt"], errors="ignore"
-    )
-    target = next(c for c in ("label", "income", "Class", "target") if c in frame)
-    y = frame.pop(target).isin([1, ">50K"]).to_numpy().astype(int)
-    frame = pd.get_dummies(frame)
-    w = np.where(y == 0, 284315 / 15154, 1.0) if name == "creditcard" else np.ones(len(y))
-    x = frame.to_numpy(dtype=np.float64)
-    if name == "protein":  # a third of the negatives, for time
-        keep = (y == 1) | (np.random.RandomState(0).rand(len(y)) < 1 / 3)
-        x, y, w = x[keep], y[keep], w[keep]
-    return x, y, w
 
 
 # --- running --------------------------------------------------------------------------------------
@@ -147,8 +118,7 @@ def run(args: argparse.Namespace) -> None:
     started = time.process_time()
     for name in sets:
         x, y, w = load(args.data_dir, name)
-        splits = StratifiedShuffleSplit(args.splits, test_size=TEST, random_state=args.seed)
-        for number, (train, test) in enumerate(splits.split(x, y)):
+        for number, (train, test) in enumerate(splits(y, args.splits, args.seed)):
             for metric in METRICS:
                 if (name, number, metric) in done:
                     continue
@@ -174,18 +144,8 @@ def run(args: argparse.Namespace) -> None:
                     else value(theirs.predict(x[test]), y[test], w[test], metric),
                     "seconds": round(ours, 3),
                 }
-                with open(args.out, "a") as file:
-                    file.write(json.dumps(record) + "\n")
+                append(args.out, record)
         print(f"{name}: {time.process_time() - started:.0f} s of processor time so far", flush=True)
-
-
-def value(decided, y, w, metric):
-    scores = np.asarray(decided, float)
-    return float(ss.evaluate(scores, y, metric, from_logits=False, sample_weight=w))
-
-
-def read(path: Path) -> list[dict]:
-    return [json.loads(line) for line in open(path)] if Path(path).exists() else []
 
 
 # --- rules ----------------------------------------------------------------------------------------
@@ -286,14 +246,19 @@ def confirm(args: argparse.Namespace) -> None:
             adjusted = holm([t.p for _, t in tests])
             pairs = zip(tests, adjusted, strict=True)
             worse = [n for (n, t), p in pairs if p < 0.05 and t.mean < 0]
-            moved = [m for m in means if abs(m) > 1e-12]
-            p = wilcoxon(moved, alternative="greater").pvalue if moved else 1.0
-            better, lower = sum(m > 1e-12 for m in means), sum(m < -1e-12 for m in means)
+            all_of_them = over_sets(means)
             print(
-                f"\nmean {np.mean(means):+.4f}, {better} better, {lower} worse, "
-                f"{len(means) - better - lower} equal, one-sided Wilcoxon p = {p:.4f}; sets below "
-                f"three positives a feature {np.mean(few):+.4f}; clearly worse: {worse or 'none'}\n"
+                f"\nmean {all_of_them.mean:+.4f}, {all_of_them.better} better, "
+                f"{all_of_them.worse} worse, {all_of_them.equal} equal, one-sided Wilcoxon "
+                f"p = {all_of_them.p_above:.4f}; sets below three positives a feature "
+                f"{np.mean(few):+.4f}; clearly worse: {worse or 'none'}\n"
             )
+
+
+def rows_of(n: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.RandomState(seed)
+    x = rng.randn(n, features)
+    return x, (x[:, :3].sum(1) + rng.randn(n) > 2.5).astype(int)
 
 
 def measure(args: argparse.Namespace) -> None:
@@ -301,9 +266,7 @@ def measure(args: argparse.Namespace) -> None:
         "| rows x features | ours, s | TunedThresholdClassifierCV, s | ratio |\n|---|---|---|---|"
     )
     for n, d in ((1000, 20), (1_000_000, 30)):
-        rng = np.random.RandomState(args.seed)
-        x = rng.randn(n, d)
-        y = (x[:, :3].sum(1) + rng.randn(n) > 2.5).astype(int)
+        x, y = rows_of(n, d, args.seed)
         times = {"ours": [], "theirs": []}
         for _ in range(5 if n < 10**5 else 1):
             models = {"ours": ss.MetricLinearClassifier("f1"), "theirs": rival("f1")}
@@ -315,16 +278,33 @@ def measure(args: argparse.Namespace) -> None:
         print(f"| {n:,} x {d} | {a:.2f} | {b:.2f} | {a / b:.2f} |", flush=True)
 
 
+def added(n: int, features: int, seed: int) -> float:
+    """How many megabytes a fit adds to the most that the process has used."""
+    x, y = rows_of(n, features, seed)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ss.MetricLinearClassifier("f1").fit(x, y)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def memory(args: argparse.Namespace) -> None:
+    print("| rows x features | inputs, MB | added by the fit, MB |\n|---|---|---|")
+    for n in (250_000, 500_000, 1_000_000):
+        with multiprocessing.get_context("spawn").Pool(1) as fresh:
+            used = fresh.apply(added, (n, 30, args.seed))
+        print(f"| {n:,} x 30 | {n * 30 * 8 / 2**20:.0f} | {used:.0f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=("run", "rule", "confirm", "time"))
+    parser.add_argument("what", choices=("run", "rule", "confirm", "time", "memory"))
     parser.add_argument("--data-dir", type=Path, default=DATA)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--half", choices=("first", "last"))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    {"run": run, "rule": rule, "confirm": confirm, "time": measure}[args.what](args)
+    todo = {"run": run, "rule": rule, "confirm": confirm, "time": measure, "memory": memory}
+    todo[args.what](args)
 
 
 if __name__ == "__main__":

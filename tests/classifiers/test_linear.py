@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import softset as ss
 from softset import MetricLinearClassifier
+from softset.classifiers.path import choose
 from softset.storage.container import write_file
 from softset.training import linear
 
@@ -149,6 +150,35 @@ def test_the_order_of_the_rows_does_not_matter(data):
     order = np.random.default_rng(0).permutation(len(y))
     a, b = (MetricLinearClassifier().fit(x[i], y[i]) for i in (np.arange(len(y)), order))
     np.testing.assert_array_equal(a.coef_, b.coef_)
+
+
+@pytest.mark.parametrize("path", [(), (0.003,)], ids=["start", "moved"])
+def test_many_rows_are_fitted_whole_and_judged_on_a_sample(monkeypatch, path):
+    x, y = make_classification(3000, 8, weights=[0.85], flip_y=0.1, random_state=5)
+    monkeypatch.setattr("softset.classifiers.linear.choose", _last)
+    whole = MetricLinearClassifier("f1", path=path).fit(x, y)
+    monkeypatch.setattr("softset.classifiers.linear.MOST_ROWS", 1000)
+    some = MetricLinearClassifier("f1", path=path).fit(x, y)
+    assert len(some._training.sample) == len(some._training.fold) == 1000
+    start, known = some.logistic_part(), whole.logistic_part()
+    np.testing.assert_allclose(start.coef_, known.coef_, atol=1e-4)  # of all rows
+    if path:  # the same minimum, from near it; the tuned intercept it starts at is the sample's
+        assert np.abs(some.coef_ - start.coef_).max() > 0.01
+        np.testing.assert_allclose(some.coef_, whole.coef_, atol=0.1 * np.abs(whole.coef_).max())
+    mixed = np.random.RandomState(0).permutation(len(y))
+    again = MetricLinearClassifier("f1", path=path).fit(x[mixed], y[mixed])
+    np.testing.assert_array_equal(again.coef_, some.coef_)
+    assert again.threshold_ == some.threshold_
+    splits = [(mixed[k::3], mixed[(k + 1) % 3 :: 3]) for k in range(3)]
+    given = MetricLinearClassifier("f1", path=path, cv=splits).fit(x, y)
+    assert set(given._training.fold) == {0, 1, 2}
+    for model in (some, given):
+        assert model.scorecard().score(x, y) > 0.5
+
+
+def _last(decided, y, w, tuner, penalties, needed):
+    """Whatever it gains: the end of the path."""
+    return choose(decided, y, w, tuner, penalties, needed)[0], len(decided) - 1
 
 
 def test_signs_hold_exactly(data):

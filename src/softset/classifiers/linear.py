@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers
+from softset.classifiers.path import PathPoint, choose, errors_needed
 from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
@@ -27,23 +28,8 @@ from softset.tables.splits import content_folds
 from softset.training.linear import PATH, LinearProblem, logistic, move, scores_of
 
 Array = NDArray[Any]
-# A move must beat the start by more than this many standard errors of the paired difference.
-CLEAR = 0.5
-RESAMPLES = 60
-# With fewer rows of the rarer class for each feature than ``FEW`` a gain is luck more often.
-FEW, CLEAR_OF_FEW = 3, 2.0
 # On more rows than this the distance is chosen on a sample: so many rows overfit nothing.
 MOST_ROWS = 50_000
-
-
-class PathPoint(NamedTuple):
-    """A point of the path: its penalty (infinite for the start), and out of fold its metric, the
-    gain over the start and the standard error of that gain."""
-
-    penalty: float
-    value: float
-    gain: float
-    error: float
 
 
 @dataclass(frozen=True)
@@ -61,7 +47,6 @@ class _Origin:
 
     start: _Target
     scores: Array  # of the start, as those by which the threshold is tuned
-    sample: Array  # the rows that the path was chosen on
     parts: dict[int, Array]  # the chosen point of the path without each fold
 
 
@@ -70,7 +55,8 @@ class _Training:
     """What ``scorecard`` and ``logistic_part`` need of fit. Files and pickles do not hold it."""
 
     rows: Rows  # in the units of the user; two classes: ``x`` of the sample only, else of none
-    fold: Array
+    sample: Array  # the rows that the path was chosen on
+    fold: Array  # of the sample
     origins: list[_Origin]
 
 
@@ -158,15 +144,16 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             rows = distinct_sparse(rows) if sparse.issparse(x) else distinct_rows(*rows)
         self._center, self._scale = center_and_spread(rows.x, rows.w)
         raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
-        fold = content_folds(rows, int(self.cv)) if given is None else given
+        sample = _sample(rows)
+        fold = given[sample] if given is not None else self._folds(rows, sample)
         targets = range(rows.y.shape[1]) if self._task == "multilabel" else [None]
-        found = [self._fit_target(rows, fold, metric, k) for k in targets]
+        found = [self._fit_target(rows, sample, fold, metric, k) for k in targets]
         self._targets = [target for target, _, _ in found]
         self._decide_by(self._joined([z for _, z, _ in found]), rows.y, rows.w)
         origins = [origin for _, _, origin in found]
-        sample = origins[0].sample if self._task == "binary" else np.arange(0)
         kept = raw if len(sample) == len(rows.y) else raw[sample]
-        self._training = _Training(rows._replace(x=kept), fold, origins)
+        kept = kept if self._task == "binary" else raw[:0]
+        self._training = _Training(rows._replace(x=kept), sample, fold, origins)
         self._describe()
         return self
 
@@ -208,10 +195,16 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
                 scaled = sparse.csr_matrix(x @ sparse.diags(1 / self._scale))
                 scaled.data = np.clip(scaled.data, -FAR, FAR)
                 return scaled
-            return np.clip((x - self._center) / self._scale, -FAR, FAR)
+            u = x - self._center  # in place from here on: rows may be many
+            u /= self._scale
+        return np.clip(u, -FAR, FAR, out=u)
+
+    def _folds(self, rows: Rows, sample: Array) -> Array:
+        some = len(sample) < len(rows.y)
+        return content_folds(rows.take(sample) if some else rows, int(self.cv))
 
     def _fit_target(
-        self, rows: Rows, fold: Array, metric: Metric, label: int | None
+        self, rows: Rows, sample: Array, fold: Array, metric: Metric, label: int | None
     ) -> tuple[_Target, Array, _Origin]:
         """The model of one target, and its out-of-fold scores (in sample where none is)."""
         classes = 2 if label is not None else len(self.classes_)
@@ -219,17 +212,17 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         metric = metric if label is None else metric.of_label(label)
         signs = None if self.signs is None else self._checked_signs(rows.x.shape[1])
 
-        def problem(keep: Array) -> LinearProblem:
+        def problem(keep: Any) -> LinearProblem:
             return LinearProblem(rows.x[keep], y[keep], rows.w[keep], classes, signs)
 
-        everything = np.arange(len(y))
-        start = logistic(problem(everything), self.C, self.l1_ratio, None)
+        everything, some = slice(None), len(sample) < len(y)
+        # Of many rows a sample says nearly where to end.
+        near = some and len(np.unique(y[sample])) == classes
+        start = logistic(problem(sample), self.C, self.l1_ratio, None) if near else None
+        start = logistic(problem(everything), self.C, self.l1_ratio, start)
         if len(np.unique(y)) < 2 or metric.curve:
             target, z = _Target(start, [], 0), scores_of(rows.x, start, _outputs(classes))
-            return target, z, _Origin(target, z, np.arange(0), {})
-        # Many rows: how far to move is chosen on a sample of them, by folds of the sample.
-        step = -(-len(y) // MOST_ROWS)
-        sample = everything if step == 1 else np.argsort(row_order(rows.x))[::step]
+            return target, z, _Origin(target, z, {})
         tuner = Tuner(metric, "binary" if classes == 2 else "multiclass")
         oof, parts = self._out_of_fold(problem, sample, fold, start, metric, tuner)
         values = [tuner.best(z, y[sample], rows.w[sample]) for z in oof]
@@ -239,15 +232,17 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             rows.w[sample],
             tuner,
             [float("inf"), *self.path],
-            CLEAR_OF_FEW if np.bincount(y).min() < FEW * rows.x.shape[1] else CLEAR,
+            errors_needed(y, rows.x.shape[1]),
         )
         first = _shifted(start, values[0], classes)
-        along = list(self.path)[:chosen] if step == 1 else list(self.path)[chosen - 1 : chosen]
-        flat = self._moved(problem(everything), metric, first, along) if chosen else start
+        along, flat = list(self.path)[:chosen], start
+        if chosen:
+            at = self._moved(problem(sample if some else everything), metric, first, along)
+            flat = move(problem(everything), metric, first, along[-1], at) if some else at
         first_z, z = oof[0], oof[chosen]
-        if step > 1:  # in sample: of so many rows hardly too good
+        if some:  # in sample: of so many rows hardly too good
             first_z, z = (scores_of(rows.x, f, _outputs(classes)) for f in (start, flat))
-        origin = _Origin(_Target(start, path[:1], 0), first_z, sample, parts[chosen])
+        origin = _Origin(_Target(start, path[:1], 0), first_z, parts[chosen])
         return _Target(flat, path, chosen), z, origin
 
     def _moved(self, problem: LinearProblem, metric: Metric, start: Array, along: Any) -> Array:
@@ -267,14 +262,14 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
     ) -> tuple[list[Array], list[dict[int, Array]]]:
         """Scores of the sample's rows by models that have not seen them, along the path, and these
         models by their fold."""
-        own, folds = fold[sample], np.unique(fold[fold >= 0])
+        folds = np.unique(fold[fold >= 0])
         parts, starts = [], []
         whole = problem(sample)
         size = (len(sample),) if whole.outputs == 1 else (len(sample), whole.outputs)
         oof = [np.zeros(size) for _ in range(1 + len(self.path))]
         models: list[dict[int, Array]] = [{} for _ in oof]
         for k in folds:
-            seen = own != k
+            seen = fold != k
             part = problem(sample[seen])
             alone = len(np.unique(part.y)) < whole.classes
             parts.append(part)
@@ -288,7 +283,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             at = shifted = _shifted(first, cut, whole.classes)
             for i, penalty in enumerate(self.path, 1):
                 at = move(part, metric, shifted, penalty, at)
-                held = own == k
+                held = fold == k
                 oof[i][held] = scores_of(whole.x[held], at, whole.outputs)
                 models[i][int(k)] = at
         return oof, models
@@ -358,8 +353,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             )
         (origin,) = training.origins
         x, y, w = training.rows
-        keep = origin.sample
-        seen = Seen(x, y[keep], w[keep], training.fold[keep], self._center, self._scale)
+        keep = training.sample
+        seen = Seen(x, y[keep], w[keep], training.fold, self._center, self._scale)
         return make_scorecard(
             seen,
             self._targets[0].flat,
@@ -454,30 +449,12 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         self._describe()
 
 
-def choose(
-    decided: list[Array],
-    y: Array,
-    w: Array,
-    tuner: Tuner,
-    penalties: list[float],
-    needed: float,
-) -> tuple[list[PathPoint], int]:
-    """The points of the path by their out-of-fold decisions, and which one to take.
-
-    The best of those that beat the start, the first, by more than ``needed`` standard errors of the
-    paired difference over rows drawn again with replacement; else the start.
-    """
-    random = np.random.RandomState(0)
-    drawn = np.concatenate([np.ones((1, len(y))), random.poisson(1.0, (RESAMPLES, len(y)))])
-    values = np.array([tuner.values(d, y, drawn * w) for d in decided])
-    gains = values - values[0]
-    errors = np.nanstd(gains[:, 1:], axis=1)
-    path = [
-        PathPoint(p, float(v), float(g), float(e))
-        for p, v, g, e in zip(penalties, values[:, 0], gains[:, 0], errors, strict=True)
-    ]
-    clear = [i for i, point in enumerate(path) if i and point.gain > needed * point.error > 0]
-    return path, max(clear, key=lambda i: path[i].value, default=0)
+def _sample(rows: Rows) -> Array:
+    """All rows; of many every so many, in an order of content: how far to move is chosen on them,
+    by folds of the sample."""
+    n = len(rows.y)
+    step = -(-n // MOST_ROWS)
+    return np.arange(n) if step == 1 else np.argsort(row_order(rows.x))[::step]
 
 
 def _shifted(flat: Array, cut: Decision, classes: int) -> Array:

@@ -25,13 +25,17 @@ def smooth_cut(z: Floats, y: NDArray[np.int64], w: Floats, metric: Metric) -> tu
     of the rarer class and the spread ``s`` of the scores, at most 2: the bandwidth of a kernel
     estimate, which vanishes as data grows. Cuts lie in the middle of gaps between scores.
     """
+    spread = float(z.std())
+    order = np.argsort(z, kind="stable")  # the only sort: of many rows it is most of the time
+    z, y, w = z[order], y[order], w[order]
     parts = [_grouped(z[y == k], w[y == k]) for k in (0, 1)]
     scores, weights = (np.concatenate(pair) for pair in zip(*parts, strict=True))
     target = np.repeat([0, 1], [len(parts[0][0]), len(parts[1][0])])
     rarer = max(1, min(np.bincount(y, minlength=2)))
-    temperature = max(min(2.0, float(z.std())) * rarer ** (-1 / 3), 1e-9)
-    place, width = gaps(torch.from_numpy(np.unique(z)))
-    tried = _tried(z, z[y == 1], width)
+    temperature = max(min(2.0, spread) * rarer ** (-1 / 3), 1e-9)
+    known = z[np.append(True, z[1:] != z[:-1])]
+    place, width = gaps(torch.from_numpy(known))
+    tried = _tried(z, z[y == 1], known, width)
     place, width = place[tried], width[tried]
     c = confusion(
         (scores - place.numpy()[:, None]) / temperature,
@@ -45,9 +49,9 @@ def smooth_cut(z: Floats, y: NDArray[np.int64], w: Floats, metric: Metric) -> tu
     return float(place[best]), float(values[best])
 
 
-def _tried(z: Floats, positives: Floats, width: torch.Tensor) -> torch.Tensor:
-    """Numbers of the gaps below distinct scores (the last is above all) to look at."""
-    known, at = np.unique(z), np.linspace(0, 1, _QUANTILES)
+def _tried(z: Floats, positives: Floats, known: Floats, width: torch.Tensor) -> torch.Tensor:
+    """Numbers of the gaps below ``known`` scores (the last is above all) to look at."""
+    at = np.linspace(0, 1, _QUANTILES)
     wanted = [np.quantile(part, at) for part in (z, positives) if len(part)]
     near = np.searchsorted(known, np.concatenate(wanted))
     widest = width.argsort(descending=True)[:_WIDEST].numpy()
@@ -56,9 +60,7 @@ def _tried(z: Floats, positives: Floats, width: torch.Tensor) -> torch.Tensor:
 
 
 def _grouped(z: Floats, w: Floats) -> tuple[Floats, Floats]:
-    """At most ``GROUPS`` neighbouring groups: their mean scores and their weights."""
-    order = np.argsort(z, kind="stable")
-    z, w = z[order], w[order]
+    """At most ``GROUPS`` neighbouring groups of sorted scores: their means and their weights."""
     if len(z) <= GROUPS:
         return z, w
     first = np.linspace(0, len(z), GROUPS, endpoint=False).astype(int)

@@ -17,6 +17,7 @@ from softset.tables.kinds.number import is_identifier
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_BLOCK = 4096
 
 
 class Rows(NamedTuple):
@@ -38,12 +39,19 @@ def row_codes(values: NDArray[np.generic], salt: int = 0) -> NDArray[np.uint64]:
     >>> bool(a[0] == a[2]), bool(a[0] == a[1])
     (True, False)
     """
-    numbers = np.asarray(values, dtype=np.float64) + 0.0  # -0.0 + 0.0 is 0.0
-    bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)
-    start = np.full(1, salt % 2**64, dtype=np.uint64)
-    codes = np.repeat(_mix(start), len(bits))
-    for column in bits.T:
-        codes = _mix(codes ^ column)
+    numbers = np.asarray(values, dtype=np.float64)
+    start = _mix(np.full(1, salt % 2**64, dtype=np.uint64))
+    return _coded(np.repeat(start, len(numbers)), numbers)
+
+
+def _coded(codes: NDArray[np.uint64], numbers: Floats) -> NDArray[np.uint64]:
+    """The codes with further columns taken in, in place."""
+    for first in range(0, len(numbers), _BLOCK):  # columns of a block stay in the cache
+        part = numbers[first : first + _BLOCK].T + 0.0  # -0.0 + 0.0 is 0.0
+        part[np.isnan(part)] = np.nan
+        own = codes[first : first + _BLOCK]
+        for column in np.ascontiguousarray(part).view(np.uint64):
+            own[:] = _mix(own ^ column)
     return codes
 
 
@@ -64,10 +72,13 @@ def distinct_rows(x: Floats, y: Ints, w: Floats) -> Rows:
     [(1.0, 2.0), (2.0, 1.0)]
     """
     some = w > 0
-    x, y, w = x[some], y[some], w[some]
-    both = np.column_stack([x, y])
-    codes = row_codes(both)
+    if not some.all():
+        x, y, w = x[some], y[some], w[some]
+    codes = _coded(row_codes(x), y.reshape(len(y), -1).astype(np.float64))
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    if len(first) == len(codes):  # different codes: different rows
+        return Rows(x[first], y[first], w[first].astype(float))
+    both = np.column_stack([x, y])
     # Two different rows with one code: about never.
     if not np.array_equal(both[first][inverse], both, equal_nan=True):
         _, first, inverse = np.unique(both, axis=0, return_index=True, return_inverse=True)

@@ -46,13 +46,15 @@ def center_and_spread(x: Any, w: Floats) -> tuple[Floats, Floats]:
     (array([2., 5.]), array([ 1., inf]))
     """
     share = w / w.sum()
-    top = abs(x).max(0)
-    top = top.toarray().ravel() if sparse.issparse(x) else top
+    top = abs(x).max(0).toarray().ravel() if sparse.issparse(x) else np.maximum(x.max(0), -x.min(0))
     top = np.where(top > 0, top, 1.0)  # squares of 1e200 overflow
     if sparse.issparse(x):
         center = np.zeros(len(top))
         spread = np.sqrt((x @ sparse.diags(1 / top)).power(2).T @ share)
     else:
-        center = share @ (x / top)
-        spread = np.sqrt(share @ (x / top - center) ** 2)
+        u = x / top
+        center = share @ u
+        u -= center
+        u *= u
+        spread = np.sqrt(share @ u)
     return center * top, np.where(spread > 1e-12, spread * top, np.inf)

@@ -1,0 +1,8 @@
+"""Benchmarks are scripts: they find each other in their own folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))

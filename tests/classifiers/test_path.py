@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softset.classifiers.path import CLEAR, CLEAR_OF_FEW, choose, errors_needed
+from softset.decisions.tuner import Tuner
+from softset.metrics.registry import get_metric
+
+Y = np.repeat([0, 1], [400, 100])
+W = np.ones(500)
+F1 = Tuner(get_metric("f1"), "binary")
+
+
+def decisions(wrong_negatives: int, missed: int) -> np.ndarray:
+    found = Y.astype(float)
+    found[:wrong_negatives] = 1
+    found[400 : 400 + missed] = 0
+    return found
+
+
+def test_a_clear_gain_is_taken_the_largest_first():
+    path, chosen = choose(
+        [decisions(80, 40), decisions(40, 20), decisions(20, 10)], Y, W, F1, [np.inf, 1, 0.1], CLEAR
+    )
+    assert chosen == 2
+    assert path[0][2:] == (0.0, 0.0)
+    assert path[2].value == pytest.approx(2 * 90 / (110 + 100))
+    assert path[2].gain == pytest.approx(path[2].value - path[0].value)
+    assert path[2].gain > 2 * path[2].error > 0
+
+
+def test_one_row_more_is_no_reason_to_move():
+    path, chosen = choose(
+        [decisions(50, 30), decisions(50, 29)], Y, W, F1, [np.inf, 1], CLEAR_OF_FEW
+    )
+    assert path[1].gain > 0
+    assert chosen == 0
+
+
+def test_a_worse_or_equal_model_is_not_taken():
+    same = decisions(50, 30)
+    assert choose([same, same.copy()], Y, W, F1, [np.inf, 1], 0.0)[1] == 0
+    assert choose([same, decisions(60, 30)], Y, W, F1, [np.inf, 1], 0.0)[1] == 0
+
+
+def test_rows_of_no_weight_do_not_count():
+    w = W.copy()
+    w[:20] = 0
+    path, _ = choose([decisions(20, 0), decisions(0, 0)], Y, w, F1, [np.inf, 1], CLEAR)
+    assert path[0].value == path[1].value == 1.0
+
+
+def test_few_rows_of_the_rarer_class_need_more():
+    assert errors_needed(Y, 33) == CLEAR
+    assert errors_needed(Y, 34) == CLEAR_OF_FEW
