@@ -33,8 +33,8 @@ class Layers(NamedTuple):
     """What a classifier computes its scores with.
 
     ``u = (x - center) / scale``, cut off beyond ``FAR``, squashed into (-3, 3) if ``squash`` says
-    so; then perceptrons with ReLU, all members at once: weights ``[members, inputs, outputs]`` and biases
-    ``[members, 1, outputs]`` of each layer.
+    so; then perceptrons with ReLU, all members at once: weights ``[members, inputs, outputs]`` and
+    biases ``[members, 1, outputs]`` of each layer.
     """
 
     center: NDArray[np.float64]
@@ -76,6 +76,7 @@ class ExportedModule(nn.Module):
 
     center: Tensor
     scale: Tensor
+    far: Tensor
     cut: Tensor
 
     def __init__(self, layers: Layers, labels: Labels, decision: Decision) -> None:
@@ -85,6 +86,7 @@ class ExportedModule(nn.Module):
         tensors = {
             "center": torch.from_numpy(layers.center),
             "scale": torch.from_numpy(layers.scale),
+            "far": torch.tensor(FAR, dtype=torch.float64),  # a constant would lose it in ONNX
             "cut": torch.from_numpy(np.asarray(decision.cut)),
             **{f"weight{i}": w for i, w in enumerate(layers.weights)},
             **{f"bias{i}": b for i, b in enumerate(layers.biases)},
@@ -112,8 +114,7 @@ class ExportedModule(nn.Module):
 
     def _members(self, x: Tensor) -> Tensor:
         """Logits of every member, ``[members, n]`` or ``[members, n, classes or labels]``."""
-        far = min(FAR, torch.finfo(x.dtype).max)
-        u = ((x - self.center) / self.scale).clamp(-far, far)
+        u = ((x - self.center) / self.scale).clamp(-self.far, self.far)
         if self.squash:  # as softset.tables.scaling.Scaler
             u = u.clamp(-_FAR, _FAR)
             u = u / torch.sqrt(1 + (u / SQUASH) ** 2)
