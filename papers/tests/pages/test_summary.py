@@ -90,6 +90,13 @@ def test_rows_say_how_many_networks_hit_the_cap():
     assert "Still improving" not in to_markdown(summarise(TABLE, [record_of([0.5])], "fair"))
 
 
+def test_rows_say_how_often_their_networks_cooled():
+    cooled = record_of([0.5] * 3, 3, coolings=[1, 4, 2])
+    text = to_markdown(summarise(TABLE, [cooled], "fair"))
+    assert "Coolings of a network (median): F1 * on Mammography 2." in text
+    assert "Coolings" not in to_markdown(summarise(TABLE, [record_of([0.5])], "fair"))
+
+
 def test_the_source_of_every_setting_and_the_commit_stand_under_the_table():
     text = to_markdown(summarise(TABLE, [record_of([0.5] * 10, 10)], "fair"))
     assert "at abc;" in text
