@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 
@@ -42,6 +43,18 @@ def test_tables_of_the_page_are_those_of_the_results(page):
 
 def test_every_result_names_its_commit():
     assert all(re.fullmatch(r"[0-9a-f]{10}\+?", r.result["commit"]) for r in RECORDS)
+
+
+def test_the_commits_of_the_results_are_in_the_history():
+    def git(*words):
+        command = ["git", "-C", str(DOCS), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("not in a repository with its whole history")
+    commits = {r.result["commit"].rstrip("+") for r in RECORDS}
+    gone = [c for c in commits if git("merge-base", "--is-ancestor", c, "HEAD").returncode]
+    assert gone == []
 
 
 @pytest.mark.parametrize("page", TEXTS)

@@ -90,6 +90,13 @@ def test_rows_say_how_many_networks_hit_the_cap():
     assert "Still improving" not in to_markdown(summarise(TABLE, [record_of([0.5])], "fair"))
 
 
+def test_rows_say_how_often_their_networks_cooled():
+    cooled = record_of([0.5] * 3, 3, coolings=[1, 4, 2])
+    text = to_markdown(summarise(TABLE, [cooled], "fair"))
+    assert "Coolings of a network (median): F1 * on Mammography 2." in text
+    assert "Coolings" not in to_markdown(summarise(TABLE, [record_of([0.5])], "fair"))
+
+
 def test_the_source_of_every_setting_and_the_commit_stand_under_the_table():
     text = to_markdown(summarise(TABLE, [record_of([0.5] * 10, 10)], "fair"))
     assert "at abc;" in text
@@ -118,7 +125,7 @@ def test_a_loss_that_moved_by_more_than_a_millionth_is_stale():
 def test_results_without_a_setting_that_came_later_are_shown_and_stale():
     row = Row("f1", "F1", ours(loss="f1", ties="neighbours", max_epochs=1000), fit="searched",
               before={"ties": "the first was taken"})  # fmt: skip
-    table = Table("x", "Ties", TABLE.blocks[:1], (row,), ("f1",))
+    table = Table("x", "Ties", TABLE.blocks[:1], (row,), ("f1",), trials=2)
     old = record_of([0.1, 0.2], table=table)
     del old.run["options"]["ties"]
     summary = summarise(table, [old], "fair")
@@ -128,6 +135,8 @@ def test_results_without_a_setting_that_came_later_are_shown_and_stale():
     new = record_of([0.7, 0.8], table=table)
     assert shown([old, new], table).cells["f1"].measured.mean == pytest.approx(0.75)
     assert stale_rows([table], [old, new]) == []
+    few = to_markdown(summarise(table, [record_of([0.7], 1, table=table)], "fair"))
+    assert "F1 (cut short: 1 trial)" in few
 
 
 def test_titles_are_escaped():

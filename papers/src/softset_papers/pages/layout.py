@@ -236,7 +236,7 @@ def _all(s: Shown, name: str) -> list[float]:
 
 
 def _footer(summary: Summary) -> list[str]:
-    """Paragraphs: the command and its cost, which rows hit a cap, where the settings come from."""
+    """Paragraphs: the command and its cost, caps, coolings, where the settings come from."""
     table, records = summary.table, summary.records
     command = f"`softset paper run {table.id}`"
     if table.kind == "figure":
@@ -255,7 +255,7 @@ def _footer(summary: Summary) -> list[str]:
         f"deviation; {MARK}: more than two standard deviations from the published value."
     )
     rows = [s for block in table.blocks for s in summary.shown[block.key]]
-    return [text, *_caps(rows), *_settings(summary, rows)]
+    return [text, *_caps(rows), *_coolings(rows), *_settings(summary, rows)]
 
 
 def _commits(records: Sequence[Record]) -> str:
@@ -271,6 +271,16 @@ def _caps(rows: Sequence[Shown]) -> list[str]:
         if s.capped[0]
     ]
     return [f"Still improving at the last epoch: {'; '.join(hit)}."] if hit else []
+
+
+def _coolings(rows: Sequence[Shown]) -> list[str]:
+    """How often annealed networks cooled, where no table of searched settings says it."""
+    found = [
+        f"{s.row.label} on {s.block.title} {statistics.median(_all(s, 'coolings')):g}"
+        for s in rows
+        if _all(s, "coolings") and not any("chosen" in r.result for r in s.records)
+    ]
+    return [f"Coolings of a network (median): {'; '.join(found)}."] if found else []
 
 
 def _settings(summary: Summary, rows: Sequence[Shown]) -> list[str]:

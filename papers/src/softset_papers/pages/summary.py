@@ -190,7 +190,7 @@ def _shortened(table: Table, block: Block, row: Row, records: list[Record], matc
     if own.get("max_epochs", 0) < usual and not match.full:
         words.append(f"{own['max_epochs']} epochs")
     trials = sum(len(r.run.get("seeds", ())) for r in records)
-    few = trials < table.trials and row.fit == "network" and table.kind == "train"
+    few = trials < table.trials and row.fit in ("network", "searched") and table.kind == "train"
     if (words or few) and trials:
         words.append(f"{trials} trial{'s' if trials > 1 else ''}")
     return ", ".join(words)
