@@ -86,7 +86,7 @@ class Block:
 class Row:
     """One way to train.
 
-    ``fit`` is a key of ``softset_papers.runner.FITS`` and ``settings`` is what it gets: plain
+    ``fit`` is a key of ``softset_papers.kinds.tabular.FITS`` and ``settings`` is what it gets: plain
     values only, for they identify the run in the file of results.
 
     Args:
