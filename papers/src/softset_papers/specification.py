@@ -86,8 +86,8 @@ class Block:
 class Row:
     """One way to train.
 
-    ``fit`` is a key of ``softset_papers.kinds.tabular.FITS`` and ``settings`` is what it gets: plain
-    values only, for they identify the run in the file of results.
+    ``fit`` is a key of ``softset_papers.kinds.tabular.FITS`` and ``settings`` is what it gets:
+    numbers and text only, for they identify the run in the file of results.
 
     Args:
         full: what ``--full`` changes, to what the paper did where that is too much for a desk.
