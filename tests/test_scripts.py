@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -24,7 +25,8 @@ def test_the_scripts_are_found():
 @pytest.mark.parametrize(
     "path", [p for p in SCRIPTS if p.name not in ELSEWHERE], ids=lambda p: p.stem
 )
-def test_a_script_can_be_imported_and_has_a_main(path, monkeypatch):
+def test_a_script_can_be_imported_and_is_run_or_used(path, monkeypatch):
+    monkeypatch.syspath_prepend(path.parent)  # where the others that it may use are
     monkeypatch.setattr(os, "environ", dict(os.environ))  # some set the number of threads
     specification = importlib.util.spec_from_file_location(f"script_{path.stem}", path)
     module = importlib.util.module_from_spec(specification)
@@ -35,4 +37,8 @@ def test_a_script_can_be_imported_and_has_a_main(path, monkeypatch):
         if error.name.startswith("softset"):
             raise
         pytest.skip(f"{error.name} is not installed")
-    assert callable(module.main)
+    if '__name__ == "__main__"' in path.read_text(encoding="utf-8"):
+        assert callable(module.main)
+    else:
+        used = re.compile(rf"^(from|import) (benchmarks\.)?{path.stem}\b", re.MULTILINE)
+        assert any(used.search(other.read_text(encoding="utf-8")) for other in SCRIPTS)
