@@ -329,6 +329,18 @@ def test_a_tampered_file_is_refused(name, value, data, tmp_path):
         MetricLinearClassifier.load(tmp_path / "m")
 
 
+def test_every_label_of_a_file_is_checked(data, tmp_path):
+    x, y = data
+    model = MetricLinearClassifier(path=()).fit(x, np.column_stack([y, 1 - y, y]))
+    state = model.state()
+    targets = [dict(t) for t in state["fitted"]["targets"]]
+    targets[1]["flat"] = torch.full_like(targets[1]["flat"], torch.nan)
+    fitted = state["fitted"] | {"targets": targets}
+    write_file(tmp_path / "m", "MetricLinearClassifier", state | {"fitted": fitted})
+    with pytest.raises(ss.SavedFileError):
+        MetricLinearClassifier.load(tmp_path / "m")
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
 def test_values_far_from_those_of_training_have_finite_scores(kind, data):
     x, y = data

@@ -443,8 +443,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         if len(self._targets) != (len(self.classes_) if self._task == "multilabel" else 1):
             raise ValueError("a model for each label expected")
         # No score can be larger: scaled inputs are within FAR.
-        bound = FAR * max(float(np.abs(t.flat).sum()) for t in self._targets)
-        if not np.isfinite([bound, *self._center]).all() or not (self._scale > 0).all():
+        bounds = [FAR * float(np.abs(t.flat).sum()) for t in self._targets]
+        if not np.isfinite([*bounds, *self._center]).all() or not (self._scale > 0).all():
             raise ValueError("scales and coefficients that give finite scores expected")
         self._describe()
 

@@ -277,6 +277,8 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         self._widths, self._weights = tuple(fitted["widths"]), fitted["weights"].double()
         center, scale = (fitted[name].double().numpy() for name in ("center", "scale"))
         self._scaler = Scaler(center, scale)
+        if any(type(width) is not int for width in self._widths):
+            raise ValueError(f"whole numbers as widths expected, got {self._widths}")
         self.n_features_in_ = self._widths[0]
         self.history_ = fitted["history"]
         outputs = 1 if self._task == "binary" else len(self.classes_)

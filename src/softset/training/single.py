@@ -295,7 +295,10 @@ class _Single(Loop):
 
     def check_optimizer(self, saved: dict[str, Any]) -> None:
         """Compare with an optimiser that has made a step, on copies whose gradients are zero."""
-        check_form(saved["param_groups"], self.optimizer.state_dict()["param_groups"])
+        own = self.optimizer.state_dict()["param_groups"]
+        check_form(saved["param_groups"], own)
+        if [group["params"] for group in saved["param_groups"]] != [g["params"] for g in own]:
+            raise ValueError("the optimiser's parameters in their order expected")
         copies = [
             nn.Parameter(p.detach().clone(), p.requires_grad) for p in self.model.parameters()
         ]
