@@ -6,7 +6,7 @@ quick.
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
 __all__ = ["__version__", *_names]  # noqa: PLE0604
