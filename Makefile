@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-integrations bench lint browser clean
+.PHONY: demo test test-slow test-integrations test-lowest bench lint coverage dist browser clean
 
 demo: $(READY)
 	$(BIN)/softset demo
@@ -25,6 +25,32 @@ test-integrations: $(READY)
 	.venv-integrations/bin/python -m pip install --quiet --constraint constraints.txt \
 		torchmetrics skorch transformers accelerate keras
 	PYTHONPATH=src .venv-integrations/bin/python -m pytest -q tests/integrations src/softset/integrations
+
+# The lowest versions that pyproject.toml allows, without the packages of [onnx] and [dev] that need
+# newer ones; their tests are skipped.
+test-lowest:
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --constraint constraints-lowest.txt torch
+	.venv-lowest/bin/python -m pip install --quiet --constraint constraints-lowest.txt \
+		--editable ".[boosting,cli,report,excel]" pytest pytest-xdist hypothesis fastapi httpx
+	.venv-lowest/bin/python -m pytest -q -n auto -m "not slow"
+
+# Of the rooms that every number goes through.
+coverage: $(READY)
+	$(BIN)/python -m pytest -q -n auto -m "not slow" --cov --cov-report=term \
+		tests/counting tests/metrics tests/decisions tests/losses tests/fuzz/test_losses.py \
+		tests/test_common.py tests/test_pixels.py tests/test_faults.py tests/test_many_ways.py \
+		src/softset/counting src/softset/metrics src/softset/decisions src/softset/losses
+
+# Wheel and sdist, checked as a registry would, and the wheel once installed.
+dist:
+	rm -rf dist .venv-dist
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip install --quiet --constraint constraints.txt build twine check-wheel-contents
+	.venv-dist/bin/python -m build --outdir dist .
+	.venv-dist/bin/python -m build --outdir dist papers
+	.venv-dist/bin/python -m twine check --strict dist/*
+	.venv-dist/bin/check-wheel-contents dist/*.whl
 
 bench: $(READY)
 	$(BIN)/python benchmarks/losses.py
