@@ -17,14 +17,17 @@ test-slow: $(READY)
 	$(BIN)/python -m pytest -q -m slow
 	cd papers && ../$(BIN)/python -m pytest -q -m slow
 
-# The libraries of softset.integrations, in an environment of their own that also sees .venv.
+# The libraries of softset.integrations, and the package behind softset-papers[adversarial], in an
+# environment of their own that also sees .venv.
 WHERE := import sysconfig; print(sysconfig.get_path('purelib'))
 test-integrations: $(READY)
 	$(PYTHON) -m venv .venv-integrations
 	$(BIN)/python -c "$(WHERE)" > $$(.venv-integrations/bin/python -c "$(WHERE)")/softset.pth
 	.venv-integrations/bin/python -m pip install --quiet --constraint constraints.txt \
-		torchmetrics skorch transformers accelerate keras
+		torchmetrics skorch transformers accelerate keras ap_perf
 	PYTHONPATH=src .venv-integrations/bin/python -m pytest -q tests/integrations src/softset/integrations
+	cd papers && PYTHONPATH=../src:src ../.venv-integrations/bin/python -m pytest -q \
+		tests/baselines/test_adversarial.py
 
 # The lowest versions that pyproject.toml allows, without the packages of [onnx] and [dev] that need
 # newer ones; their tests are skipped.

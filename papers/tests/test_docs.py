@@ -113,6 +113,13 @@ def test_what_is_stale_is_to_be_run_again():
         assert all(p.run in listed for p in needed), stale.command
 
 
+def test_what_a_claim_says_is_to_be_run_again_has_its_command():
+    listed = {table for table, *_ in commands()}
+    for _, claim, _, evidence, link in section("The claims"):
+        table = link[1 : link.index("]")]
+        assert ("run again" not in evidence.lower()) or table in listed, claim
+
+
 # --- how-to ---------------------------------------------------------------------------------------
 
 

@@ -84,10 +84,10 @@ def test_runs_over_ten_splits_are_not_those_on_one():
 
 def test_rows_say_how_many_networks_hit_the_cap():
     ends = record_of([0.5] * 3, 3, outcome=["stopped", "max_epochs", "max_epochs"])
-    assert "Still improving at the last epoch: F1 * on Mammography (2 of 3)." in to_markdown(
+    assert "Ended by the cap, not by patience: F1 * on Mammography (2 of 3)." in to_markdown(
         summarise(TABLE, [ends], "fair")
     )
-    assert "Still improving" not in to_markdown(summarise(TABLE, [record_of([0.5])], "fair"))
+    assert "Ended by the cap" not in to_markdown(summarise(TABLE, [record_of([0.5])], "fair"))
 
 
 def test_rows_say_how_often_their_networks_cooled():

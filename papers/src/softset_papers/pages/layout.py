@@ -264,13 +264,13 @@ def _commits(records: Sequence[Record]) -> str:
 
 
 def _caps(rows: Sequence[Shown]) -> list[str]:
-    """Which rows had networks that were still improving at the last epoch."""
+    """Which rows had networks that the cap on epochs ended, not their patience."""
     hit = [
         f"{s.row.label} on {s.block.title} ({s.capped[0]} of {s.capped[1]})"
         for s in rows
         if s.capped[0]
     ]
-    return [f"Still improving at the last epoch: {'; '.join(hit)}."] if hit else []
+    return [f"Ended by the cap, not by patience: {'; '.join(hit)}."] if hit else []
 
 
 def _coolings(rows: Sequence[Shown]) -> list[str]:

@@ -51,7 +51,7 @@ class Shown:
 
     @property
     def capped(self) -> tuple[int, int]:
-        """How many networks were still improving at the last epoch, of how many."""
+        """How many networks the cap on epochs ended, not their patience, of how many."""
         ends = [end for r in self.records for end in r.result.get("outcome", ())]
         return sum(end == "max_epochs" for end in ends), len(ends)
 
