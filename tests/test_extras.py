@@ -10,6 +10,7 @@ import pytest
 EXTRAS = {
     "cli": ["pandas", "pyarrow", "rich", "typer"],
     "report": ["jinja2"],
+    "plot": ["matplotlib"],
     "boosting": ["lightgbm", "xgboost"],
     "excel": ["openpyxl"],
 }
@@ -78,3 +79,9 @@ def test_excel_files_name_their_extra(tmp_path):
     (tmp_path / "x.xlsx").write_bytes(b"PK\x03\x04")
     code = f"import softset as ss; ss.read_table({str(tmp_path / 'x.xlsx')!r})"
     assert "softset[excel]" in python(["cli"], code).stderr.splitlines()[-1]
+
+
+def test_pictures_name_their_extra():
+    code = "import softset as ss; ss.plot.steps()"
+    assert python(["plot"], code).returncode == 0
+    assert "softset[plot]" in python([], code).stderr.splitlines()[-1]

@@ -76,5 +76,6 @@ from .classifiers.model import save_model as save_model
 from .classifiers.model import train_model as train_model
 from .comparison.comparing import compare as compare
 from .comparison.result import Comparison as Comparison
+from . import plot as plot
 
 __version__: str

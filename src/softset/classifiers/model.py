@@ -31,6 +31,13 @@ class Model:
 
     ``classes_`` (the names of the labels if there are several targets), ``task``, ``metric``,
     ``threshold`` (offsets of log-probabilities for several classes) and ``info``, a dictionary.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [20, 40, 60, 80] * 15, "city": ["Rome", "Oslo"] * 30})
+    >>> y = ["old" if age > 50 else "young" for age in frame["age"]]
+    >>> model = train_model(frame, y, "f1", recipe="linear", pos_label="old")
+    >>> model.predict([{"age": 75, "city": "Rome"}, {"age": 30, "city": "Oslo"}]).tolist()
+    ['old', 'young']
     """
 
     def __init__(self, encoder: TableEncoder | None, classifier: Any, info: dict[str, Any]) -> None:
@@ -193,6 +200,17 @@ def save_model(
     ``info`` is what JSON can hold. If it has ``"classes"``, the classifier was trained on their
     numbers, and ``predict`` gives the names back; ``"target"``, ``"groups"`` and ``"drop"`` name
     columns that a table may still have at prediction.
+
+    >>> import pandas as pd, tempfile
+    >>> from softset import MetricLinearClassifier
+    >>> frame = pd.DataFrame({"age": [20, 40, 60, 80] * 15})
+    >>> y = frame["age"] > 50
+    >>> encoder = TableEncoder().fit(frame)
+    >>> classifier = MetricLinearClassifier("f1").fit(encoder.transform(frame), y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model.softset", encoder=encoder, classifier=classifier)
+    ...     load_model(f"{folder}/model.softset").predict(frame[:2]).tolist()
+    [False, False]
     """
     kind = type(classifier).__name__
     check_choice("classifier", kind, CLASSIFIERS)
@@ -212,6 +230,15 @@ def load_model(path: str | os.PathLike[str], metric: MetricLike | None = None) -
     """Read what ``save_model`` wrote; nothing in the file is run. A pickle is refused.
 
     ``metric`` is needed if the model was trained for a function of your own.
+
+    >>> import pandas as pd, tempfile
+    >>> frame = pd.DataFrame({"age": [20, 40, 60, 80] * 15})
+    >>> y = ["old" if age > 50 else "young" for age in frame["age"]]
+    >>> model = train_model(frame, y, "f1", recipe="linear")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.softset")
+    ...     load_model(f"{folder}/model.softset").predict(frame[:2]).tolist()
+    ['young', 'young']
     """
     path = Path(path)
     if path.is_dir():

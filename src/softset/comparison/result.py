@@ -135,6 +135,16 @@ class Comparison:
     """What ``compare`` found. All but ``model`` is what JSON can hold; see ``docs/comparison.md``.
 
     ``model`` is the refitted winner (``predict``, ``predict_proba``), None after ``from_dict``.
+
+    >>> import softset as ss
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, weights=[0.8], random_state=0)
+    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1,
+    ...                    quick=True)
+    >>> found.outcome, len(found.candidates), found.model.predict(X[:2]).shape
+    ('none', 2, (2,))
+    >>> Comparison.from_dict(found.to_dict()).verdict == found.verdict
+    True
     """
 
     metric: str

@@ -211,7 +211,12 @@ STEPS: dict[str, Callable[..., Step]] = {
     "identity": IdentityStep,
     "lookup": LookupStep,
 }
-"""Every step by name; ``LookupStep`` needs the step it tabulates."""
+"""Every step by name; ``LookupStep`` needs the step it tabulates.
+
+>>> from softset import STEPS
+>>> STEPS["sigmoid"](k=20)
+SigmoidStep(k=20)
+"""
 
 
 def check_step(step: object) -> None:

@@ -36,6 +36,10 @@ class AUROC(Curve):
 
     ``max_fpr``: the area up to this false positive rate only, standardised to be 1/2 for chance and
     1 for perfect scores (McClish 1989), as in scikit-learn.
+
+    >>> from softset import evaluate
+    >>> evaluate([0.9, 0.8, 0.3, 0.2], [1, 0, 1, 0], AUROC(), from_logits=False)
+    0.75
     """
 
     max_fpr: float | None = None
@@ -73,7 +77,13 @@ class AUROC(Curve):
 
 @dataclass(frozen=True)
 class AveragePrecision(Curve):
-    """``sum (recall_k - recall_k+1) precision_k`` over ascending thresholds."""
+    """``sum (recall_k - recall_k+1) precision_k`` over ascending thresholds.
+
+    >>> from softset import evaluate
+    >>> scores, y = [0.9, 0.8, 0.3, 0.2], [1, 0, 1, 0]
+    >>> round(evaluate(scores, y, AveragePrecision(), from_logits=False), 4)
+    0.8333
+    """
 
     base_name = "average_precision"
 

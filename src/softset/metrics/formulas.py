@@ -20,7 +20,12 @@ from softset.metrics.base import Metric, two_classes
 
 @dataclass(frozen=True)
 class Accuracy(Metric):
-    """``(tp + tn) / total``; of several classes the share of right decisions."""
+    """``(tp + tn) / total``; of several classes the share of right decisions.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(Accuracy()(c).item(), 4)
+    0.85
+    """
 
     base_name = "accuracy"
     joint = True
@@ -85,7 +90,12 @@ class _Numbers(NamedTuple):
 
 @dataclass(frozen=True)
 class Precision(Fraction):
-    """``tp / (tp + fp)``."""
+    """``tp / (tp + fp)``.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(Precision()(c).item(), 4)
+    0.7778
+    """
 
     base_name = "precision"
 
@@ -95,7 +105,12 @@ class Precision(Fraction):
 
 @dataclass(frozen=True)
 class Recall(Fraction):
-    """``tp / (tp + fn)``."""
+    """``tp / (tp + fn)``.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(Recall()(c).item(), 4)
+    0.875
+    """
 
     base_name = "recall"
 
@@ -105,7 +120,12 @@ class Recall(Fraction):
 
 @dataclass(frozen=True)
 class Specificity(Metric):
-    """``tn / (tn + fp)``, the recall of the negatives."""
+    """``tn / (tn + fp)``, the recall of the negatives.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(Specificity()(c).item(), 4)
+    0.8333
+    """
 
     base_name = "specificity"
     needs_negatives = True
@@ -116,7 +136,12 @@ class Specificity(Metric):
 
 @dataclass(frozen=True)
 class BalancedAccuracy(Metric):
-    """The mean recall of the classes that are there."""
+    """The mean recall of the classes that are there.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(BalancedAccuracy()(c).item(), 4)
+    0.8542
+    """
 
     base_name = "balanced_accuracy"
     joint = True
@@ -140,6 +165,10 @@ class FBeta(Fraction):
     """``(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp)``: recall counts ``b`` times as much.
 
     ``beta`` is a number, or one for each class (paper 002 section F).
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(FBeta(2.0)(c).item(), 4)
+    0.8537
     """
 
     average: str | None = "macro"
@@ -198,7 +227,12 @@ def F1(average: str | None = "macro", both_classes: bool = False) -> FBeta:  # n
 
 @dataclass(frozen=True)
 class Jaccard(Fraction):
-    """``tp / (tp + fp + fn)``."""
+    """``tp / (tp + fp + fn)``.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(Jaccard()(c).item(), 4)
+    0.7
+    """
 
     base_name = "jaccard"
 
@@ -209,7 +243,12 @@ class Jaccard(Fraction):
 @dataclass(frozen=True)
 class Tversky(Fraction):
     """``tp / (tp + alpha fp + beta fn)`` (Salehi et al. 2017): F-beta with the weights of the two
-    kinds of mistakes spelled out; both 1/2 is Dice, both 1 Jaccard."""
+    kinds of mistakes spelled out; both 1/2 is Dice, both 1 Jaccard.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(Tversky(alpha=0.3, beta=0.7)(c).item(), 4)
+    0.8434
+    """
 
     alpha: float = 0.3
     beta: float = 0.7
@@ -236,7 +275,12 @@ class Tversky(Fraction):
 
 @dataclass(frozen=True)
 class GMean(Metric):
-    """The geometric mean of the recalls: ``sqrt(tpr tnr)``, or the C-th root of their product."""
+    """The geometric mean of the recalls: ``sqrt(tpr tnr)``, or the C-th root of their product.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(GMean()(c).item(), 4)
+    0.8539
+    """
 
     base_name = "gmean"
     joint = True
@@ -265,6 +309,10 @@ class MCC(Metric):
     """Matthews' correlation ``cov / sqrt(var var)``; Gorodkin's for several classes.
 
     Computed from rates: products of four counts overflow integers at 60,000 a cell.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(MCC()(c).item(), 4)
+    0.6975
     """
 
     base_name = "mcc"
@@ -281,7 +329,12 @@ class MCC(Metric):
 
 @dataclass(frozen=True)
 class CohenKappa(Metric):
-    """``(observed - chance) / (1 - chance)`` agreement."""
+    """``(observed - chance) / (1 - chance)`` agreement.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(CohenKappa()(c).item(), 4)
+    0.6939
+    """
 
     base_name = "cohen_kappa"
     joint = True
@@ -301,7 +354,12 @@ KAPPA_WEIGHTS = ("linear", "quadratic")
 class WeightedKappa(CohenKappa):
     """``1 - sum W O / sum W E`` for ordered classes (Cohen 1968): ``O`` are the shares of the
     matrix, ``E`` those expected by chance, and ``W_ij = |i - j|`` (linear) or its square. Of two
-    classes it is Cohen's kappa."""
+    classes it is Cohen's kappa.
+
+    >>> c = Confusion.from_matrix([[8, 2, 0], [1, 8, 1], [0, 3, 7]])
+    >>> round(WeightedKappa(weights="quadratic")(c).item(), 4)
+    0.8108
+    """
 
     weights: str = "linear"
 
@@ -330,7 +388,12 @@ class WeightedKappa(CohenKappa):
 
 @dataclass(frozen=True)
 class Informedness(Metric):
-    """Youden's ``tpr + tnr - 1``."""
+    """Youden's ``tpr + tnr - 1``.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(Informedness()(c).item(), 4)
+    0.7083
+    """
 
     base_name = "informedness"
     needs_negatives = True
@@ -341,7 +404,12 @@ class Informedness(Metric):
 
 @dataclass(frozen=True)
 class Markedness(Metric):
-    """``precision + negative predictive value - 1``."""
+    """``precision + negative predictive value - 1``.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(Markedness()(c).item(), 4)
+    0.6869
+    """
 
     base_name = "markedness"
     needs_negatives = True
@@ -352,7 +420,12 @@ class Markedness(Metric):
 
 @dataclass(frozen=True)
 class FowlkesMallows(Metric):
-    """``sqrt(precision recall)``."""
+    """``sqrt(precision recall)``.
+
+    >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
+    >>> round(FowlkesMallows()(c).item(), 4)
+    0.825
+    """
 
     base_name = "fowlkes_mallows"
 

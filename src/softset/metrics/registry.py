@@ -171,7 +171,12 @@ METRICS: dict[str, Row] = {
 """Every metric by name. ``"f2"``, ``"f0.5"`` and so on, up to ``"f10"``, stand for ``FBeta``, and
 ``"fbeta(20)"`` for any; ``"_macro"``, ``"_micro"`` and ``"_weighted"`` may follow a name that is
 averaged, with scikit-learn's meaning. ``"miou"`` is ``"jaccard_macro"``, ``"recall@5"`` takes the 5
-largest, and ``"tversky(0.2, 0.8)"`` and ``"partial_auroc(0.05)"`` have their numbers with them."""
+largest, and ``"tversky(0.2, 0.8)"`` and ``"partial_auroc(0.05)"`` have their numbers with them.
+
+>>> from softset import METRICS
+>>> METRICS["jaccard"].formula, METRICS["jaccard"].oracle
+('tp / (tp + fp + fn)', 'jaccard_score')
+"""
 # Names of a metric together with its average.
 AVERAGED = {"miou": "jaccard_macro"}
 

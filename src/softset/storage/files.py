@@ -22,7 +22,14 @@ _LOCK = "lock"
 
 
 class SavedFileError(ValueError):
-    """A file that is damaged, of another format or of another run."""
+    """A file that is damaged, of another format or of another run.
+
+    >>> import tempfile, softset as ss
+    >>> with tempfile.NamedTemporaryFile(suffix=".softset") as file:
+    ...     ss.load_model(file.name)
+    Traceback (most recent call last):
+    softset.storage.files.SavedFileError: ...
+    """
 
 
 # --- writing --------------------------------------------------------------------------------------

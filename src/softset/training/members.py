@@ -38,6 +38,9 @@ class Member:
 
     ``temperature`` sets the linear step of a soft metric to ``LinearStep.at_temperature``, and is
     where ``"anneal"`` starts; give it to all members or to none.
+
+    >>> [Member(seed=s, learning_rate=r) for s in range(2) for r in (1e-3, 1e-2)][-1]
+    Member(seed=1, learning_rate=0.01, weight_decay=0.0, dropout=0.0, temperature=None)
     """
 
     seed: int = 0
@@ -62,6 +65,13 @@ class Trained:
     ``weights`` is ``[K, P]``; ``history[k]`` has the epochs of member k; ``phase_ends`` has the
     weights at the end of every phase but the last; ``outcome[k]`` is ``"stopped"`` (early),
     ``"max_epochs"``, ``"not finite"`` or ``"interrupted"``.
+
+    >>> x = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
+    >>> rows = x, (x[:, 0] > 0).long()
+    >>> members = [Member(seed=0), Member(seed=1)]
+    >>> trained = train_members((4,), rows, rows, members=members, max_epochs=2)
+    >>> trained.scores(x).shape, trained.module(1)(x).shape, trained.outcome[0]
+    (torch.Size([2, 100]), torch.Size([100, 1]), 'max_epochs')
     """
 
     network: Network

@@ -27,6 +27,10 @@ class Phase:
 
     ``cooling`` are arguments of ``Annealing``: the temperature of the loss's linear step falls at
     each early stop.
+
+    >>> from softset import MetricClassifier
+    >>> recipe = [Phase(CrossEntropyLoss()), Phase(MetricLoss("f1"), rate=0.1)]
+    >>> model = MetricClassifier("f1", recipe=recipe)  # what "warm" does
     """
 
     loss: Loss

@@ -1,0 +1,332 @@
+"""Pictures for people: a metric at every threshold, steps, a training, a comparison.
+
+Each function returns a display in the manner of scikit-learn's: it holds what was drawn, with the
+axes as ``ax_`` and their figure as ``figure_``, and ``plot(ax)`` draws it once more elsewhere.
+Colours and fonts are those of matplotlib's current style. matplotlib is the extra ``[plot]``.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from softset.checks import check_number, require
+from softset.comparison.result import Comparison
+from softset.counting.problem import arrange, probabilities
+from softset.counting.steps import (
+    HardStep,
+    IdentityStep,
+    LinearStep,
+    SigmoidStep,
+    Step,
+    check_step,
+)
+from softset.counting.values import check_labels, refuse_rows
+from softset.decisions.cuts import all_cuts
+from softset.decisions.thresholds import best_threshold, thresholded
+from softset.metrics.registry import MetricLike, label_of
+from softset.training.loop import History
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "ComparisonDisplay",
+    "StepsDisplay",
+    "ThresholdDisplay",
+    "TrainingDisplay",
+    "comparison",
+    "steps",
+    "threshold",
+    "training",
+]
+
+# More pieces of a line than this cannot be seen, and make a large file.
+PIECES = 2000
+POINTS = 501  # of a curve of a step
+GREY = "0.55"  # readable on white and on black
+
+
+@dataclass
+class Display:
+    """What all displays share: the axes that they were drawn on."""
+
+    ax_: Axes = field(init=False, repr=False, compare=False)
+    figure_: Figure = field(init=False, repr=False, compare=False)
+
+    def axes(self, ax: Axes | None, size: tuple[float, float] = (6.4, 4.0)) -> Axes:
+        """The axes to draw on, new ones if none are given."""
+        pyplot = require("matplotlib.pyplot", "plot", "a picture")
+        if ax is None:
+            ax = pyplot.subplots(figsize=size, layout="constrained")[1]
+        self.ax_, self.figure_ = ax, cast("Figure", ax.get_figure())
+        return ax
+
+
+@dataclass
+class ThresholdDisplay(Display):
+    """A metric at every threshold. ``values[k]`` holds from above ``edges[k]`` up to
+    ``edges[k + 1]``; ``marks`` are the thresholds that are marked, by name, each with its value.
+
+    >>> found = threshold([-2.0, -1.0, 0.3, 1.5], [0, 1, 0, 1], "f1")
+    >>> [round(value, 3) for value in found.values]
+    [0.667, 0.8, 0.5, 0.667, 0.0]
+    """
+
+    edges: list[float]
+    values: list[float]
+    marks: dict[str, tuple[float, float]]
+    metric: str
+
+    def plot(self, ax: Axes | None = None) -> ThresholdDisplay:
+        """Draw on ``ax``, or on new axes."""
+        ax = self.axes(ax)
+        ax.stairs(self.values, self.edges, baseline=None, color="C0", linewidth=1.5)
+        for k, (name, (tau, value)) in enumerate(self.marks.items()):
+            colour = f"C{k + 1}"
+            ax.axvline(tau, color=colour, linewidth=1, linestyle=":")
+            label = f"{name}: {value:.3f} at {tau:.3f}"
+            ax.plot([tau], [value], "o", color=colour, label=label, clip_on=False)
+        ax.set(xlim=(0, 1), xlabel="threshold", ylabel=self.metric)
+        ax.legend()
+        return self
+
+
+@torch.no_grad()
+def threshold(
+    scores: Any,
+    target: Any,
+    metric: MetricLike,
+    *,
+    at: float | None = None,
+    from_logits: bool = True,
+    sample_weight: Any = None,
+    ax: Axes | None = None,
+) -> ThresholdDisplay:
+    """The metric of two classes at every threshold, with 1/2 and the best one marked.
+
+    ``scores`` and ``target`` are ``(N,)``, as for ``best_threshold``; ``at`` is one more threshold
+    to mark, such as that of a fitted classifier. The best one is the best *for these rows*: for
+    rows that it was tuned on it looks better than it is.
+
+    >>> scores, y = [-2.0, -1.0, 0.3, 1.5], [0, 1, 0, 1]
+    >>> shown = threshold(scores, y, "f1", at=0.2)
+    >>> [f"{name} {value:.2f}" for name, (_, value) in shown.marks.items()]
+    ['1/2 0.50', 'best 0.80', 'given 0.80']
+    >>> shown.ax_.get_xlabel()
+    'threshold'
+    """
+    m = thresholded(metric)
+    settings = {"from_logits": from_logits, "sample_weight": sample_weight}
+    problem = arrange(scores, target, task="binary", **settings)
+    p = probabilities(problem.z, "binary", from_logits).double()
+    if torch.isnan(p).any():
+        refuse_rows(torch.isnan(p))
+    check_labels(problem.y)
+    cuts = all_cuts(p, problem.y, problem.w, "binary")
+    real = cuts.width > 0  # between equal scores there is no cut
+    values, ordered = m(cuts.counts)[real], torch.unique(p)
+    # Cut k says positive from the k-th distinct probability on: for thresholds above the one
+    # before it, up to itself.
+    taus = {"1/2": 0.5, "best": best_threshold(scores, target, metric, **settings)}
+    if at is not None:
+        check_number("at", at, 0, 1)
+        taus["given"] = at
+    marks = {
+        name: (tau, float(values[int(torch.searchsorted(ordered, tau))]))
+        for name, tau in taus.items()
+    }
+    edges = torch.cat([ordered.new_zeros(1), ordered, ordered.new_ones(1)])
+    inner = edges[1:] > edges[:-1]  # a probability of 0 or 1 leaves no room beside it
+    edges, values = torch.cat([edges[:1], edges[1:][inner]]), values[inner]
+    edges, values = _thinned(edges, values, [tau for tau, _ in marks.values()])
+    shown = ThresholdDisplay(edges.tolist(), values.tolist(), marks, label_of(metric))
+    return shown.plot(ax)
+
+
+def _thinned(
+    edges: torch.Tensor, values: torch.Tensor, marks: list[float]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """At most some thousands of pieces: those that hold a threshold of a grid, or a mark."""
+    if len(values) <= PIECES:
+        return edges, values
+    grid = torch.linspace(0, 1, PIECES, dtype=edges.dtype)[1:-1]
+    wanted = torch.cat([grid, torch.tensor(marks, dtype=edges.dtype)])
+    kept = torch.unique(torch.searchsorted(edges, wanted) - 1)
+    return torch.cat([edges[:1], edges[kept[1:]], edges[-1:]]), values[kept]
+
+
+@dataclass
+class StepsDisplay(Display):
+    """Steps: ``curves[name]`` is the degree at each of ``probabilities``.
+
+    >>> steps(SigmoidStep(20)).curves.keys()
+    dict_keys(['SigmoidStep(k=20)'])
+    """
+
+    probabilities: list[float]
+    curves: dict[str, list[float]]
+    threshold: float
+
+    def plot(self, ax: Axes | None = None) -> StepsDisplay:
+        """Draw on ``ax``, or on new axes."""
+        ax = self.axes(ax)
+        ax.axvline(self.threshold, color=GREY, linewidth=1, linestyle=":")
+        for name, degrees in self.curves.items():
+            ax.plot(self.probabilities, degrees, label=name)
+        ax.set(xlim=(0, 1), xlabel="probability p", ylabel="degree of a positive decision, H(p, τ)")
+        ax.legend()
+        return self
+
+
+@torch.no_grad()
+def steps(*chosen: Step, threshold: float = 0.5, ax: Axes | None = None) -> StepsDisplay:
+    """From hard to soft: how much each step takes a probability for a positive decision.
+
+    Without any, the hard, linear, sigmoid and identity steps at their defaults.
+
+    >>> shown = steps(threshold=0.3)
+    >>> [line.get_label() for line in shown.ax_.get_lines()[1:]]
+    ['HardStep()', 'LinearStep(delta=0.1, width=1.0)', 'SigmoidStep(k=10.0)', 'IdentityStep()']
+    """
+    check_number("threshold", threshold, 0, 1)
+    for step in chosen:
+        check_step(step)
+    drawn = chosen or (HardStep(), LinearStep(), SigmoidStep(), IdentityStep())
+    p = torch.linspace(0, 1, POINTS, dtype=torch.float64)
+    curves = {_name(step): step(p, threshold).tolist() for step in drawn}
+    return StepsDisplay(p.tolist(), curves, threshold).plot(ax)
+
+
+def _name(step: Step) -> str:
+    """A step's own name; of a function, the name it was defined by."""
+    return getattr(step, "__name__", None) or repr(step)
+
+
+@dataclass
+class TrainingDisplay(Display):
+    """The epochs of one network or more.
+
+    >>> history = {"phase": [0, 1], "loss": [0.6, 0.5], "validation_loss": [0.7, 0.6],
+    ...            "validation_metric": [0.2, 0.4], "validation_soft": [0.3, 0.4],
+    ...            "temperature": [None, None]}
+    >>> training(history).phases
+    [(0, 2)]
+    """
+
+    histories: Sequence[History]
+
+    @property
+    def phases(self) -> list[tuple[int, int]]:
+        """``(network, epoch)`` of every phase that begins after the first epoch."""
+        return [
+            (k, epoch + 1)
+            for k, history in enumerate(self.histories)
+            for epoch in range(1, len(history["phase"]))
+            if history["phase"][epoch] != history["phase"][epoch - 1]
+        ]
+
+    def plot(self, ax: Axes | None = None) -> TrainingDisplay:
+        """Draw on ``ax``, or on new axes."""
+        ax = self.axes(ax)
+        curves = (
+            ("loss", "training loss", GREY),
+            ("validation_metric", "metric, validation rows", "C0"),
+            ("validation_soft", "soft metric, validation rows", "C1"),
+        )
+        faint = 1.0 if len(self.histories) == 1 else 0.45
+        for key, name, colour in curves:
+            for k, history in enumerate(self.histories):
+                values: list[float | None] = history[key]  # type: ignore[literal-required]
+                if all(v is None for v in values):  # a loss that is no metric, no validation rows
+                    continue
+                numbers = [float("nan") if v is None else v for v in values]
+                label = name if k == 0 else f"_{name}"  # in the legend once
+                epochs = range(1, len(numbers) + 1)
+                ax.plot(epochs, numbers, color=colour, alpha=faint, label=label)
+        for _, epoch in self.phases:
+            ax.axvline(epoch - 0.5, color=GREY, linewidth=1, linestyle=":", alpha=faint)
+        ax.set(xlabel="epoch (dotted: a phase begins)" if self.phases else "epoch")
+        ax.legend()
+        return self
+
+
+def training(history: History | Sequence[History], *, ax: Axes | None = None) -> TrainingDisplay:
+    """Losses and the metric of validation rows over the epochs, one line for each network.
+
+    ``history`` is what ``fit`` returns, or the ``history`` of ``train_members``, or ``history_`` of
+    a ``MetricClassifier``. Dotted lines say where a phase of the recipe begins.
+
+    >>> import torch, softset as ss
+    >>> x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+    >>> rows = x, (x[:, 0] > 0.5).long()
+    >>> trained = ss.train_members((4,), rows, rows, members=[ss.Member(), ss.Member(seed=1)],
+    ...                            max_epochs=3)
+    >>> training(trained.history).ax_.get_xlabel()[:5]
+    'epoch'
+    """
+    histories = [history] if isinstance(history, dict) else list(history)
+    for found in histories:
+        if not isinstance(found, dict) or not set(History.__annotations__) <= set(found):
+            raise ValueError(
+                "history must be what fit returns, or a list of such (train_members(...).history, "
+                f"MetricClassifier's history_), got {type(found).__name__}."
+            )
+    if not histories or not histories[0]["phase"]:
+        raise ValueError("history must have one epoch at least, got none.")
+    return TrainingDisplay(histories).plot(ax)
+
+
+@dataclass
+class ComparisonDisplay(Display):
+    """Candidates and their differences to the reference, as ``compare`` found them."""
+
+    found: Comparison
+
+    def plot(self, ax: Axes | None = None) -> ComparisonDisplay:
+        """Draw on ``ax``, or on new axes."""
+        rows = [c for c in self.found.candidates if c.mean is not None]
+        ax = self.axes(ax, size=(7.2, 1.4 + 0.3 * len(rows)))
+        ax.axvline(0, color=GREY, linewidth=1)
+        for place, c in enumerate(rows):
+            colour = "C1" if c.family == "metric" else "C0"
+            label = "trained for the metric" if c.family == "metric" else "not trained for it"
+            if label in ax.get_legend_handles_labels()[1]:
+                label = f"_{label}"  # a second time it is not in the legend
+            d = c.difference
+            if d is not None and d.low is not None and d.high is not None:
+                ax.plot([d.low, d.high], [place, place], color=colour, linewidth=2)
+            ax.plot([0 if d is None else d.mean], [place], "o", color=colour, label=label)
+        ax.set_yticks(range(len(rows)), [f"{c.name}  {c.mean:.3f}" for c in rows])
+        ax.invert_yaxis()
+        metric, best = label_of(self.found.metric), self._name(self.found.reference)
+        ax.set_xlabel(f"difference in {metric} to {best}, 95 % interval")
+        ax.set_title("\n".join(textwrap.wrap(self.found.verdict, 80)), fontsize="medium")
+        ax.legend()
+        return self
+
+    def _name(self, key: str) -> str:
+        (name,) = [c.name for c in self.found.candidates if c.id == key]
+        return name[:1].lower() + name[1:]
+
+
+def comparison(found: Comparison, *, ax: Axes | None = None) -> ComparisonDisplay:
+    """Every candidate's difference to the reference (the best that is not trained for the metric),
+    with its 95 % interval; the number behind a name is the mean of the metric itself.
+
+    >>> import softset as ss
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, weights=[0.8], random_state=0)
+    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1,
+    ...                    quick=True)
+    >>> len(comparison(found).ax_.get_yticks())
+    2
+    """
+    if not isinstance(found, Comparison):
+        raise ValueError(f"found must be what compare returns, got {type(found).__name__}.")
+    return ComparisonDisplay(found).plot(ax)
