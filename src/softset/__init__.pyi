@@ -74,6 +74,8 @@ from .classifiers.model import Model as Model
 from .classifiers.model import load_model as load_model
 from .classifiers.model import save_model as save_model
 from .classifiers.model import train_model as train_model
+from .classifiers.explaining import permutation_importances as permutation_importances
+from .classifiers.explaining import worst_mistakes as worst_mistakes
 from .comparison.comparing import compare as compare
 from .comparison.result import Comparison as Comparison
 from . import plot as plot

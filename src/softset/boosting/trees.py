@@ -97,6 +97,11 @@ class BoostedTrees:
                 f"model for {features} and {outputs}."
             )
 
+    def splits(self) -> Array:
+        """How many nodes ask for each feature, ``[features]``."""
+        inner = self.nodes.left >= 0
+        return np.bincount(self.nodes.feature[inner], minlength=self.features)
+
     def __call__(self, x: Array) -> Array:
         """Scores of ``x [rows, features]``: ``[rows]``, or ``[rows, outputs]`` if several."""
         if x.ndim != 2 or x.shape[1] != self.features:

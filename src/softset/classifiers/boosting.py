@@ -184,6 +184,17 @@ class MetricBoostingClassifier(DecidingClassifier):
         self.rounds_ = list(kept) if several else kept[0]
         self.history_ = list(history) if several else history[0]
 
+    @property
+    def feature_importances_(self) -> Array:
+        """The share of each feature in the splits of all trees, ``(features,)``.
+
+        ``permutation_importances`` is for the metric itself.
+        """
+        self._check_fitted()
+        grown = [trees for p in self._parts for trees in (p.warm, p.booster) if trees is not None]
+        counts = sum((trees.splits() for trees in grown), np.zeros(self.n_features_in_))
+        return counts / max(1.0, counts.sum())
+
     def _tuned_on(self, parts: list[Boosted], checks: Rows) -> Decision:
         return self._tuner().tune(self._joined(parts, checks.x), checks.y, checks.w)
 

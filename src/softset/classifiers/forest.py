@@ -44,6 +44,8 @@ class MetricForestClassifier(DecidingClassifier):
     Attributes:
         classes_, n_features_in_, feature_names_in_: as in scikit-learn.
         threshold_: the threshold(s) in use; ``offsets_`` for several classes.
+        feature_importances_: scikit-learn's, ``(features,)``: the share of each in how much purer
+            the splits make their rows. ``permutation_importances`` is for the metric itself.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(400, weights=[0.9], random_state=0)
@@ -103,6 +105,7 @@ class MetricForestClassifier(DecidingClassifier):
             with np.errstate(over="ignore", invalid="ignore"):  # it sums X to look for NaN
                 forest.fit(as_float32(X), varying, weighted)
         self._trees = Trees.of(forest, labels)
+        self.feature_importances_ = forest.feature_importances_
         if not self._tunes():
             self._decide_by(None, codes, weight)
             return self
@@ -135,7 +138,10 @@ class MetricForestClassifier(DecidingClassifier):
 
     def _learned(self) -> dict[str, Any]:
         trees = {k: torch.from_numpy(v) for k, v in self._trees._asdict().items()}
-        return {"features": self.n_features_in_, "trees": trees}
+        learned = {"features": self.n_features_in_, "trees": trees}
+        if hasattr(self, "feature_importances_"):  # files before 0.2 have none
+            learned["importances"] = torch.from_numpy(self.feature_importances_)
+        return learned
 
     def _relearn(self, fitted: dict[str, Any]) -> None:
         self.n_features_in_ = fitted["features"]
@@ -145,6 +151,11 @@ class MetricForestClassifier(DecidingClassifier):
             raise ValueError("as many leaf values as classes expected")
         if self._task != "multilabel" and not np.allclose(self._trees.value.sum(1), 1):
             raise ValueError("probabilities that add up to 1 expected")
+        if "importances" in fitted:
+            found = fitted["importances"].double().numpy()
+            if found.shape != (self.n_features_in_,) or not (found >= 0).all():
+                raise ValueError("an importance for each feature expected")
+            self.feature_importances_ = found
 
 
 def _no_score(y_true: Array, y_pred: Array) -> float:

@@ -105,6 +105,10 @@ class Model:
         """Labels as numbers of ``classes_``; an unknown one is an error. Text meets text."""
         return Labels(self.task, np.asarray(self.classes_)).encode(y)
 
+    def named_for_classifier(self, y: Any) -> Array:
+        """Labels as the classifier was trained on them: as given, or numbers of classes."""
+        return self.codes(y) if self._codes and self.task != "multilabel" else np.asarray(y)
+
     def __repr__(self) -> str:
         kind, rows = type(self.classifier).__name__, self.info.get("rows")
         known = ", ".join(map(str, self.classes_.tolist()[:6]))

@@ -133,6 +133,7 @@ def _one_line(message: Warning | str, *_: Any) -> None:
 from softset.cli import compare as compare  # noqa: E402
 from softset.cli import demo as demo  # noqa: E402
 from softset.cli import evaluate as evaluate  # noqa: E402
+from softset.cli import explain as explain  # noqa: E402
 from softset.cli import predict as predict  # noqa: E402
 from softset.cli import report as report  # noqa: E402
 from softset.cli import train as train  # noqa: E402

@@ -1,0 +1,101 @@
+"""``softset explain``: which columns drive a model, and where it is most wrong."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from softset.cli import app
+from softset.cli import options as opt
+from softset.cli.inputs import category_columns, check_files, need, read_labelled
+from softset.cli.outputs import console, print_json
+
+
+@app.command("explain")
+def run(
+    model: opt.ModelFile,
+    file: opt.DataFile,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target", "-t", metavar="COLUMN", help="The true labels; left out: as in training."
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="Shuffles of each column.")] = 5,
+    most: Annotated[int, typer.Option(help="How many columns and wrong rows to show.")] = 15,
+    sep: opt.Sep = None,
+    encoding: opt.Encoding = None,
+    decimal: opt.Decimal = ".",
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Which columns drive a model, and which rows it gets most wrong.
+
+    \b
+    softset explain model.softset test.csv
+
+    A column matters as much as the metric falls when its values are shuffled among the rows. Use
+    rows that the model was not trained on.
+    """
+    need("pandas", *([] if as_json else ["rich"]))
+    check_files(model, file)
+
+    from softset.classifiers.explaining import permutation_importances, worst_mistakes
+    from softset.classifiers.model import load_model
+
+    found = load_model(model)
+    wanted = target or found.target
+    if not wanted:
+        raise ValueError("the model does not name its target column: give it with --target COLUMN.")
+    text = [c for c in category_columns(found) if c not in wanted]
+    reading = {"sep": sep, "encoding": encoding, "decimal": decimal}
+    data = read_labelled(file, wanted, text=text, **reading)
+    importances = permutation_importances(
+        found, data.table, data.labels, repeats=repeats, seed=seed
+    )
+    mistakes = worst_mistakes(found, data.table, data.labels, most=most)
+    if as_json:
+        print_json(
+            {
+                "file": file.name,
+                "metric": found.metric,
+                "rows": len(data.table),
+                "importances": [asdict(i) for i in importances],
+                "mistakes": [{**asdict(m), "row": m.row + 1} for m in mistakes],
+            }
+        )
+        return
+    _print(importances[:most], mistakes, found.metric, f"{file.name}: {len(data.table)} rows")
+
+
+def _print(importances: Any, mistakes: Any, metric: str, title: str) -> None:
+    from rich.table import Table
+
+    out = console()
+    out.print(title, style="bold", markup=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("column")
+    table.add_column(f"{metric} falls by, shuffled", justify="right")
+    table.add_column("±", justify="right")
+    for i in importances:
+        table.add_row(_plain(i.column), f"{i.falls:.4f}", f"{i.spread:.4f}")
+    out.print(table)
+    if not mistakes:
+        out.print("\nno row is wrong")
+        return
+    out.print("\nmost wrong (row 1 is the first after the column names)", style="bold")
+    table = Table(box=None, pad_edge=False)
+    for name in ("row", "truth", "predicted", "logits off"):
+        table.add_column(name, justify="right" if name in ("row", "logits off") else "left")
+    for m in mistakes:
+        table.add_row(str(m.row + 1), _plain(m.truth), _plain(m.predicted), f"{m.margin:.2f}")
+    out.print(table)
+
+
+def _plain(value: Any) -> Any:
+    """A name as it is, without the markup that it may look like."""
+    from rich.text import Text
+
+    return Text(str(value))

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import softset as ss
+from softset.classifiers.explaining import Importance, permutation_importances, worst_mistakes
+from softset.classifiers.model import train_model
+
+
+def mixed(n=600, seed=0):
+    """A category decides with a number; the third column is noise."""
+    random = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "noise": random.normal(size=n),
+            "city": random.choice(["Rome", "Oslo", "Bern"], n),
+            "age": random.normal(size=n),
+        }
+    )
+    score = frame["age"] + 3 * (frame["city"] == "Rome")
+    return frame, np.where(score > 2, "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return train_model(*mixed(), recipe="linear", pos_label="yes")
+
+
+def test_what_decides_matters_and_noise_does_not(model):
+    frame, y = mixed(seed=1)
+    found = {i.column: i for i in permutation_importances(model, frame, y)}
+    assert list(found) == ["city", "age", "noise"]
+    assert found["city"].falls > 0.2
+    assert abs(found["noise"].falls) < 0.03
+
+
+def test_an_importance_is_what_the_metric_loses_when_a_column_is_shuffled():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(300, 2))
+    y = (x[:, 0] > 0.5).astype(int)
+    model = ss.MetricLinearClassifier("f1").fit(x, y)
+    found = permutation_importances(model, x, y, repeats=3, seed=5)
+    draws = np.random.default_rng(5)
+    falls = []
+    for _ in range(3):
+        moved = x.copy()
+        moved[:, 0] = x[draws.permutation(300), 0]
+        falls.append(model.score(x, y) - model.score(moved, y))
+    assert found[0] == Importance("0", pytest.approx(np.mean(falls)), pytest.approx(np.std(falls)))
+
+
+def test_shuffling_leaves_the_table_as_it_was(model):
+    frame, y = mixed(seed=1)
+    before = frame.copy()
+    permutation_importances(model, frame, y, repeats=1)
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_a_classifier_of_categories_is_explained_too():
+    frame, y = mixed(200)
+    frame["city"] = frame["city"].astype("category")
+    model = ss.MetricBoostingClassifier("f1", random_state=0).fit(frame, y)
+    assert permutation_importances(model, frame, y, repeats=1)[0].column == "city"
+    assert model.feature_importances_.sum() == pytest.approx(1)
+
+
+def test_many_rows_are_drawn_from(model):
+    frame, y = mixed(seed=1)
+    few = permutation_importances(model, frame, y, most_rows=50, repeats=1)
+    assert few != permutation_importances(model, frame, y, repeats=1)
+
+
+@pytest.mark.parametrize("pos_label", ["yes", "no"])
+def test_a_wrong_label_is_the_worst_mistake(pos_label):
+    frame, y = mixed()
+    model = train_model(frame, y, recipe="linear", pos_label=pos_label)
+    sure = int(np.argmax(model.predict_proba(frame)[:, list(model.classes_).index("yes")]))
+    y[sure] = "no"
+    worst = worst_mistakes(model, frame, y)[0]
+    assert (worst.row, worst.truth, worst.predicted) == (sure, "no", "yes")
+    assert worst.margin > 0
+
+
+def test_mistakes_are_all_wrong_rows_in_order(model):
+    frame, y = mixed(seed=1)
+    found = worst_mistakes(model, frame, y, most=10_000)
+    assert {m.row for m in found} == set(np.flatnonzero(model.predict(frame) != y))
+    assert [m.margin for m in found] == sorted((m.margin for m in found), reverse=True)
+
+
+def test_mistakes_of_several_classes_and_labels():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(200, 2))
+    y = (x[:, 0] > 0).astype(int) + (x[:, 0] > 1)
+    model = ss.MetricLinearClassifier("f1").fit(x, y)
+    y[int(x[:, 0].argmax())] = 0
+    worst = worst_mistakes(model, x, y)[0]
+    assert (worst.row, worst.truth, worst.predicted) == (int(x[:, 0].argmax()), 0, 2)
+    labels = np.column_stack([x[:, 0] > 0, x[:, 1] > 0]).astype(int)
+    model = ss.MetricLinearClassifier("f1").fit(x, labels)
+    labels[int(x[:, 1].argmax()), 1] = 0
+    worst = worst_mistakes(model, x, labels)[0]
+    assert worst.row == int(x[:, 1].argmax())
+    assert worst.truth[1] == 0
+    assert worst.predicted[1] == 1
+
+
+def test_a_forest_keeps_its_importances_in_its_file(tmp_path):
+    x = np.random.default_rng(0).normal(size=(100, 3))
+    y = (x[:, 1] > 0).astype(int)
+    model = ss.MetricForestClassifier("f1", n_trees=10, random_state=0).fit(x, y)
+    assert model.feature_importances_.argmax() == 1
+    model.save(tmp_path / "m")
+    loaded = ss.MetricForestClassifier.load(tmp_path / "m")
+    assert loaded.feature_importances_.tolist() == model.feature_importances_.tolist()
+
+
+def test_bad_arguments(model):
+    frame, y = mixed(20)
+    with pytest.raises(ValueError, match="one label for each of 20 rows, got 19"):
+        permutation_importances(model, frame, y[:19])
+    with pytest.raises(ValueError, match="repeats"):
+        permutation_importances(model, frame, y, repeats=0)
