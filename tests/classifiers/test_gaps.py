@@ -13,6 +13,10 @@ MAKERS = {
     "xgboost": lambda **s: ss.MetricBoostingClassifier("f1", library="xgboost", **s),
     "linear": lambda random_state, **s: ss.MetricLinearClassifier("f1", **s),
     "forest": lambda **s: ss.MetricForestClassifier("f1", n_trees=100, **s),
+    "threshold": lambda random_state, **s: ss.MetricThresholdClassifier(
+        ss.MetricLinearClassifier("f1"), "f1", **s
+    ),
+    "ensemble": lambda **s: ss.MetricEnsembleClassifier("f1", **s),
 }
 
 

@@ -36,6 +36,32 @@ def test_a_gap_is_cut_at_its_middle_and_a_rounding_step_changes_nothing(rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("low", "high"), [(-3.0, 0.0), (-3.0, 1e-17), (-1e-18, 4.0), (-1.0, 7.0), (-9.0, -0.0)]
+)
+def test_a_cut_at_a_half_that_needs_no_tuning_lies_in_the_gap_too(rule, low, high):
+    y = np.repeat([0, 1], [60, 20])
+    z = np.where(y, high, low)
+    decision = Tuner(F1, "binary", rule).tune(z, y)
+    assert decision.cut == (low + high) / 2
+    for towards in (-np.inf, np.inf):
+        np.testing.assert_array_equal(decision(np.nextafter(z, towards)), y)
+    several = Tuner(F1, "multilabel", rule).tune(np.column_stack([z, -z]), np.column_stack([y, y]))
+    assert several.cut[0] == (low + high) / 2
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_scores_of_one_half_are_not_decided_by_rounding(rule):
+    """As forests have them, among others, with rows on either side of the cut that are wrong."""
+    y = np.repeat([0, 1, 0, 1, 0, 1], [40, 3, 4, 20, 3, 30])
+    z = np.repeat([-2.0, 0.0, 2.0], [43, 24, 33])
+    decision = Tuner(F1, "binary", rule).tune(z, y)
+    for towards in (-np.inf, np.inf):
+        np.testing.assert_array_equal(decision(np.nextafter(z, towards)), z >= 0)
+    assert Tuner(F1, "binary", rule).tune(z + 0.01, y).cut == 0  # nothing is on the cut
+
+
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("metric", ["f1", "mcc", "balanced_accuracy"])
 def test_tuning_does_not_hurt_new_rows_on_average(rule, metric):
     """Over 200 random problems the mean gain is not below zero by more than two errors."""

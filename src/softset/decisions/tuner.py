@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from softset.checks import check_choice
 from softset.counting.cells import confusion
-from softset.decisions.cuts import all_cuts
+from softset.decisions.cuts import all_cuts, gaps
 from softset.decisions.decision import Decision
 from softset.decisions.offsets import best_offsets
 from softset.decisions.smoothing import smooth_cut
@@ -29,6 +29,8 @@ KINDS = 64
 CLEAR = 1.2
 # A smaller gain of the metric is not worth another cut than the model's own.
 LEAST_GAIN = 1e-4
+# A score nearer than this to a cut is on it: rounding, not the model, would decide.
+EDGE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,9 @@ class Tuner:
 
         Each fifth of the rows is decided by the cut of the others, and all of them together must
         be clearly better than with a cut at 1/2 (or the largest probability), see ``_gain``: else
-        the model's own cut stands, which has seen more rows. Fewer than 20 rows are too
-        few to tune on. The order of the rows must mean nothing. ``crossed`` is what the method of
-        that name gives, where it is known already.
+        the model's own cut stands, which has seen more rows (off the scores: ``_between``). Fewer
+        than 20 rows are too few to tune on. The order of the rows must mean nothing. ``crossed`` is
+        what the method of that name gives, where it is known already.
         """
         w = np.ones(len(scores)) if w is None else w
         plain = Decision.plain(self.task, scores.shape[-1])
@@ -76,7 +78,13 @@ class Tuner:
         crossed = self.crossed(scores, y, w) if crossed is None else crossed
         if self._gain(crossed, plain.one_hot(scores), y, w) > LEAST_GAIN:
             return self.best(scores, y, w)
-        return plain
+        return plain if self.task == "multiclass" else self._between(scores, y)
+
+    def _between(self, scores: Floats, y: Ints) -> Decision:
+        """Cuts at 1/2, moved to the middle of the gap they lie in where the classes leave one, or
+        where a score is on the cut: no decision about these rows changes."""
+        cuts = [_middle(s, t) for s, t in zip(_columns(scores), _columns(y), strict=True)]
+        return Decision(self.task, np.array(cuts).reshape(scores.shape[1:]))
 
     def can_tune(self, y: Ints) -> bool:
         """Whether these rows can tell one cut from another."""
@@ -144,6 +152,19 @@ class Tuner:
             matrix=self.metric.wants_matrix(self.task, decided.shape[-1]),
         )
         return self.metric(c).numpy()
+
+
+def _columns(a: NDArray) -> NDArray:
+    """``(n,)`` or ``(n, labels)`` as ``[labels, n]``."""
+    return a.reshape(len(a), -1).T
+
+
+def _middle(s: Floats, y: Ints) -> float:
+    """0, or the middle of the gap of the scores around it."""
+    said = s >= 0
+    if np.abs(s).min() > EDGE and (said != (y == 1)).any():
+        return 0.0
+    return float(gaps(torch.from_numpy(np.sort(s)))[0][np.count_nonzero(~said)])
 
 
 def _kinds(y: Ints) -> tuple[Ints, Ints]:
