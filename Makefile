@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-integrations test-lowest bench lint coverage dist browser clean
+.PHONY: demo test test-slow test-integrations test-lowest bench lint coverage dist docs gallery browser clean
 
 demo: $(READY)
 	$(BIN)/softset demo
@@ -25,7 +25,8 @@ test-integrations: $(READY)
 	$(BIN)/python -c "$(WHERE)" > $$(.venv-integrations/bin/python -c "$(WHERE)")/softset.pth
 	.venv-integrations/bin/python -m pip install --quiet --constraint constraints.txt \
 		torchmetrics skorch transformers accelerate keras ap_perf
-	PYTHONPATH=src .venv-integrations/bin/python -m pytest -q tests/integrations src/softset/integrations
+	PYTHONPATH=src .venv-integrations/bin/python -m pytest -q tests/integrations \
+		src/softset/integrations tests/test_docs.py::test_code_of_every_page_runs
 	cd papers && PYTHONPATH=../src:src ../.venv-integrations/bin/python -m pytest -q \
 		tests/baselines/test_adversarial.py
 
@@ -35,7 +36,7 @@ test-lowest:
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --constraint constraints-lowest.txt torch
 	.venv-lowest/bin/python -m pip install --quiet --constraint constraints-lowest.txt \
-		--editable ".[boosting,cli,report,excel]" pytest pytest-xdist hypothesis fastapi httpx
+		--editable ".[boosting,cli,report,plot,excel]" pytest pytest-xdist hypothesis fastapi httpx
 	.venv-lowest/bin/python -m pytest -q -n auto -m "not slow"
 
 # Of the rooms that every number goes through.
@@ -54,6 +55,14 @@ dist:
 	.venv-dist/bin/python -m build --outdir dist papers
 	.venv-dist/bin/python -m twine check --strict dist/*
 	.venv-dist/bin/check-wheel-contents dist/*.whl
+
+# The site, in site/; a broken link or an undocumented public name is an error.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site
+
+# What the examples print and draw, for the site.
+gallery: $(READY)
+	$(BIN)/python docs/tools/gallery.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/losses.py

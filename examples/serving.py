@@ -1,4 +1,7 @@
-"""A saved model behind HTTP: ``MODEL=model.softset uvicorn serving:app``."""
+"""How do I serve a saved model over HTTP?
+
+With FastAPI, which softset does not install: ``MODEL=model.softset uvicorn serving:app``.
+"""
 
 import os
 from typing import Any

@@ -31,7 +31,7 @@ def pins(name: str) -> dict[str, str]:
 
 def test_the_lowest_versions_tested_are_the_lowest_allowed():
     tested = pins("constraints-lowest.txt")
-    for package, lowest in bounds("boosting", "cli", "report", "excel").items():
+    for package, lowest in bounds("boosting", "cli", "report", "excel", "plot").items():
         if package != "torch":  # no older CPU build on every index
             assert re.fullmatch(rf"{re.escape(lowest)}(\.\d+)*", tested[package]), package
 

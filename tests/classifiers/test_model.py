@@ -2,9 +2,7 @@
 
 import json
 import pickle
-import re
 import struct
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -210,17 +208,6 @@ def test_every_recipe_names_a_known_classifier():
     # MetricThresholdClassifier takes an estimator, which no recipe names.
     named = {row.classifier for row in RECIPES.values()}
     assert named == set(CLASSIFIERS) - {"MetricThresholdClassifier"}
-
-
-def test_code_in_the_docs_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    text = (Path(__file__).parents[2] / "docs" / "commands.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    names = {}
-    exec(block, names)
-    model = load_model("model.softset")
-    assert model.classes_.tolist() == ["low", "high"]
-    assert model.predict(names["frame"][:3]).tolist() == ["low"] * 3
 
 
 def test_rows_may_be_dictionaries(saved):  # 23
