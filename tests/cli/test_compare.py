@@ -73,10 +73,12 @@ def test_several_metrics_are_a_comparison_each(run, data, tmp_path):
 
 @pytest.fixture
 def result():
-    empty = dict.fromkeys(("mean", "low", "high", "rank", "difference", "seconds", "thresholds"))
+    names = ("mean", "low", "high", "rank", "difference", "seconds", "size", "thresholds")
+    empty = dict.fromkeys(names)
     warm = CandidateResult(
         "warm",
         "Cross-entropy, then soft F1",
+        "metric",
         "metric",
         "",
         "",
@@ -87,12 +89,13 @@ def result():
         1.5,
         Difference(0.021, 0.008, 0.034, 0.001, 0.99, 0.074),
         1.25,
+        181_297,
         None,
     )
     forest = replace(warm, id="forest-tuned", name="=Random forest [red]", family="plain")
     forest = replace(forest, mean=0.679, low=None, high=None, difference=None)
     failed = CandidateResult(
-        "anneal", "Annealed", "metric", "", "ValueError: bad", scores=[], **empty
+        "anneal", "Annealed", "metric", "metric", "", "ValueError: bad", scores=[], **empty
     )
     return replace(
         Comparison.load(OLD / "comparison.json"),
@@ -132,8 +135,9 @@ def _console(width):
 def test_the_exported_table_runs_nothing(result):
     rows = list(csv.reader(as_csv(result.candidates).splitlines()))
     assert rows[2][:3] == ["forest-tuned", "'=Random forest [red]", "plain"]
-    assert rows[1][3:7] == ["0.7", "0.6", "0.8", "1.5"]
-    assert rows[3][3] == ""
+    assert rows[1][3:8] == ["metric", "0.7", "0.6", "0.8", "1.5"]
+    assert rows[1][-1] == "181297"
+    assert rows[3][4] == ""
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": 9}', '{"format": 1}'])

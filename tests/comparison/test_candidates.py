@@ -8,18 +8,16 @@ import pytest
 from sklearn.datasets import make_classification, make_multilabel_classification
 
 from softset.comparison import candidates
-from softset.comparison.candidates import (
-    BY_ID,
-    CANDIDATES,
-    Order,
-    Sizes,
-    choose,
-    first_member,
-    fit_candidates,
-)
+from softset.comparison.candidates import BY_ID, CANDIDATES, choose
+from softset.comparison.fits import Candidate, Order, Sizes, first_member
+from softset.comparison.fits import fit_candidates as fit_rows
 from softset.metrics.registry import get_metric
 
-SMALL = Sizes(members=2, patience=3, max_epochs=6, trees=10)
+SMALL = Sizes(members=2, patience=3, max_epochs=6, trees=10, quick=True)
+
+
+def fit_candidates(ids, X, order):
+    return fit_rows([BY_ID[c] for c in ids], X, order)
 
 
 def problem(classes=2):
@@ -91,11 +89,11 @@ def test_which_candidates_fit():
     def ids(metric, task):
         return {c.id for c in choose(get_metric(metric), metric, task)[0]}
 
-    assert len(ids("f1", "binary")) == 14
+    assert len(ids("f1", "binary")) == 16
     assert "surrogate-fbeta" in ids("f2", "binary")
     for metric, task in [("mcc", "binary"), ("f1", "multiclass"), ("f1_macro", "binary")]:
         assert "surrogate-fbeta" not in ids(metric, task)
-    untuned = {"cross-entropy-tuned", "boosting-tuned", "linear-tuned", "linear-metric"}
+    untuned = {"cross-entropy-tuned", "boosting-tuned", "linear-tuned", "linear-metric", "forest"}
     assert not untuned & ids("auroc", "binary")
     assert "linear" in ids("auroc", "binary")
     assert ids("f1", "binary") - ids("f1", "multilabel") == {
@@ -119,8 +117,8 @@ def test_names_are_filled_in(metric):
 
 
 def test_a_candidate_is_one_row(monkeypatch):
-    row = candidates.Candidate(
-        "stump", "A stump", "plain", "stump", "one split", candidates.BY_ID["forest-tuned"].make
+    row = Candidate(
+        "stump", "A stump", "plain", "tuned", "stump", "one split", BY_ID["forest-tuned"].make
     )
     monkeypatch.setattr(candidates, "CANDIDATES", (*CANDIDATES, row))
     monkeypatch.setitem(candidates.BY_ID, "stump", row)
@@ -142,8 +140,8 @@ def test_without_lightgbm_the_reason_is_said(monkeypatch):
 
 BAD = [
     (["warn"], "candidates must be from .* got 'warn'. Did you mean 'warm'?"),
-    (["warm"], "not trained for it"),
-    (["forest-tuned"], "trained for the metric"),
+    (["warm"], "candidates must hold at least two of cross-entropy, .* got warm."),
+    ([], "got none."),
 ]
 
 
@@ -151,6 +149,21 @@ BAD = [
 def test_bad_candidates_are_named(wanted, message):
     with pytest.raises(ValueError, match=message):
         choose(get_metric("f1"), "F1", "binary", wanted)
+
+
+def test_candidates_stand_on_their_rungs():
+    def rungs(metric):
+        found = {}
+        for c in choose(get_metric(metric), metric, "binary")[0]:
+            found.setdefault(c.rung, []).append(c.id)
+        return found
+
+    of_f1 = rungs("f1")
+    assert of_f1["default"] == ["cross-entropy", "boosting", "forest", "linear"]
+    assert [c for c in of_f1["tuned"] if not c.endswith("-tuned")] == ["cross-entropy-weighted"]
+    assert of_f1["ensemble"] == ["ensemble"]
+    assert all(BY_ID[c].family == "metric" for c in of_f1["metric"])
+    assert set(rungs("auroc")) == {"default", "metric", "ensemble"}  # nothing is tuned
 
 
 def test_the_page_lists_every_candidate():

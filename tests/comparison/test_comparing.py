@@ -17,7 +17,8 @@ from sklearn.datasets import make_classification, make_multilabel_classification
 
 import softset
 from softset import Comparison, compare
-from softset.comparison.candidates import Sizes
+from softset.comparison.candidates import BY_ID
+from softset.comparison.fits import Sizes
 from softset.comparison.result import ClassCount
 from softset.comparison.schema import encoded
 from softset.comparison.worker import Task, outcomes
@@ -40,7 +41,8 @@ def table(found):
         "thresholds": {c.id: c.thresholds for c in found.candidates},
         "predictions": encoded(found.predictions),
         "history": encoded(found.history),
-        "outcome": (found.outcome, found.winner, found.reference, found.verdict),
+        "outcome": (found.outcome, found.winner, found.reference, found.verdict, found.advice),
+        "ladder": encoded(found.ladder),
     }
 
 
@@ -54,7 +56,7 @@ def test_all_fields_are_there_and_json_can_hold_them(found):
     again = Comparison.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False)))
     assert again == found
     assert again.model is None
-    assert found.to_dict()["format"] == 1
+    assert found.to_dict()["format"] == 2
     assert {c.id for c in found.candidates} == set(PAIR)
     means = [c.mean for c in found.candidates]
     assert means == sorted(means, reverse=True)
@@ -110,9 +112,11 @@ def test_a_planted_gain_is_found():
     X = r.randn(1500, 3)
     y = (r.rand(1500) < 1 / (1 + np.exp(3.2 - 1.3 * X[:, 0]))).astype(int)
     found = compare(X, y, "f1", quick=True, candidates=["cross-entropy", "metric"], jobs=1)
-    assert found.outcome == "metric"
-    assert found.verdict.startswith("Training on F1 wins: +0.")
-    assert found.winner == "metric"
+    assert found.outcome == "clear"
+    assert found.verdict.startswith("Use soft F1: worth +0.")
+    assert found.verdict.endswith(" of F1 over cross-entropy cut at 0.5.")
+    assert (found.winner, found.reference) == ("metric", "cross-entropy")
+    assert found.ladder.rungs[1].clear
 
 
 def test_no_signal_gives_no_clear_difference():
@@ -120,9 +124,9 @@ def test_no_signal_gives_no_clear_difference():
     X, y = r.randn(100, 3), np.arange(100) % 3 == 0
     ids = [*PAIR, "cross-entropy", "warm", "boosting-tuned", "boosting-metric", "forest-tuned"]
     found = compare(X, y, "f1", quick=True, jobs=1, candidates=ids)
-    assert found.outcome == "none"
+    assert found.outcome in ("unclear", "stay")
     assert len(found.candidates) == 7
-    assert found.verdict.startswith("No clear difference: use ")
+    assert not any(rung.clear for rung in found.ladder.rungs)
 
 
 @pytest.mark.slow
@@ -133,7 +137,7 @@ def test_no_signal_again_and_again(metric):
         r = np.random.RandomState(seed)
         X, y = r.randn(200, 3), r.rand(200) < 0.3
         said.append(compare(X, y, metric, quick=True, seed=seed).outcome)
-    assert said.count("none") >= 6
+    assert said.count("clear") <= 1
 
 
 # --- leakage -------------------------------------------------------------------------------------
@@ -195,8 +199,9 @@ def test_test_rows_have_no_say_in_training(framed):
     fits["forest"] = ["forest-tuned"]
     sizes = Sizes(members=2, max_epochs=5, trees=10)
     results = []
+    rows = {fit: [BY_ID[c] for c in ids] for fit, ids in fits.items()}
     for x, target in [(X, y), (changed, flipped)]:
-        task = Task(x, target, folds, "binary", "f1", sizes, 0, fits, schema)
+        task = Task(x, target, folds, "binary", "f1", sizes, 0, rows, schema)
         results.append({fit: outcomes(task, 0, fit) for fit in fits})
     for fit, ids in fits.items():
         for c in ids:
@@ -292,7 +297,7 @@ def test_a_candidate_that_fails_is_left_out_and_named(monkeypatch):
     fit = runs.fit_candidates
 
     def failing(wanted, *rest):
-        if wanted == ["forest-tuned"]:
+        if [c.id for c in wanted] == ["forest-tuned"]:
             raise RuntimeError("no trees today")
         return fit(wanted, *rest)
 

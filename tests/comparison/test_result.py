@@ -15,19 +15,13 @@ import pytest
 
 from softset.comparison.comparing import compare
 from softset.comparison.result import Comparison
-from softset.comparison.statistics import paired
-from softset.comparison.summary import in_words
 from softset.storage.files import SavedFileError
 
 ROOT = Path(__file__).parents[2]
 OLD = ROOT / "tests" / "data" / "v0.1"
 FILES = ["comparison-binary/comparison.json", "comparison-multiclass.json"]
 FILES += ["comparison-multilabel.json"]
-
-
-def test_a_single_split_cannot_tell_and_the_verdict_says_so():
-    alone = paired([0.7], [0.6], test_share=0.2, one_row=0.01)
-    assert in_words(alone) == "+0.100 on a single split, which cannot tell"
+FIRST = ROOT / "tests" / "data" / "format-1"  # the last that was written in format 1
 
 
 # --- the schema ----------------------------------------------------------------------------------
@@ -61,15 +55,50 @@ def test_every_field_is_documented():
 # --- files of before -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_files_of_version_0_1_load(name):
-    content = json.loads((OLD / name).read_text())
-    found = Comparison.load(OLD / name)
+def in_format_1(found):
+    """What ``to_dict`` gives, without what format 1 does not know."""
     again = found.to_dict()
     assert again.pop("checksum")
+    assert (again.pop("advice"), again.pop("ladder"), again["format"]) == ("", None, 2)
+    for c in again["candidates"]:
+        assert (c.pop("rung"), c.pop("size")) == (None, None)
+    return again | {"format": 1}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_version_0_1_load(name):
+    found = Comparison.load(OLD / name)
+    again = in_format_1(found)
     assert [again["data"].pop(k) for k in ("used", "refitted")] == [None, None]
-    assert again == content
+    assert again == json.loads((OLD / name).read_text())
     assert found.verdict in str(found)
+
+
+def test_files_of_format_1_load_and_their_checksum_is_looked_at(tmp_path):
+    path = FIRST / "comparison.json"
+    content = json.loads(path.read_text())
+    found = Comparison.load(path)
+    assert in_format_1(found) == {k: v for k, v in content.items() if k != "checksum"}
+    assert found.outcome == "none"
+    found.save(tmp_path / "again.json")
+    assert Comparison.load(tmp_path / "again.json") == found
+    content["verdict"] = "Training on F1 wins."
+    with pytest.raises(ValueError, match="changed after it was written"):
+        Comparison.from_dict(content)
+
+
+def test_runs_of_format_1_are_gone_on_with(tmp_path):
+    """Their models have no size, so nothing is said about simplicity."""
+    shutil.copytree(FIRST, tmp_path / "a")
+    table = pd.read_csv(tmp_path / "a" / "data.csv")
+    y = table.pop("churn")
+    old = Comparison.load(tmp_path / "a" / "comparison.json")
+    given = {"quick": True, "folds": 3, "repeats": 2, "jobs": 1, "pos_label": "left"}
+    ids = [c.id for c in old.candidates]
+    found = compare(table, y, directory=tmp_path / "a", resume=True, candidates=ids, **given)
+    assert {c.id: c.scores for c in found.candidates} == {c.id: c.scores for c in old.candidates}
+    assert [r.id for r in found.ladder.rungs] == ["default", "tuned", "metric"]
+    assert found.ladder.simpler is None
 
 
 def test_runs_of_version_0_1_are_gone_on_with(tmp_path):
@@ -122,7 +151,8 @@ CHANGES = [
     (["candidates", 2, "mean"], None, "the mean of "),
     (["candidates", 1, "difference", "p"], "small", "difference.p must be a finite number"),
     (["splits", "count"], 3, "scores of cross-entropy-tuned"),
-    (["outcome"], "maybe", "outcome must be 'metric' or 'plain' or 'none'"),
+    (["outcome"], "maybe", "outcome must be 'clear' or 'unclear' or 'stay' or "),
+    (["ladder"], {"rungs": []}, "ladder.worth is missing"),
     (["task"], "ranking", "task must be"),
     (["predictions", "metric", "scores"], [0.5], "scores of the predictions of metric"),
     (["predictions", "metric", "scores", 3], 1.5, "scores of the predictions of metric"),
@@ -134,7 +164,7 @@ CHANGES = [
     (["settings", "fits"], None, "settings.fits must be"),
     (["seed"], "0", "seed must be a whole number"),
     (["surprise"], 1, "surprise is not known"),
-    (["format"], 2, "format 1 was expected, got 2"),
+    (["format"], 3, "format 2 was expected, got 3"),
 ]
 
 
@@ -149,6 +179,33 @@ def test_damage_is_one_line_that_says_where(content, place, value, message):
         Comparison.from_dict(changed)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+RUNG = {"id": "default", "name": "cut at 0.5", "choice": "metric", "scores": [0.5, 0.7]}
+RUNG |= {"mean": 0.6, "low": None, "high": None, "step": None, "clear": False}
+WORTH = {"mean": 0.1, "low": 0.0, "high": 0.2, "p": 0.1, "probability": 0.9, "p_adjusted": 0.2}
+LADDER = {"rungs": [RUNG], "worth": WORTH, "clear": False, "simpler": None}
+PRICE = {"candidate": "nobody", "times": 20.0, "difference": WORTH, "clear": False}
+LADDERS = [
+    ({}, ""),
+    ({"rungs": []}, "must hold at least one rung"),
+    ({"rungs": [RUNG | {"choice": "nobody"}]}, "the ladder names 'nobody'"),
+    ({"rungs": [RUNG | {"id": "top"}]}, "id must be 'own' or 'default'"),
+    ({"rungs": [RUNG | {"mean": 0.7}]}, "the mean of the rung default must be that of its scores"),
+    ({"rungs": [RUNG | {"scores": [0.6] * 3}]}, "scores of the rung default must be one a split"),
+    ({"rungs": [RUNG | {"scores": []}]}, "scores of the rung default must be one a split"),
+    ({"simpler": PRICE}, "the ladder names 'nobody'"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), LADDERS)
+def test_a_ladder_is_checked(content, change, message):
+    changed = {k: v for k, v in content.items() if k != "checksum"} | {"ladder": LADDER | change}
+    if not message:
+        assert Comparison.from_dict(changed).ladder.rungs[0].choice == "metric"
+        return
+    with pytest.raises(ValueError, match=message):
+        Comparison.from_dict(changed)
 
 
 @pytest.mark.parametrize("name", sorted(f.name for f in fields(Comparison) if f.name != "model"))

@@ -86,7 +86,8 @@ def hostile(task: str, text: str) -> dict:
     c["data"] |= {"file": text, "notes": [text]}
     for one in c["candidates"]:
         one |= {"name": f"{text} {one['id']}", "description": text}
-    empty = dict.fromkeys(("mean", "low", "high", "rank", "difference", "seconds", "thresholds"))
+    names = ("mean", "low", "high", "rank", "difference", "seconds", "size", "thresholds")
+    empty = dict.fromkeys(names)
     c["candidates"][-1] |= {**empty, "scores": [], "error": text}
     c["splits"] |= {"note": text, "groups": text}
     c["history"]["warm"] = c["history"]["warm"] | {"phases": [[text, 1], [text, 5]]}
@@ -94,13 +95,16 @@ def hostile(task: str, text: str) -> dict:
         found["note"] = text
     c["settings"]["fits"] = {text: [text]}
     c["versions"] = {text: text}
-    return c | {"verdict": text, "command": text, "warnings": [f"{text} warns"], "date": text}
+    for rung in c["ladder"]["rungs"]:
+        rung["name"] = text
+    c |= {"verdict": text, "advice": text, "date": text}
+    return c | {"command": text, "warnings": [f"{text} warns"]}
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_sections_come_in_order(task):
     found = re.findall(r'<(?:header|section) id="([a-z-]+)"', render(comparison(task)))
-    wanted = ["verdict", "comparison", "threshold", "confusion", "curves", "training"]
+    wanted = ["verdict", "ladder", "comparison", "threshold", "confusion", "curves", "training"]
     wanted += ["calibration", "classes", "data-summary", "settings", "glossary"]
     wanted = [s for s in wanted if s != "threshold" or task != "multiclass"]
     assert found == wanted
@@ -140,7 +144,7 @@ def test_names_from_the_data_are_only_text(task, text):
 
 
 def test_values_that_are_not_there_do_no_harm():
-    bare = comparison("binary", predictions={}, history={})
+    bare = comparison("binary", predictions={}, history={}, ladder=None)
     for one in bare["candidates"]:
         one |= {"difference": None, "low": None, "high": None, "seconds": None}
     page = render(bare)
@@ -162,9 +166,10 @@ def test_values_that_are_not_there_do_no_harm():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("report.html", "a comparison in format 1 was expected, got 'str'"),
-        ({"metric": "f1"}, "a comparison in format 1 was expected, got None"),
+        ("report.html", "a comparison in format 2 was expected, got 'str'"),
+        ({"metric": "f1"}, "a comparison in format 2 was expected, got None"),
         ({"format": 1, "metric": "f1"}, "task is missing"),
+        ({"format": 2, "metric": "f1"}, "task is missing"),
     ],
 )
 def test_something_else_is_refused(content, message):
@@ -177,10 +182,34 @@ def test_a_comparison_and_its_dictionary_make_the_same_page():
     assert render(found) == render(found.to_dict()) == render(comparison("multiclass"))
 
 
-@pytest.mark.parametrize("name", ["comparison-binary/comparison", "comparison-multiclass"])
-def test_comparisons_of_version_0_1_have_a_page(name):
-    path = Path(__file__).parents[1] / "data" / "v0.1" / f"{name}.json"
-    assert Comparison.load(path).verdict[:20] in render(Comparison.load(path))
+FIRST = ["v0.1/comparison-binary/comparison", "v0.1/comparison-multiclass", "format-1/comparison"]
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_comparisons_of_format_1_have_a_page(name):
+    path = Path(__file__).parents[1] / "data" / f"{name}.json"
+    page = render(Comparison.load(path))
+    assert Comparison.load(path).verdict[:20] in page
+    assert 'id="ladder"' not in page
+    assert "The reference is the best candidate that is not trained on" in page
+
+
+def test_the_ladder_says_which_steps_are_clear():
+    page = render(comparison("binary"))
+    shown = page.partition('<section id="ladder">')[2].partition("</section>")[0]
+    rows = re.findall(r"<tr.*?</tr>", shown, flags=re.S)
+    assert [re.search(r'"row">([^<]+)<', r)[1] for r in rows[:4]] == [
+        "cut at 0.5",
+        "tuned threshold",
+        "trained on F1",
+        "all of it",
+    ]
+    said = [re.findall(r'<span class="tag[^>]*>([^<]+)<', r) for r in rows[:4]]
+    assert said == [[], ["clear"], ["not clear"], ["clear"]]
+    assert "chosen on the other splits and scored on this one" in shown
+    head = words_of(page.partition('<header id="verdict">')[2].partition("</header>")[0])
+    assert "Clear steps: tuned threshold (+0.020); not clear: trained on F1 (−0.020)." in head
+    assert "F1 to expect" in head
 
 
 def test_the_page_is_the_same_twice():

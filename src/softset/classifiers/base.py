@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from typing import Any, NoReturn, Self
@@ -146,6 +147,20 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._decision = decision
         name = "offsets_" if self._task == "multiclass" else "threshold_"
         setattr(self, name, decision.threshold)
+
+    def cut_at(self, threshold: Any = None) -> Self:
+        """A copy of the fitted classifier that decides at another threshold.
+
+        ``threshold`` is a number in (0, 1), one for each label, or offsets of several classes;
+        ``None`` is 1/2 or the largest probability.
+        """
+        self._check_fitted()
+        found, count = copy.copy(self), len(self.classes_)
+        if "threshold" in self.get_params(deep=False):
+            found.threshold = threshold
+        plain_one = Decision.plain(self._task, count)
+        found._keep(plain_one if threshold is None else Decision.at(self._task, threshold, count))
+        return found
 
     # --- predict ---------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ def run(
     ] = None,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Is training on the metric worth it on your data?
+    """How to get the best metric on your data, and what each step is worth.
 
     A verdict, a report to look at, and the best model.
 
@@ -84,8 +84,8 @@ def run(
     softset compare data.csv -t sports,politics --metric f1_macro
     softset compare data.csv -t churn --output adult --resume
 
-    Cross-entropy, gradient boosting and a random forest, with tuned thresholds, compete with
-    training on the metric, on the same repeated splits. The winner is fitted again on all rows.
+    Models cut at 0.5, the same with tuned thresholds, training on the metric, and the ensemble of
+    all compete on the same repeated splits. The winner is fitted again on all rows.
     """
     need("pandas", "jinja2", *([] if as_json else ["rich"]))
     check_files(file)
@@ -212,12 +212,13 @@ def as_csv(candidates: Iterable[CandidateResult]) -> str:
 
     keys = ("mean", "low", "high", "rank")
     paired = ("mean", "low", "high", "p", "p_adjusted", "probability")
-    head = ["candidate", "name", "family", *keys, *(f"difference_{k}" for k in paired), "seconds"]
+    head = ["candidate", "name", "family", "rung", *keys]
+    head += [*(f"difference_{k}" for k in paired), "seconds", "size"]
     rows: list[list[Any]] = [head]
     for c in candidates:
         gap = {} if c.difference is None else asdict(c.difference)
-        numbers = [getattr(c, k) for k in keys] + [gap.get(k) for k in paired] + [c.seconds]
-        rows.append([c.id, c.name, c.family, *numbers])
+        numbers = [getattr(c, k) for k in keys] + [gap.get(k) for k in paired]
+        rows.append([c.id, c.name, c.family, c.rung, *numbers, c.seconds, c.size])
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(guarded_rows(rows))
     return out.getvalue()
@@ -241,15 +242,21 @@ def tell(result: Comparison, directory: Path) -> None:
     print(f"model:  {directory / 'model.softset'}")
 
 
+_COLOURS = {"clear": "green", "metric": "green", "stay": "yellow", "plain": "yellow"}
+
+
 def show(result: Comparison) -> None:
-    """The verdict, then the candidates, as wide as there is room."""
+    """The verdict, what each step is worth, then the candidates, as wide as there is room."""
     from rich.table import Table
     from rich.text import Text
 
     out = console()
-    colour = {"metric": "green", "plain": "yellow"}.get(result.outcome, "cyan")
+    colour = _COLOURS.get(result.outcome, "cyan")
     out.print(Text(result.verdict, style=f"bold {colour}"))
+    if result.advice:
+        out.print(Text(result.advice))
     out.print()
+    _show_ladder(result, out)
     measure = result.metric if len(result.metric) <= 6 else "mean"
     columns = ["", "candidate", measure, "95 % interval", "difference"]
     for name, width in (("95 % interval", 98), ("p", 105), ("p adj.", 113), ("rank", 119)):
@@ -263,9 +270,7 @@ def show(result: Comparison) -> None:
         table.add_row(*_row(c, result, len(columns)), style=bold)
     out.print(table)
     out.print()
-    lines = [
-        "* winner, = reference (the best that is not trained on the metric; differences to it)"
-    ]
+    lines = ["* winner, = reference (differences are to it)"]
     if "p" in columns:
         lines.append("p is of that pair alone, p adj. allows for having looked at all of them")
     for line in (*lines, f"{result.splits.note}; {seconds(result.duration)}"):
@@ -273,6 +278,36 @@ def show(result: Comparison) -> None:
     for warning in result.warnings:
         if warning not in said:
             out.print(Text(f"note: {warning}", style="dim"))
+
+
+def _show_ladder(result: Comparison, out: Any) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from softset.comparison.result import CHOSEN, span
+
+    if result.ladder is None or len(result.ladder.rungs) < 2:
+        return
+    names = {c.id: c.name for c in result.candidates}
+    measure = result.metric if len(result.metric) <= 6 else "mean"
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("what each step is worth", "best so far", measure, "step", "95 % interval", ""):
+        right = name in (measure, "step", "95 % interval")
+        table.add_column(name, justify="right" if right else "left", no_wrap=name != "best so far")
+    rows = [
+        (r.name, names[r.choice], f"{r.mean:.3f}", r.step, r.clear) for r in result.ladder.rungs
+    ]
+    rows.append(("all of it", "", "", result.ladder.worth, result.ladder.clear))
+    for name, choice, mean, step, clear in rows:
+        cells = ["", "", ""]
+        if step is not None:
+            cells = [f"{step.mean:+.3f}", span(step.low, step.high, "+")]
+            cells += ["clear" if clear else "not clear"]
+        style = "bold" if clear else None
+        table.add_row(Text(name), Text(choice), mean, *cells, style=style)
+    out.print(table)
+    out.print(Text(CHOSEN, style="dim"))
+    out.print()
 
 
 def _row(c: CandidateResult, result: Comparison, columns: int) -> list[Any]:

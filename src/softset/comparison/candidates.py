@@ -1,73 +1,24 @@
-"""What is compared: training for the metric, and the plain ways it has to beat.
-
-``CANDIDATES`` has one row for each. A fit may serve several of them: a threshold is tuned after
-training, and training for the metric from a cross-entropy solution passes through that solution.
-"""
+"""What is compared: training for the metric, and the plain ways it has to beat; one row each."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from softset.checks import nearest
-from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.boosting import MetricBoostingClassifier
+from softset.classifiers.ensemble import MetricEnsembleClassifier
 from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
-from softset.classifiers.phases import PhasedClassifier
-from softset.comparison.result import Family, History
+from softset.comparison.fits import Candidate, Make, Obstacle, Order
 from softset.losses.surrogate import SurrogateFBetaLoss
 from softset.metrics.base import Metric
 from softset.metrics.formulas import FBeta
-from softset.metrics.registry import MetricLike, get_metric
-from softset.training.phases import make_phases
-
-Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How much is spent on a fit: the same for all candidates of a kind."""
-
-    members: int = 8
-    patience: int = 10
-    max_epochs: int = 100
-    trees: int = 200
-    leaf: int = 1
-
-    @classmethod
-    def of(cls, rows: int, quick: bool) -> Sizes:
-        """Large tables need less patience and fewer leaves."""
-        large = rows > 10_000
-        return cls(
-            members=4 if quick else 8,
-            patience=5 if large or quick else 10,
-            max_epochs=50 if quick else 100,
-            trees=100 if quick else 200,
-            leaf=5 if large else 1,
-        )
-
-
-@dataclass(frozen=True)
-class Order:
-    """What a classifier is made for: the metric, class numbers ``[rows]``, sizes and a seed."""
-
-    metric: MetricLike
-    target: Array
-    sizes: Sizes
-    seed: int
-
+from softset.metrics.registry import get_metric
 
 # --- how they are made ----------------------------------------------------------------------------
-
-Make = Callable[[Order], DecidingClassifier]
 
 
 def _network(recipe: Any, **settings: Any) -> Make:
@@ -105,13 +56,17 @@ def _boosting(rounds: int, tuned: bool) -> Make:
     return make
 
 
-def _forest(order: Order) -> MetricForestClassifier:
-    return MetricForestClassifier(
-        order.metric,
-        n_trees=order.sizes.trees,
-        min_samples_leaf=order.sizes.leaf,
-        random_state=order.seed,
-    )
+def _forest(tuned: bool) -> Make:
+    def make(order: Order) -> MetricForestClassifier:
+        return MetricForestClassifier(
+            order.metric,
+            n_trees=order.sizes.trees,
+            min_samples_leaf=order.sizes.leaf,
+            threshold="tuned" if tuned else None,
+            random_state=order.seed,
+        )
+
+    return make
 
 
 def _linear(moves: bool, tuned: bool) -> Make:
@@ -122,19 +77,22 @@ def _linear(moves: bool, tuned: bool) -> Make:
     return make
 
 
+# Of a quick comparison. Networks are most of the time of an ensemble.
+_QUICK_PARTS = ("linear", "extra-trees", "forest", "boosting")
+
+
+def _ensemble(order: Order) -> MetricEnsembleClassifier:
+    quick = order.sizes.quick
+    return MetricEnsembleClassifier(
+        order.metric,
+        parts=_QUICK_PARTS if quick else None,
+        cv=3 if quick else 5,
+        time_limit=None,  # which parts there are must not depend on the machine
+        random_state=order.seed,
+    )
+
+
 # --- when they do not fit -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Obstacle:
-    """Why a candidate is left out where ``stands(metric, task)``.
-
-    A quiet one is said only to those who asked for the candidate: nobody else misses it.
-    """
-
-    reason: str
-    stands: Callable[[Metric, str], bool]
-    quiet: bool = True
 
 
 def _fbeta_of_two(metric: Metric, task: str) -> bool:
@@ -153,6 +111,7 @@ _NOT_MOVED = Obstacle(
     "areas under curves leave logistic regression where it is",
     lambda metric, task: metric.curve,
 )
+_SAME_FOREST = Obstacle("without a threshold it is forest-tuned", lambda metric, task: metric.curve)
 _NO_LIGHTGBM = Obstacle(
     "boosting needs LightGBM: pip install 'softset[boosting]'",
     lambda metric, task: find_spec("lightgbm") is None,
@@ -163,117 +122,12 @@ _NO_LIGHTGBM = Obstacle(
 # --- the table ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One way to train. In ``name`` and ``description``, ``{metric}`` stands for the metric's name
-    and ``{tuned}``, ``{half}`` for words on the threshold, which areas under curves do not have.
-
-    ``fit`` names what trains it. Candidates of one fit are trained together: the one that
-    ``goes_on`` where the others stop is cut back to them, by the function in ``SHARED``.
-    """
-
-    id: str
-    name: str
-    family: Family
-    fit: str
-    description: str
-    make: Make
-    obstacles: tuple[Obstacle, ...] = ()
-    goes_on: bool = False
-
-    def obstacle(self, metric: Metric, task: str) -> Obstacle | None:
-        """What stands in the way of it, if anything."""
-        return next((o for o in self.obstacles if o.stands(metric, task)), None)
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A candidate on one split: its classifier and the seconds that it took (of a shared fit)."""
-
-    candidate: str
-    classifier: DecidingClassifier
-    seconds: float
-
-
-def fit_candidates(wanted: Sequence[str], x: Array, order: Order) -> list[Fitted]:
-    """Fit candidates that share one fit; each is what its ``make`` gives on its own."""
-    rows = [BY_ID[c] for c in wanted]
-    first = next((c for c in rows if c.goes_on), rows[0])
-    if len(rows) > 1:
-        return SHARED[first.fit](first, rows, order, x)
-    started = time.perf_counter()
-    model = first.make(order).fit(x, order.target)
-    return [Fitted(first.id, model, time.perf_counter() - started)]
-
-
-def _boosting_parts(
-    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
-) -> list[Fitted]:
-    """Log-loss trees, and the rounds for the metric that go on from them."""
-    started = time.perf_counter()
-    model: Any = first.make(order)
-    if not first.goes_on:  # log-loss only, but both thresholds
-        model.set_params(rounds=1)
-    model.fit(x, order.target)
-    seconds = time.perf_counter() - started
-    several = order.target.ndim == 2  # labels with a booster each
-    warm = int(np.sum(model.warm_rounds_))
-    more = sum(map(len, model.history_)) if several else len(model.history_)
-    share = warm / max(1, warm + more)
-    return [
-        Fitted(c.id, model, seconds)
-        if c.goes_on
-        else Fitted(c.id, model.log_loss_part(c.make(order).threshold), share * seconds)
-        for c in rows
-    ]
-
-
-def _linear_parts(
-    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
-) -> list[Fitted]:
-    """Logistic regression, and the linear model that moves on from it."""
-    started = time.perf_counter()
-    model: Any = first.make(order).fit(x, order.target)
-    seconds = time.perf_counter() - started
-    share = 1 / (1 + len(model.path))  # a point of the path takes about as long as the start
-    return [
-        Fitted(c.id, model, seconds)
-        if c.goes_on
-        else Fitted(c.id, model.logistic_part(c.make(order).threshold), share * seconds)
-        for c in rows
-    ]
-
-
-def _network_parts(
-    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
-) -> list[Fitted]:
-    """Cross-entropy networks, and what starts from them."""
-    started = time.perf_counter()
-    model = PhasedClassifier(**first.make(order).get_params(deep=False)).fit(x, order.target)
-    seconds = time.perf_counter() - started
-    share = model.first_phase_share
-    return [
-        Fitted(c.id, model, seconds)
-        if c.goes_on
-        else Fitted(
-            c.id, model.first_phase(**c.make(order).get_params(deep=False)), share * seconds
-        )
-        for c in rows
-    ]
-
-
-# How one fit serves several candidates: fits the first, and cuts it back to the others.
-SHARED: dict[str, Callable[[Candidate, Sequence[Candidate], Order, Array], list[Fitted]]] = {
-    "networks": _network_parts,
-    "boosting": _boosting_parts,
-    "linear": _linear_parts,
-}
-
 CANDIDATES: tuple[Candidate, ...] = (
     Candidate(
         "cross-entropy",
         "Cross-entropy",
         "plain",
+        "default",
         "networks",
         "networks trained on cross-entropy{half}",
         _network("cross-entropy", threshold=None),
@@ -282,6 +136,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "cross-entropy-tuned",
         "Cross-entropy{tuned}",
         "plain",
+        "tuned",
         "networks",
         "the same networks, threshold tuned for {metric}",
         _network("cross-entropy", threshold="tuned"),
@@ -291,6 +146,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "cross-entropy-weighted",
         "Class-weighted cross-entropy",
         "plain",
+        "tuned",
         "weighted",
         "classes weigh the same{half}",
         _network("cross-entropy", threshold=None, class_weight="balanced"),
@@ -301,12 +157,14 @@ CANDIDATES: tuple[Candidate, ...] = (
         "Soft {metric}",
         "metric",
         "metric",
+        "metric",
         "from scratch, linear step (paper 000)",
         _network("metric"),
     ),
     Candidate(
         "anneal",
         "Soft {metric}, annealed",
+        "metric",
         "metric",
         "anneal",
         "from scratch, the step sharpens while training (paper 002)",
@@ -315,6 +173,7 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate(
         "warm",
         "Cross-entropy, then soft {metric}",
+        "metric",
         "metric",
         "networks",
         "starts from the cross-entropy networks, at a tenth of the learning rate",
@@ -325,6 +184,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "surrogate-fbeta",
         "Surrogate F-beta",
         "metric",
+        "metric",
         "surrogate",
         "a loss with the critical points of F-beta (paper 004 eq. 20)",
         _network(_surrogate),
@@ -334,6 +194,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "boosting",
         "Gradient boosting",
         "plain",
+        "default",
         "boosting",
         "trees trained on log-loss{half}",
         _boosting(rounds=0, tuned=False),
@@ -343,6 +204,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "boosting-tuned",
         "Gradient boosting{tuned}",
         "plain",
+        "tuned",
         "boosting",
         "the same trees, threshold tuned for {metric}",
         _boosting(rounds=0, tuned=True),
@@ -352,6 +214,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "boosting-metric",
         "Gradient boosting on {metric}",
         "metric",
+        "metric",
         "boosting",
         "log-loss rounds, then rounds with {metric} as objective",
         _boosting(rounds=200, tuned=True),
@@ -359,17 +222,30 @@ CANDIDATES: tuple[Candidate, ...] = (
         goes_on=True,
     ),
     Candidate(
+        "forest",
+        "Random forest",
+        "plain",
+        "default",
+        "forest",
+        "trees on rows and columns drawn at random{half}",
+        _forest(tuned=False),
+        (_SAME_FOREST,),
+    ),
+    Candidate(
         "forest-tuned",
         "Random forest{tuned}",
         "plain",
+        "tuned",
         "forest",
         "judged on rows out of bag{tuned}",
-        _forest,
+        _forest(tuned=True),
+        goes_on=True,
     ),
     Candidate(
         "linear",
         "Logistic regression",
         "plain",
+        "default",
         "linear",
         "a linear model{half}",
         _linear(moves=False, tuned=False),
@@ -378,6 +254,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "linear-tuned",
         "Logistic regression{tuned}",
         "plain",
+        "tuned",
         "linear",
         "the same, threshold tuned for {metric} on rows out of fold",
         _linear(moves=False, tuned=True),
@@ -387,11 +264,21 @@ CANDIDATES: tuple[Candidate, ...] = (
         "linear-metric",
         "Linear model for {metric}",
         "metric",
+        "metric",
         "linear",
         "logistic regression moved to soft {metric}, as far as rows out of fold say it helps",
         _linear(moves=True, tuned=True),
         (_NOT_MOVED,),
         goes_on=True,
+    ),
+    Candidate(
+        "ensemble",
+        "The ensemble",
+        "metric",
+        "ensemble",
+        "ensemble",
+        "linear models, trees, boosting and networks, blended and cut for {metric}",
+        _ensemble,
     ),
 )
 BY_ID = {c.id: c for c in CANDIDATES}
@@ -417,53 +304,22 @@ def choose(
         if o is not None and c.id in ids and (wanted is not None or not o.quiet):
             left_out.setdefault(o.reason, []).append(c.id)
     said = [f"left out: {', '.join(names)} ({reason})." for reason, names in left_out.items()]
-    for family, word in (("metric", "trained for the metric"), ("plain", "not trained for it")):
-        if not any(c.family == family for c in kept):
-            possible = [c.id for c, o in known if o is None and c.family == family]
-            got = ", ".join(c.id for c in kept) or "none"
-            raise ValueError(
-                " ".join(
-                    [
-                        f"candidates must hold at least one that is {word} "
-                        f"({', '.join(possible)}), got {got}.",
-                        *said,
-                    ]
-                )
-            )
+    if len(kept) < 2:
+        possible = ", ".join(c.id for c, o in known if o is None)
+        got = ", ".join(c.id for c in kept) or "none"
+        raise ValueError(
+            " ".join([f"candidates must hold at least two of {possible}, got {got}.", *said])
+        )
     words = {
         "metric": label,
         "tuned": "" if metric.curve else ", tuned threshold",
         "half": "" if metric.curve else ", threshold 0.5",
     }
-    named = [
-        replace(c, name=c.name.format(**words), description=c.description.format(**words))
-        for c in kept
-    ]
-    return named, said
+    return [_named(c, words, metric.curve) for c in kept], said
 
 
-def first_member(classifier: DecidingClassifier) -> History | None:
-    """The epochs of one network: losses, the soft and the hard metric on validation rows.
-
-    None where the validation rows are weighted by their class, too: such a metric stands beside no
-    other.
-    """
-    if not isinstance(classifier, MetricClassifier) or not classifier.history_:
-        return None
-    if classifier.class_weight is not None:
-        return None
-    h = classifier.history_[0]
-    # What phases are called depends on neither metric nor task.
-    phases = [phase.name for phase in make_phases(classifier.recipe, "f1", "binary")]
-    return History(
-        epoch=list(range(1, len(h["loss"]) + 1)),
-        train_loss=_rounded(h["loss"]),
-        validation_loss=_rounded(h["validation_loss"]),
-        soft=_rounded(h["validation_soft"]),
-        hard=_rounded(h["validation_metric"]),
-        phases=[(phases[k], h["phase"].index(k) + 1) for k in sorted(set(h["phase"]))],
-    )
-
-
-def _rounded(values: list[Any]) -> list[float | None]:
-    return [None if v is None or not np.isfinite(v) else float(f"{v:.6g}") for v in values]
+def _named(c: Candidate, words: dict[str, str], curve: bool) -> Candidate:
+    """With the metric in its texts. Where nothing is tuned, all that is plain is the default."""
+    rung = "default" if curve and c.rung == "tuned" else c.rung
+    name, description = (text.format(**words) for text in (c.name, c.description))
+    return replace(c, name=name, description=description, rung=rung, obstacles=())

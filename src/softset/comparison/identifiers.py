@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 
 from softset.checks import listed
-from softset.comparison.candidates import BY_ID
 from softset.comparison.plan import MARGIN, Plan
 from softset.comparison.worker import Outcome, Task, outcomes
 
@@ -31,8 +30,9 @@ def worth_of_identifiers(
     task = _without(plan)
     if task is None or count == 0:
         return []
-    fit = BY_ID[winner].fit
-    task = replace(task, fits={fit: [winner]})
+    candidate = plan.by_id[winner]
+    fit = candidate.fit
+    task = replace(task, fits={fit: [candidate]})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the runs have said so
         without = [outcomes(task, i, fit)[winner].score for i in range(count)]

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import softset
-from softset.comparison.candidates import Candidate, Sizes
 from softset.comparison.data import Table
+from softset.comparison.fits import Candidate, Sizes
 from softset.comparison.schema import decoded
 from softset.comparison.sweep import Record, sweep
 from softset.comparison.worker import Result, Source, Task, fingerprint, run_one
@@ -61,6 +61,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.sizes = Sizes.of(len(self.table.y), self.quick)
+        self.by_id = {c.id: c for c in self.chosen}
         self.fits: dict[str, list[str]] = {}
         for c in self.chosen:
             self.fits.setdefault(c.fit, []).append(c.id)
@@ -104,7 +105,7 @@ class Plan:
             self.metric,
             self.sizes,
             self.seed,
-            self.fits,
+            {fit: [self.by_id[c] for c in ids] for fit, ids in self.fits.items()},
             table.schema,
         )
 
@@ -124,7 +125,7 @@ class Plan:
             "data": fingerprint(task.x, task.y),
             "folds": fingerprint(task.folds[:1], task.y),
             "metric": get_metric(self.metric).name,
-            "sizes": asdict(self.sizes),
+            "sizes": {k: v for k, v in asdict(self.sizes).items() if k != "quick"},  # others tell
             "candidates": self.fits,
             "seed": self.seed,
             "version": softset.__version__,

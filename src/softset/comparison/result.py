@@ -6,6 +6,7 @@ import html
 import json
 import math
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,25 +14,32 @@ from typing import Any, Literal
 import numpy as np
 
 from softset.classifiers.model import Model
+from softset.comparison.ladder import Ladder, RungId
 from softset.comparison.schema import checksum, decoded, encoded
 from softset.comparison.statistics import Difference
 from softset.metrics.registry import label_of
 from softset.storage.files import SavedFileError, write_safely
 
-FORMAT = 1
+FORMAT = 2
 Label = bool | int | float | str
 Threshold = float | list[float]  # of two classes; of each label, or the offsets of several classes
 Task = Literal["binary", "multiclass", "multilabel"]
 Family = Literal["metric", "plain"]
+# The last three are of files in format 1.
+Outcome = Literal["clear", "unclear", "stay", "metric", "plain", "none"]
 
 
 @dataclass(frozen=True)
 class CandidateResult:
-    """One candidate on all splits; ``error`` says why it has no numbers, and is empty else."""
+    """One candidate on all splits; ``error`` says why it has no numbers, and is empty else.
+
+    ``rung`` is its place on the ladder, ``size`` the bytes of its model.
+    """
 
     id: str
     name: str
     family: Family
+    rung: RungId | None
     description: str
     error: str
     scores: list[float]
@@ -41,6 +49,7 @@ class CandidateResult:
     rank: float | None
     difference: Difference | None
     seconds: float | None
+    size: int | None
     thresholds: list[Threshold] | None
 
 
@@ -152,9 +161,11 @@ class Comparison:
     classes: list[Label]
     positive: Label | None
     verdict: str
-    outcome: Literal["metric", "plain", "none"]
+    advice: str
+    outcome: Outcome
     winner: str
     reference: str
+    ladder: Ladder | None
     candidates: list[CandidateResult]
     splits: Splits
     predictions: dict[str, Predictions]
@@ -179,7 +190,7 @@ class Comparison:
     @classmethod
     def from_dict(cls, found: Any) -> Comparison:
         """The inverse of ``to_dict``. What is damaged or was changed is a ``ValueError``."""
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
+        if not isinstance(found, dict) or found.get("format") not in (1, FORMAT):
             got = found.get("format") if isinstance(found, dict) else type(found).__name__
             raise ValueError(f"a comparison in format {FORMAT} was expected, got {got!r}.")
         content = {k: v for k, v in found.items() if k != "checksum"}
@@ -188,7 +199,8 @@ class Comparison:
             raise ValueError(
                 "the comparison was changed after it was written: its checksum is off."
             )
-        del content["format"]
+        if content.pop("format") == 1:
+            content = _of_format_1(content)
         comparison: Comparison = decoded(cls, content)
         comparison._check()
         return comparison
@@ -205,6 +217,7 @@ class Comparison:
             mean = math.fsum(c.scores) / len(c.scores) if c.scores else None
             if (c.mean is None) != (mean is None) or abs((c.mean or 0) - (mean or 0)) > 1e-9:
                 raise ValueError(f"the mean of {c.id} must be that of its scores, got {c.mean}.")
+        _check_ladder(self.ladder, by_id, self.splits.count)
         for key in (*self.predictions, *self.history):
             if key not in by_id:
                 raise ValueError(f"there are predictions or a history of {key!r}, no candidate.")
@@ -231,7 +244,15 @@ class Comparison:
     def __str__(self) -> str:
         width = max(len(c.name) for c in self.candidates)
         head = f"{label_of(self.metric)} on test rows"
-        lines = [self.verdict, "", f"{head:{width + 2}}  mean  95 % interval      difference"]
+        lines = [self.verdict, *([self.advice] if self.advice else []), ""]
+        if self.ladder is not None:
+            names = {c.id: c.name for c in self.candidates}
+            across = max(len(rung.name) for rung in self.ladder.rungs)
+            for rung in self.ladder.rungs:
+                line = f"{rung.name:{across}}  {rung.mean:6.3f}  {names[rung.choice]:{width}}"
+                lines.append(f"{line}  {step_in_words(rung.step, rung.clear)}".rstrip())
+            lines += [CHOSEN, ""]
+        lines.append(f"{head:{width + 2}}  mean  95 % interval      difference")
         for c in self.candidates:
             mark = {self.winner: ">", self.reference: "="}.get(c.id, " ")
             if c.mean is None:
@@ -242,8 +263,7 @@ class Comparison:
                 d = c.difference
                 line += f"  {d.mean:+.3f} {span(d.low, d.high, '+')}"
             lines.append(line)
-        note = "> winner, = reference (the best that is not trained for the metric)"
-        return "\n".join([*lines, "", f"{note}; {self.splits.note}"])
+        return "\n".join([*lines, "", f"> winner, = reference; {self.splits.note}"])
 
     def _repr_html_(self) -> str:
         rows = []
@@ -258,7 +278,10 @@ class Comparison:
             texts = "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells)
             rows.append(f"<tr style='{bold}'>{texts}</tr>")
         head = f"<tr><th></th><th>{html.escape(label_of(self.metric))}</th><th>difference</th></tr>"
-        return f"<p>{html.escape(self.verdict)}</p><table>{head}{''.join(rows)}</table>"
+        said = "".join(
+            f"<p>{html.escape(text)}</p>" for text in (self.verdict, self.advice) if text
+        )
+        return f"{said}<table>{head}{''.join(rows)}</table>"
 
 
 def span(low: float | None, high: float | None, sign: str = "") -> str:
@@ -268,6 +291,56 @@ def span(low: float | None, high: float | None, sign: str = "") -> str:
     ('[+0.100, +0.250]', '')
     """
     return "" if low is None or high is None else f"[{low:{sign}.3f}, {high:{sign}.3f}]"
+
+
+# Under the ladder, wherever it is shown.
+CHOSEN = (
+    "Each step: the best so far, chosen on the other splits and scored on this one. "
+    "Clear: also when all steps are allowed for (Holm, 5 %)."
+)
+
+
+def step_in_words(step: Difference | None, clear: bool) -> str:
+    """What a step is worth, and whether that is clear.
+
+    >>> step_in_words(Difference(0.1, 0.05, 0.15, 0.01, 0.99), True)
+    '+0.100 [+0.050, +0.150]  clear'
+    """
+    if step is None:
+        return ""
+    words = f"{step.mean:+.3f} {span(step.low, step.high, '+')}".rstrip()
+    return f"{words}  {'clear' if clear else 'not clear'}"
+
+
+def _of_format_1(content: dict[str, Any]) -> dict[str, Any]:
+    """What format 1 holds in the fields of this one: it knows neither ladder nor sizes."""
+    candidates = content.get("candidates")
+    if isinstance(candidates, list):
+        candidates = [
+            {"rung": None, "size": None, **c} if isinstance(c, dict) else c for c in candidates
+        ]
+        content = {**content, "candidates": candidates}
+    return {"advice": "", "ladder": None, **content}
+
+
+def _check_ladder(ladder: Ladder | None, known: Collection[str], splits: int) -> None:
+    if ladder is None:
+        return
+    if not ladder.rungs:
+        raise ValueError("ladder.rungs must hold at least one rung, got none.")
+    chosen = [rung.choice for rung in ladder.rungs]
+    for key in [*chosen, *([ladder.simpler.candidate] if ladder.simpler else [])]:
+        if key not in known:
+            raise ValueError(f"the ladder names {key!r}, which is no candidate.")
+    for rung in ladder.rungs:
+        if not 0 < len(rung.scores) <= splits:
+            raise ValueError(
+                f"scores of the rung {rung.id} must be one a split, {splits} at most, got "
+                f"{len(rung.scores)}."
+            )
+        mean = math.fsum(rung.scores) / len(rung.scores)
+        if abs(rung.mean - mean) > 1e-9:
+            raise ValueError(f"the mean of the rung {rung.id} must be that of its scores.")
 
 
 def _agree(what: str, found: int, expected: int) -> None:

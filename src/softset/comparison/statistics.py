@@ -1,4 +1,4 @@
-"""Scores on overlapping splits -> intervals, tests, and which family of candidates is better.
+"""Scores on overlapping splits -> intervals and tests.
 
 The scores of repeated K-fold splits share training rows, so that they vary together and their mean
 is less certain than it looks. With a correlation of ``n_test / (n_test + n_train)`` between splits,
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -171,78 +171,3 @@ def mean_ranks(scores: Mapping[str, Sequence[float]]) -> dict[str, float]:
     table: NDArray[np.float64] = np.array(list(scores.values()), dtype=float)
     ranks = rankdata(-np.round(table, 12), axis=0).mean(1)
     return dict(zip(scores, ranks.tolist(), strict=True))
-
-
-@dataclass(frozen=True)
-class Decision:
-    """``outcome`` is ``"metric"``, ``"plain"`` or ``"none"``; differences are to ``reference``."""
-
-    outcome: Literal["metric", "plain", "none"]
-    winner: str
-    reference: str
-    best_metric: str
-    differences: dict[str, Difference]
-
-
-def decide(
-    scores: Mapping[str, Sequence[float]],
-    families: Mapping[str, str],
-    test_share: float,
-    one_row: float,
-    level: float = 0.05,
-) -> Decision:
-    """Is a candidate of family ``"metric"`` better than every one of family ``"plain"``?
-
-    The reference is the plain candidate with the best mean, the winner the metric candidate with
-    the best mean among the clear ones: both are picked after looking at the scores, which must
-    not count as a finding. So
-
-    - a metric candidate has to beat *each* plain one: its p-value is the largest of those (an
-      intersection-union test, valid whichever plain candidate is truly the best), adjusted by
-      ``holm`` for the number of metric candidates;
-    - for the outcome ``"plain"`` the reference has to beat each metric candidate, its largest
-      p-value times the number of plain candidates.
-
-    Each side gets half of ``level``. If all candidates are equal, the chance of any outcome but
-    ``"none"`` is thus at most ``level``.
-
-    >>> table = {"ce": [0.70, 0.72, 0.71, 0.69, 0.73], "soft": [0.75, 0.77, 0.755, 0.74, 0.785]}
-    >>> decide(table, {"ce": "plain", "soft": "metric"}, 0.2, one_row=0.001).outcome
-    'metric'
-    """
-    check_number("level", level, 0, 1)
-    names = {family: [c for c in scores if families[c] == family] for family in ("metric", "plain")}
-    for family, members in names.items():
-        if not members:
-            raise ValueError(f"scores must hold a candidate of family {family!r}, got none.")
-    means = {c: float(np.mean(s)) for c, s in scores.items()}
-    reference = max(names["plain"], key=means.__getitem__)
-    tests = {
-        (m, p): paired(scores[m], scores[p], test_share, one_row)
-        for m in names["metric"]
-        for p in names["plain"]
-    }
-    # Two-sided p-values of the claim "m beats every plain candidate", and of its opposite.
-    beats = [_claim(tests[m, p].probability for p in names["plain"]) for m in names["metric"]]
-    adjusted = dict(zip(names["metric"], holm(beats), strict=True))
-    loses = _claim(1 - tests[m, reference].probability for m in names["metric"])
-
-    clear = [m for m in names["metric"] if adjusted[m] <= level]
-    best = max(names["metric"], key=means.__getitem__)
-    outcome: Literal["metric", "plain", "none"] = "none"
-    winner = reference
-    if clear:
-        outcome, winner = "metric", max(clear, key=means.__getitem__)
-    elif loses * len(names["plain"]) <= level:
-        outcome = "plain"
-    differences = {}
-    for c in scores:
-        if c != reference:
-            found = paired(scores[c], scores[reference], test_share, one_row)
-            p = adjusted.get(c, min(1.0, found.p * (len(scores) - 1)))
-            differences[c] = replace(found, p_adjusted=p)
-    return Decision(outcome, winner, reference, best, differences)
-
-
-def _claim(probabilities: Any) -> float:
-    return min(1.0, 2 * max(1 - p for p in probabilities))

@@ -8,7 +8,7 @@ import platform
 import time
 import warnings
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
@@ -16,8 +16,9 @@ import numpy as np
 
 import softset
 from softset.classifiers.model import Model
-from softset.comparison.candidates import BY_ID, Candidate, Order
+from softset.comparison.fits import Candidate, Order
 from softset.comparison.identifiers import worth_of_identifiers
+from softset.comparison.ladder import climb
 from softset.comparison.plan import MARGIN, Plan, Run
 from softset.comparison.result import (
     CandidateResult,
@@ -30,16 +31,16 @@ from softset.comparison.result import (
     Splits,
     Task,
     Threshold,
-    span,
 )
 from softset.comparison.statistics import (
-    Decision,
     Difference,
-    decide,
+    holm,
     interval,
     mean_ranks,
     one_row_of,
+    paired,
 )
+from softset.comparison.verdict import rung_names, verdict
 from softset.comparison.worker import Outcome, encode
 from softset.metrics.registry import get_metric, range_of
 from softset.tables.encoder import TableEncoder
@@ -73,10 +74,9 @@ class Summary:
         for c, text in self.errors.items():
             self.said.append(f"candidate {c} failed and is left out. {text}")
         self.fine = [c for c in plan.chosen if c.id not in self.errors]
-        for family in ("metric", "plain"):
-            if not any(c.family == family for c in self.fine):
-                first = next(iter(self.errors.values()), "no split was finished in time")
-                raise ValueError(f"no {family} candidate could be fitted; {first}")
+        if len(self.fine) < 2:
+            first = next(iter(self.errors.values()), "no split was finished in time")
+            raise ValueError(f"at least two candidates must be fitted; {first}")
 
     def comparison(self, started: float, command: str, file: str | None) -> Comparison:
         plan, table = self.plan, self.plan.table
@@ -90,24 +90,37 @@ class Summary:
             [round(c.rows * in_test) for c in table.counts()],
             round(plan.rows * share),
         )
-        families = {c.id: c.family for c in self.fine}
-        decision = decide(scores, families, share, grain, _LEVEL)
-        model, encoder, refitted = self._refit(decision.winner)
-        self.said += worth_of_identifiers(plan, decision.winner, self.found, self.label)
-        # The winner, its reference, and where these are the same the rival it was held against.
-        shown = dict.fromkeys([decision.winner, decision.reference, decision.best_metric])
+        sizes = {c.id: self.found[0][c.id].size for c in self.fine}
+        ladder = climb(
+            scores,
+            {c.id: c.rung for c in self.fine},
+            sizes,
+            folds=plan.folds,
+            one_row=grain,
+            names=rung_names(self.label, table.task, metric.curve),
+            level=_LEVEL,
+        )
+        found = verdict(ladder, {c.id: c.in_text for c in self.fine}, self.label)
+        candidates = self._candidates(scores, sizes, found.reference, grain)
+        model, encoder, refitted = self._refit(found.winner)
+        self.said += worth_of_identifiers(plan, found.winner, self.found, self.label)
+        # The winner and its reference; the best of the others where these are the same.
+        best = [c.id for c in candidates if c.mean is not None]
+        shown = list(dict.fromkeys([found.winner, found.reference, *best]))[:2]
         return Comparison(
             metric=metric.name,
             task=cast(Task, table.task),
             classes=[_plain(c) for c in table.classes],
             positive=_plain(table.classes[1]) if table.task == "binary" else None,
-            verdict=self._verdict(decision),
-            outcome=decision.outcome,
-            winner=decision.winner,
-            reference=decision.reference,
-            candidates=self._candidates(scores, decision, share, grain),
+            verdict=found.headline,
+            advice=found.advice,
+            outcome=found.outcome,
+            winner=found.winner,
+            reference=found.reference,
+            ladder=ladder,
+            candidates=candidates,
             splits=self._splits(),
-            predictions={c: self._predictions(c) for c in list(shown)[:2]},
+            predictions={c: self._predictions(c) for c in shown},
             history=self._history(),
             data=Data(
                 rows=len(table.y),
@@ -124,7 +137,6 @@ class Summary:
                 **asdict(plan.sizes),
                 folds=plan.folds,
                 repeats=plan.repeats,
-                quick=plan.quick,
                 level=_LEVEL,
                 fits=plan.fits,
             ),
@@ -149,7 +161,7 @@ class Summary:
                 self.said.append(f"the winner was refitted on {len(rows)} rows, for want of time.")
         encoder, x, _ = encode(table.x, table.schema, rows, rows[:1])
         y = table.y[rows]
-        classifier = BY_ID[winner].make(Order(plan.metric, y, plan.sizes, plan.seed))
+        classifier = plan.by_id[winner].make(Order(plan.metric, y, plan.sizes, plan.seed))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             classifier.fit(x, y)
@@ -157,10 +169,15 @@ class Summary:
         return Model(encoder, classifier, info), encoder, len(rows)
 
     def _candidates(
-        self, scores: dict[str, list[float]], decision: Decision, share: float, grain: float
+        self,
+        scores: dict[str, list[float]],
+        sizes: dict[str, int | None],
+        reference: str,
+        grain: float,
     ) -> list[CandidateResult]:
         """The best first, those that failed last."""
-        ranks = mean_ranks(scores)
+        ranks, share = mean_ranks(scores), 1 / self.plan.folds
+        differences = _differences(scores, reference, share, grain)
         rows = []
         for c in self.plan.chosen:
             if c.id in self.errors:
@@ -175,6 +192,7 @@ class Summary:
                     c.id,
                     c.name,
                     c.family,
+                    c.rung,
                     c.description,
                     error="",
                     scores=scores[c.id],
@@ -182,33 +200,13 @@ class Summary:
                     low=None if low is None else max(low, min(least, mean)),
                     high=None if high is None else min(high, max(most, mean)),
                     rank=ranks[c.id],
-                    difference=decision.differences.get(c.id),
+                    difference=differences.get(c.id),
                     seconds=round(float(np.mean([o.seconds for o in outcomes])), 3),
+                    size=sizes[c.id],
                     thresholds=cuts or None,
                 )
             )
         return sorted(rows, key=lambda r: math.inf if r.mean is None else -r.mean)
-
-    def _verdict(self, decision: Decision) -> str:
-        names = {c.id: c.name[0].lower() + c.name[1:] for c in self.fine}
-        reference = names[decision.reference]
-        if decision.outcome == "metric":
-            d = decision.differences[decision.winner]
-            return (
-                f"Training on {self.label} wins: {in_words(d)} over {reference} "
-                f"({names[decision.winner]})."
-            )
-        best = decision.best_metric
-        d = decision.differences[best]
-        if decision.outcome == "plain":
-            return (
-                f"Training on {self.label} does not pay: {reference} is better, and the best "
-                f"candidate trained on {self.label} ({names[best]}) is {in_words(d)} behind."
-            )
-        return (
-            f"No clear difference: use {reference}, it is simpler. Training on {self.label} "
-            f"({names[best]}) changes it by {in_words(d)}."
-        )
 
     def _splits(self) -> Splits:
         plan, table = self.plan, self.plan.table
@@ -244,20 +242,24 @@ class Summary:
         return {c: h for c, h in found.items() if h is not None}
 
 
-def in_words(d: Difference) -> str:
-    """A difference and its interval in a sentence.
-
-    >>> in_words(Difference(0.1, None, None, 1.0, 0.5))
-    '+0.100 on a single split, which cannot tell'
-    """
-    if d.low is None:
-        return f"{d.mean:+.3f} on a single split, which cannot tell"
-    return f"{d.mean:+.3f} {span(d.low, d.high)}"
+def _differences(
+    scores: dict[str, list[float]], reference: str, share: float, grain: float
+) -> dict[str, Difference]:
+    """Of all others to the reference, with Holm's method over them."""
+    found = {
+        c: paired(own, scores[reference], share, grain)
+        for c, own in scores.items()
+        if c != reference
+    }
+    adjusted = holm([d.p for d in found.values()])
+    return {c: replace(d, p_adjusted=p) for (c, d), p in zip(found.items(), adjusted, strict=True)}
 
 
 def _without_numbers(c: Candidate, error: str) -> CandidateResult:
-    empty = dict.fromkeys(("mean", "low", "high", "rank", "difference", "seconds", "thresholds"))
-    return CandidateResult(c.id, c.name, c.family, c.description, error, scores=[], **empty)
+    names = ("mean", "low", "high", "rank", "difference", "seconds", "size", "thresholds")
+    return CandidateResult(
+        c.id, c.name, c.family, c.rung, c.description, error, scores=[], **dict.fromkeys(names)
+    )
 
 
 def _columns(encoder: TableEncoder | None) -> list[Column]:

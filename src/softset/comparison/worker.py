@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from softset.classifiers.base import DecidingClassifier
-from softset.comparison.candidates import Order, Sizes, first_member, fit_candidates
+from softset.comparison.fits import Candidate, Order, Sizes, first_member, fit_candidates
 from softset.comparison.result import History, Threshold
 from softset.comparison.schema import encoded
 from softset.metrics.registry import MetricLike, get_metric
@@ -41,7 +41,7 @@ class Task:
     metric: MetricLike
     sizes: Sizes
     seed: int
-    fits: dict[str, list[str]]
+    fits: dict[str, list[Candidate]]
     schema: Any = None
     most_predictions: int = 20_000
     _encoded: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
@@ -152,13 +152,15 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One candidate on one split. Rows are kept of the first repeat, epochs of the first split."""
+    """One candidate on one split. Rows are kept of the first repeat, epochs and the bytes of the
+    model (``size``) of the first split."""
 
     score: float
     seconds: float
     threshold: Threshold | None
     predictions: HeldOut | None = None
     history: History | None = None
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -201,8 +203,27 @@ def outcomes(task: Task, split: int, fit: str) -> dict[str, Outcome]:
             threshold=None if curve else _threshold(classifier, task.kind),
             predictions=_rows(task, split, classifier, x_test) if split < task.count else None,
             history=first_member(classifier) if split == 0 else None,
+            size=size_of(classifier) if split == 0 else None,
         )
     return found
+
+
+def size_of(classifier: DecidingClassifier) -> int:
+    """Bytes of what a classifier has learned."""
+    estimators = getattr(classifier, "estimators_", None)
+    if estimators is not None:  # those of others have no state
+        return len(cloudpickle.dumps(estimators))
+    return _bytes_of(classifier.state()["fitted"])
+
+
+def _bytes_of(value: Any) -> int:
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    if isinstance(value, dict):
+        return sum(map(_bytes_of, value.values()))
+    if isinstance(value, list | tuple):
+        return sum(map(_bytes_of, value))
+    return len(value) if isinstance(value, str | bytes) else 8
 
 
 def _threshold(classifier: DecidingClassifier, kind: str) -> Threshold:

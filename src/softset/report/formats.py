@@ -121,3 +121,17 @@ def seconds(value: Any) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def size(value: Any) -> str:
+    """Bytes.
+
+    >>> size(412), size(5300), size(181_297), size(5_433_106), size(None)
+    ('412 B', '5.3 kB', '181 kB', '5.4 MB', '–')
+    """
+    if not is_number(value):
+        return DASH
+    for unit, factor in (("MB", 1e6), ("kB", 1e3)):
+        if value >= factor:
+            return f"{value / factor:.{1 if value < 10 * factor else 0}f} {unit}"
+    return f"{value:.0f} B"

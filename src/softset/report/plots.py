@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from softset.comparison.result import CandidateResult, History
+from softset.comparison.statistics import Difference
 from softset.report import formats
 from softset.report.calibration import Bins
 from softset.report.counts import Axis, Floats
@@ -27,18 +28,10 @@ _HEIGHT = 260
 
 
 @dataclass(frozen=True)
-class Row:
-    """One candidate in a plot of intervals: its scores (or difference) as a drawing."""
-
-    candidate: CandidateResult
-    svg: str
-
-
-@dataclass(frozen=True)
 class Intervals:
-    """Candidates on one axis, a row each, and that axis below them."""
+    """Rows of a plot on one axis, as drawings by their ids, and that axis below them."""
 
-    rows: list[Row]
+    rows: dict[str, str]
     axis: str
 
 
@@ -49,8 +42,22 @@ def intervals(candidates: Sequence[CandidateResult], *, difference: bool) -> Int
         found = c.difference if difference else c
         if found is not None:
             points = [] if difference else c.scores
-            drawn.append((c, Marks(found.mean, found.low, found.high, points)))
-    known = [v for _, m in drawn for v in (m.mean, m.low, m.high, *m.points) if v is not None]
+            marks = Marks(found.mean, found.low, found.high, points)
+            drawn.append((c.id, marks, colour_of(c.family)))
+    return _on_one_axis(drawn, difference)
+
+
+def steps(differences: Mapping[str, tuple[Difference, bool]]) -> Intervals:
+    """Differences with their intervals, by their ids; those that are clear in colour."""
+    drawn = [
+        (key, Marks(d.mean, d.low, d.high, []), "ours" if clear else "theirs")
+        for key, (d, clear) in differences.items()
+    ]
+    return _on_one_axis(drawn, difference=True)
+
+
+def _on_one_axis(drawn: Sequence[tuple[str, Marks, str]], difference: bool) -> Intervals:
+    known = [v for _, m, _ in drawn for v in (m.mean, m.low, m.high, *m.points) if v is not None]
     known += [0.0] if difference else []
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     # A spread of half a thousandth must not look like a gulf.
@@ -61,10 +68,8 @@ def intervals(candidates: Sequence[CandidateResult], *, difference: bool) -> Int
     def axis(value: float) -> float:
         return (value - low) / (high - low)
 
-    rows = [
-        Row(c, interval_row(axis, m, colour_of(c.family), ticks, 0.0 if difference else None))
-        for c, m in drawn
-    ]
+    zero = 0.0 if difference else None
+    rows = {key: interval_row(axis, m, colour, ticks, zero) for key, m, colour in drawn}
     digits = max(2, max((len(f"{t:g}".partition(".")[2]) for t in ticks), default=2))
     write = formats.signed if difference else formats.number
     labels = [

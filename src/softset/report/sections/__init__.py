@@ -19,6 +19,7 @@ from softset.report.sections import (
     curves,
     data_summary,
     glossary,
+    ladder,
     settings,
     threshold,
     training,
@@ -38,6 +39,7 @@ class Section(Protocol):
 
 
 SECTIONS: tuple[Section, ...] = (
+    ladder,
     comparison,
     threshold,
     confusion,

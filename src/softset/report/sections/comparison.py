@@ -11,6 +11,8 @@ from softset.report.sections.base import Page, colour, signed_interval
 
 ID, GROUP = "comparison", ""
 TITLE = "Every candidate, same splits"
+REFERENCE = "The reference is what people do by default, or your own model if you gave one."
+OLD_REFERENCE = "The reference is the best candidate that is not trained on"
 
 
 def content(page: Page) -> dict[str, Any] | None:
@@ -21,6 +23,8 @@ def content(page: Page) -> dict[str, Any] | None:
     return {
         "metric": page.metric,
         "reference": page.names[c.reference],
+        "reference_is": REFERENCE if c.ladder else f"{OLD_REFERENCE} {page.metric}.",
+        "goes_by": " The verdict goes by the ladder." if c.ladder else " The verdict goes by it.",
         "scores": plots.intervals(done, difference=False),
         "differences": plots.intervals(done, difference=True),
         "shown": shown,
@@ -32,6 +36,7 @@ def content(page: Page) -> dict[str, Any] | None:
         ],
         "splits": shorten(c.splits.note.strip().rstrip("."), 500),
         "has_thresholds": any(x.thresholds for x in done),
+        "has_sizes": any(x.size for x in done),
     }
 
 
@@ -51,6 +56,7 @@ def _candidate(c: CandidateResult, page: Page) -> dict[str, Any]:
         "p_adjusted": formats.p_value(d.p_adjusted) if d else formats.DASH,
         "probability": formats.percent(d.probability, 0) if d else formats.DASH,
         "seconds": formats.seconds(c.seconds),
+        "size": formats.size(c.size),
         "thresholds": _thresholds(c),
     }
 

@@ -13,14 +13,21 @@ TITLE = "Words and formulas"
 _WORDS = {
     "candidate": "One way to train a classifier. All of them see the same splits.",
     "trained on the metric": "Its loss, or its objective, is a soft version of the metric itself.",
-    "reference": "The candidate with the best mean among those that are not trained on the metric.",
+    "reference": "The best of what people do by default: trained as usual and cut at 0.5. Your own "
+    "model, if you gave one. (In comparisons of format 1: the best that is not trained on the "
+    "metric.)",
+    "chosen on the other splits": "The candidate with the best mean there is scored on this split: "
+    "what choosing is worth on rows that had no say in it. The best of many on the same rows "
+    "flatters itself.",
+    "clear": "A difference as large would come by chance in at most 5 of 100 comparisons in which "
+    "there is none, all steps of the ladder taken together.",
     "split": "The rows cut into training and test rows. A repeat cuts them into folds, each of "
     "which is the test once.",
     "95 % interval": "Would hold the true mean in 95 of 100 such comparisons.",
     "difference": "Mean over the splits of the score minus that of the reference.",
     "p": "How often a difference as large would come by chance between two that are equally good.",
-    "p adjusted": "The same, allowing for all candidates that were looked at; the verdict goes by "
-    "it, at 5 %.",
+    "p adjusted": "The same, allowing for all candidates that were looked at.",
+    "size": "Bytes of what the model has learned.",
     "chance to be better": "How sure one may be that the true difference is above zero.",
     "mean rank": "1 is the best of a split; the mean over the splits.",
     "held out": "Not used in training: the scores of such rows are those of new ones.",

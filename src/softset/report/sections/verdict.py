@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from softset.comparison.ladder import Ladder, Rung
 from softset.report import formats
 from softset.report.layout import shorten
 from softset.report.sections.base import Page, signed_interval
@@ -15,9 +16,9 @@ def content(page: Page) -> dict[str, Any]:
     c = page.comparison
     return {
         "eyebrow": _eyebrow(page),
-        # A real minus sign before numbers.
-        "verdict": re.sub(r"(?<![\w.)-])-(?=\d)", formats.MINUS, shorten(c.verdict, 600)),
-        "cards": _cards(page),
+        "verdict": _with_minus(shorten(c.verdict, 600)),
+        "advice": _with_minus(shorten(c.advice, 1000)),
+        "cards": _old_cards(page) if c.ladder is None else _cards(page, c.ladder),
         "warnings": [shorten(w, 500) for w in dict.fromkeys(c.warnings)],
     }
 
@@ -35,8 +36,30 @@ def _eyebrow(page: Page) -> list[str]:
     return [p for p in parts if p]
 
 
-def _cards(page: Page) -> list[dict[str, str]]:
-    """The winner, its rival, and what is between them."""
+def _with_minus(text: str) -> str:
+    """A real minus sign before numbers."""
+    return re.sub(r"(?<![\w.)-])-(?=\d)", formats.MINUS, text)
+
+
+def _cards(page: Page, ladder: Ladder) -> list[dict[str, str]]:
+    """What choosing gives, what people do by default, and what is between them."""
+    c, first, last = page.comparison, ladder.rungs[0], ladder.rungs[-1]
+    cards = [_card(f"{page.metric}, {shorten(first.name, 60)}", first)]
+    if c.winner != c.reference:
+        cards.insert(0, _card(f"{page.metric} to expect", last) | {"class_": "accent"})
+    worth = ladder.worth
+    detail = f"{signed_interval(worth.low, worth.high)} {'' if ladder.clear else 'not '}clear"
+    value = formats.signed(worth.mean)
+    return [*cards, {"label": "worth", "value": value, "detail": detail.strip(), "class_": ""}]
+
+
+def _card(label: str, rung: Rung) -> dict[str, str]:
+    value, detail = formats.number(rung.mean), formats.interval(rung.low, rung.high)
+    return {"label": label, "value": value, "detail": detail, "class_": ""}
+
+
+def _old_cards(page: Page) -> list[dict[str, str]]:
+    """The winner, its rival, and what is between them, where there is no ladder."""
     c = page.comparison
     by_id = {x.id: x for x in c.candidates}
     winner, other = by_id[c.winner], by_id.get(c.reference)

@@ -1,0 +1,228 @@
+"""What a candidate of a comparison is, and how one fit serves several of them.
+
+A threshold is tuned after training, and training for the metric from a cross-entropy solution
+passes through that solution: one fit gives both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softset.classifiers.base import DecidingClassifier
+from softset.classifiers.network import MetricClassifier
+from softset.classifiers.phases import PhasedClassifier
+from softset.comparison.ladder import RungId
+from softset.comparison.result import Family, History
+from softset.metrics.base import Metric
+from softset.metrics.registry import MetricLike
+from softset.training.phases import make_phases
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is spent on a fit: the same for all candidates of a kind."""
+
+    members: int = 8
+    patience: int = 10
+    max_epochs: int = 100
+    trees: int = 200
+    leaf: int = 1
+    quick: bool = False
+
+    @classmethod
+    def of(cls, rows: int, quick: bool) -> Sizes:
+        """Large tables need less patience and fewer leaves."""
+        large = rows > 10_000
+        return cls(
+            members=4 if quick else 8,
+            patience=5 if large or quick else 10,
+            max_epochs=50 if quick else 100,
+            trees=100 if quick else 200,
+            leaf=5 if large else 1,
+            quick=quick,
+        )
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a classifier is made for: the metric, class numbers ``[rows]``, sizes and a seed."""
+
+    metric: MetricLike
+    target: Array
+    sizes: Sizes
+    seed: int
+
+
+Make = Callable[[Order], DecidingClassifier]
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why a candidate is left out where ``stands(metric, task)``.
+
+    A quiet one is said only to those who asked for the candidate: nobody else misses it.
+    """
+
+    reason: str
+    stands: Callable[[Metric, str], bool]
+    quiet: bool = True
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to train. In ``name`` and ``description``, ``{metric}`` stands for the metric's name
+    and ``{tuned}``, ``{half}`` for words on the threshold, which areas under curves do not have.
+
+    ``rung`` is its place on the ladder of ``softset.comparison.ladder``. ``fit`` names what trains
+    it. Candidates of one fit are trained together: the one that ``goes_on`` where the others stop
+    is cut back to them, by the function in ``SHARED``.
+    """
+
+    id: str
+    name: str
+    family: Family
+    rung: RungId
+    fit: str
+    description: str
+    make: Make
+    obstacles: tuple[Obstacle, ...] = ()
+    goes_on: bool = False
+
+    def obstacle(self, metric: Metric, task: str) -> Obstacle | None:
+        """What stands in the way of it, if anything."""
+        return next((o for o in self.obstacles if o.stands(metric, task)), None)
+
+    @property
+    def in_text(self) -> str:
+        """Its name inside a sentence."""
+        return self.name[:1].lower() + self.name[1:]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A candidate on one split: its classifier and the seconds that it took (of a shared fit)."""
+
+    candidate: str
+    classifier: DecidingClassifier
+    seconds: float
+
+
+def fit_candidates(rows: Sequence[Candidate], x: Array, order: Order) -> list[Fitted]:
+    """Fit candidates that share one fit; each is what its ``make`` gives on its own."""
+    first = next((c for c in rows if c.goes_on), rows[0])
+    if len(rows) > 1:
+        return SHARED.get(first.fit, _cut_parts)(first, rows, order, x)
+    started = time.perf_counter()
+    model = first.make(order).fit(x, order.target)
+    return [Fitted(first.id, model, time.perf_counter() - started)]
+
+
+def _boosting_parts(
+    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
+) -> list[Fitted]:
+    """Log-loss trees, and the rounds for the metric that go on from them."""
+    started = time.perf_counter()
+    model: Any = first.make(order)
+    if not first.goes_on:  # log-loss only, but both thresholds
+        model.set_params(rounds=1)
+    model.fit(x, order.target)
+    seconds = time.perf_counter() - started
+    several = order.target.ndim == 2  # labels with a booster each
+    warm = int(np.sum(model.warm_rounds_))
+    more = sum(map(len, model.history_)) if several else len(model.history_)
+    share = warm / max(1, warm + more)
+    return [
+        Fitted(c.id, model, seconds)
+        if c.goes_on
+        else Fitted(c.id, model.log_loss_part(c.make(order).threshold), share * seconds)
+        for c in rows
+    ]
+
+
+def _linear_parts(
+    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
+) -> list[Fitted]:
+    """Logistic regression, and the linear model that moves on from it."""
+    started = time.perf_counter()
+    model: Any = first.make(order).fit(x, order.target)
+    seconds = time.perf_counter() - started
+    share = 1 / (1 + len(model.path))  # a point of the path takes about as long as the start
+    return [
+        Fitted(c.id, model, seconds)
+        if c.goes_on
+        else Fitted(c.id, model.logistic_part(c.make(order).threshold), share * seconds)
+        for c in rows
+    ]
+
+
+def _network_parts(
+    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
+) -> list[Fitted]:
+    """Cross-entropy networks, and what starts from them."""
+    started = time.perf_counter()
+    model = PhasedClassifier(**first.make(order).get_params(deep=False)).fit(x, order.target)
+    seconds = time.perf_counter() - started
+    share = model.first_phase_share
+    return [
+        Fitted(c.id, model, seconds)
+        if c.goes_on
+        else Fitted(
+            c.id, model.first_phase(**c.make(order).get_params(deep=False)), share * seconds
+        )
+        for c in rows
+    ]
+
+
+def _cut_parts(first: Candidate, rows: Sequence[Candidate], order: Order, x: Array) -> list[Fitted]:
+    """One model with a tuned threshold, and the same cut at 1/2."""
+    started = time.perf_counter()
+    model = first.make(order).fit(x, order.target)
+    seconds = time.perf_counter() - started
+    return [
+        Fitted(c.id, model if c.goes_on else model.cut_at(c.make(order).threshold), seconds)
+        for c in rows
+    ]
+
+
+# How one fit serves several candidates: fits the first, and cuts it back to the others. A fit that
+# is not here gives one model, with and without a tuned threshold.
+SHARED: dict[str, Callable[[Candidate, Sequence[Candidate], Order, Array], list[Fitted]]] = {
+    "networks": _network_parts,
+    "boosting": _boosting_parts,
+    "linear": _linear_parts,
+}
+
+
+def first_member(classifier: DecidingClassifier) -> History | None:
+    """The epochs of one network: losses, the soft and the hard metric on validation rows.
+
+    None where the validation rows are weighted by their class, too: such a metric stands beside no
+    other.
+    """
+    if not isinstance(classifier, MetricClassifier) or not classifier.history_:
+        return None
+    if classifier.class_weight is not None:
+        return None
+    h = classifier.history_[0]
+    # What phases are called depends on neither metric nor task.
+    phases = [phase.name for phase in make_phases(classifier.recipe, "f1", "binary")]
+    return History(
+        epoch=list(range(1, len(h["loss"]) + 1)),
+        train_loss=_rounded(h["loss"]),
+        validation_loss=_rounded(h["validation_loss"]),
+        soft=_rounded(h["validation_soft"]),
+        hard=_rounded(h["validation_metric"]),
+        phases=[(phases[k], h["phase"].index(k) + 1) for k in sorted(set(h["phase"]))],
+    )
+
+
+def _rounded(values: list[Any]) -> list[float | None]:
+    return [None if v is None or not np.isfinite(v) else float(f"{v:.6g}") for v in values]

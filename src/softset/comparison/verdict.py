@@ -1,0 +1,107 @@
+"""The ladder in plain words: what to do, what it is worth, and what simplicity would cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from softset.comparison.ladder import Ladder, RungId, Simpler
+from softset.comparison.statistics import Difference
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``outcome`` is ``"clear"`` (use the winner), ``"unclear"`` (it is but the best guess) or
+    ``"stay"`` (with the reference, which is then the winner); ``advice`` is said after it."""
+
+    outcome: Literal["clear", "unclear", "stay"]
+    winner: str
+    reference: str
+    headline: str
+    advice: str
+
+
+def rung_names(label: str, task: str, curve: bool) -> dict[RungId, str]:
+    """What the rungs are called; ``label`` is the metric in running text."""
+    cut = "largest probability" if task == "multiclass" else "cut at 0.5"
+    return {
+        "own": "your model as it is",
+        "default": "trained as usual" if curve else cut,
+        "tuned": "tuned offsets" if task == "multiclass" else "tuned threshold",
+        "metric": f"trained on {label}",
+        "ensemble": "ensemble",
+    }
+
+
+def verdict(ladder: Ladder, names: Mapping[str, str], label: str) -> Verdict:
+    """What to do, from the ladder; ``names`` are those of the candidates in running text."""
+    first, last = ladder.rungs[0], ladder.rungs[-1]
+    reference, best, worth = first.choice, last.choice, ladder.worth
+    default, gain = names[reference], f"{in_words(worth)} of {label}"
+    stay = best == reference or worth.mean <= 0
+    winner = reference if stay else best
+    if len(ladder.rungs) == 1:
+        head = f"Use {default}: it has the best mean of {len(names)} candidates of one kind."
+        return Verdict("stay", winner, reference, head, "")
+    if first.id == "default" and first.name.startswith("cut"):
+        default += f" {first.name}"
+    if stay:
+        head = f"Stay with {default}: choosing among {len(names)} candidates is worth {gain}."
+        return Verdict("stay", winner, reference, head, _steps(ladder))
+    name, more = names[winner], [_steps(ladder)]
+    if ladder.simpler is not None and ladder.simpler.candidate != winner:
+        more.append(_price(ladder.simpler, names[ladder.simpler.candidate]))
+    if ladder.clear:
+        head = f"Use {name}: worth {gain} over {default}."
+        return Verdict("clear", winner, reference, head, " ".join(more))
+    head = f"No clear gain over {default}: the best guess is {name}, worth {gain}."
+    return Verdict("unclear", winner, reference, head, " ".join(more))
+
+
+def _steps(ladder: Ladder) -> str:
+    """Which steps are clear, and which are not."""
+    steps = [(r.clear, f"{r.name} ({r.step.mean:+.3f})") for r in ladder.rungs if r.step]
+    parts = [
+        f"{word}: {', '.join(names)}"
+        for word, clear in (("Clear steps", True), ("not clear", False))
+        if (names := [name for found, name in steps if found == clear])
+    ]
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _price(simpler: Simpler, name: str) -> str:
+    """
+    >>> gap = Difference(-0.004, -0.01, 0.002, 0.2, 0.1)
+    >>> _price(Simpler("linear", 312.0, gap, False), "logistic regression")
+    'Simpler: logistic regression is 0.004 behind (not clear) and 310 times as small.'
+    """
+    d = simpler.difference
+    clear = "clear" if simpler.clear else "not clear"
+    place = f"{-d.mean:.3f} behind" if d.mean < 0 else f"no worse, {d.mean:+.3f}"
+    return (
+        f"Simpler: {name} is {place} ({clear}) and {times_in_words(simpler.times)} times as small."
+    )
+
+
+def times_in_words(times: float) -> str:
+    """Two digits that matter.
+
+    >>> times_in_words(312.4), times_in_words(45678), times_in_words(9.96)
+    ('310', '46,000', '10')
+    """
+    digits = 10 ** max(0, math.floor(math.log10(times)) - 1)
+    return f"{round(times / digits) * digits:,}"
+
+
+def in_words(d: Difference) -> str:
+    """A difference and its interval in a sentence.
+
+    >>> in_words(Difference(0.1, None, None, 1.0, 0.5))
+    '+0.100 on a single split, which cannot tell'
+    """
+    if d.low is None or d.high is None:
+        return f"{d.mean:+.3f} on a single split, which cannot tell"
+    return f"{d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"

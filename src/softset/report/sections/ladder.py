@@ -1,0 +1,53 @@
+"""What each step towards the metric is worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from softset.comparison.result import CHOSEN
+from softset.comparison.statistics import Difference
+from softset.report import formats, plots
+from softset.report.layout import shorten
+from softset.report.sections.base import Page, signed_interval
+
+ID, GROUP = "ladder", ""
+TITLE = "What each step is worth"
+
+
+def content(page: Page) -> dict[str, Any] | None:
+    """What the template reads; files of format 1 have no ladder."""
+    ladder = page.comparison.ladder
+    if ladder is None or len(ladder.rungs) < 2:
+        return None
+    steps: dict[str, tuple[Difference, bool]] = {
+        rung.id: (rung.step, rung.clear) for rung in ladder.rungs if rung.step is not None
+    }
+    steps["all"] = (ladder.worth, ladder.clear)
+    rows = [
+        {
+            "id": rung.id,
+            "name": shorten(rung.name, 80),
+            "choice": page.names[rung.choice],
+            "mean": formats.number(rung.mean),
+            **_step(rung.step, rung.clear),
+        }
+        for rung in ladder.rungs
+    ]
+    whole = {"id": "all", "name": "all of it", "choice": "", "mean": ""}
+    rows.append(whole | _step(ladder.worth, ladder.clear))
+    return {
+        "metric": page.metric,
+        "rows": rows,
+        "plot": plots.steps(steps),
+        "chosen": CHOSEN,
+    }
+
+
+def _step(step: Difference | None, clear: bool) -> dict[str, Any]:
+    if step is None:
+        return {"step": "", "interval": "", "said": ""}
+    return {
+        "step": formats.signed(step.mean),
+        "interval": signed_interval(step.low, step.high),
+        "said": "clear" if clear else "not clear",
+    }
