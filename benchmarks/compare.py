@@ -1,6 +1,6 @@
-"""Is training for F1 worth it? ``softset.compare`` on Adult and on 22 imbalanced sets.
+"""What is each step towards F1 worth? ``softset.compare`` on Adult and on 22 imbalanced sets.
 
-    python benchmarks/compare.py [--quick] [--sets ecoli,oil] [--output DIR]
+    python benchmarks/compare.py [--quick] [--sets ecoli,oil] [--rows 8000] [--output DIR]
 
 The data sets are looked for in ``SOFTSET_DATA`` or in ``../shared/data``. Sets that are finished in
 DIR are not compared again; the table at the end has a row for each that is.
@@ -30,6 +30,8 @@ def targets():
 
 def run(name, file, target, positive, folder, arguments):
     frame = pd.read_parquet(file)
+    if arguments.rows is not None and len(frame) > arguments.rows:
+        frame = frame.sample(arguments.rows, random_state=0).reset_index(drop=True)
     y = frame.pop(target).astype(str)
     started, spent = time.perf_counter(), os.times()
     with warnings.catch_warnings():
@@ -43,6 +45,7 @@ def run(name, file, target, positive, folder, arguments):
             jobs=arguments.jobs,
             directory=folder / name,
             resume=True,
+            file=name,
         )
     write_report(found, folder / name / "report.html")
     now = os.times()
@@ -53,25 +56,17 @@ def run(name, file, target, positive, folder, arguments):
 
 
 def row(name, found):
-    candidates = {c["id"]: c for c in found["candidates"]}
-    best = {
-        family: next(c for c in found["candidates"] if c["family"] == family)
-        for family in ("plain", "metric")
-    }
-    d = candidates[best["metric"]["id"]]["difference"]
-    positives = found["data"]["classes"][1]["rows"]
-    cells = [
-        name,
-        found["data"]["rows"],
-        positives,
-        f"{best['plain']['mean']:.3f} {best['plain']['id']}",
-        f"{best['metric']['mean']:.3f} {best['metric']['id']}",
-        f"{d['mean']:+.3f} [{d['low']:+.3f}, {d['high']:+.3f}]",
-        {"metric": "metric wins", "plain": "plain wins", "none": "no clear difference"}[
-            found["outcome"]
-        ],
-        f"{found['measured']['wall']:.0f}",
-    ]
+    ladder = found["ladder"]
+    cells = [name, found["data"]["rows"], found["data"]["classes"][1]["rows"]]
+    first, *others = ladder["rungs"]
+    cells.append(f"{first['mean']:.3f} {first['choice']}")
+    steps = {rung["id"]: (rung["step"], rung["clear"]) for rung in others}
+    for key in ("tuned", "metric", "ensemble"):
+        step, clear = steps.get(key, (None, False))
+        cells.append("" if step is None else f"{step['mean']:+.3f}{' clear' * clear}")
+    worth = ladder["worth"]
+    cells.append(f"{worth['mean']:+.3f} [{worth['low']:+.3f}, {worth['high']:+.3f}]")
+    cells += [found["outcome"], found["winner"], f"{found['measured']['wall']:.0f}"]
     return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -79,6 +74,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--sets", default="")
+    parser.add_argument("--rows", type=int, help="a sample of at most so many")
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--output", default="comparisons")
     arguments = parser.parse_args()
@@ -90,8 +86,8 @@ def main():
         if not (folder / f"{name}.json").exists():
             found = run(name, *known[name], folder, arguments)
             print(f"{name}: {found.verdict} ({found.duration:.0f} s)", flush=True)
-    head = ["set", "rows", "positives", "best plain", "best metric-trained"]
-    head += ["difference, 95 % interval", "verdict", "seconds"]
+    head = ["set", "rows", "positives", "cut at 0.5", "tuned threshold", "trained on F1"]
+    head += ["ensemble", "worth, 95 % interval", "outcome", "winner", "seconds"]
     print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
     for name in names:
         print(row(name, json.loads((folder / f"{name}.json").read_text())))

@@ -87,6 +87,22 @@ def test_files_of_format_1_load_and_their_checksum_is_looked_at(tmp_path):
         Comparison.from_dict(content)
 
 
+def test_runs_of_another_version_are_refused(tmp_path):
+    """Its fits may be others."""
+    shutil.copytree(OLD / "comparison-binary", tmp_path / "a")
+    table = pd.read_csv(tmp_path / "a" / "data.csv")
+    y = table.pop("churn")
+    with pytest.raises(SavedFileError, match="of another version of softset"):
+        compare(table, y, directory=tmp_path / "a", resume=True, quick=True, folds=2)
+
+
+@pytest.fixture
+def same_version(monkeypatch):
+    """As if the fits of that version were ours: its lines must be read."""
+    monkeypatch.setattr("softset.__version__", "0.1.0")
+
+
+@pytest.mark.usefixtures("same_version")
 def test_runs_of_format_1_are_gone_on_with(tmp_path):
     """Their models have no size, so nothing is said about simplicity."""
     shutil.copytree(FIRST, tmp_path / "a")
@@ -101,6 +117,7 @@ def test_runs_of_format_1_are_gone_on_with(tmp_path):
     assert found.ladder.simpler is None
 
 
+@pytest.mark.usefixtures("same_version")
 def test_runs_of_version_0_1_are_gone_on_with(tmp_path):
     shutil.copytree(OLD / "comparison-binary", tmp_path / "a")
     table = pd.read_csv(tmp_path / "a" / "data.csv")

@@ -13,6 +13,7 @@ from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
 from softset.comparison.fits import Candidate, Make, Obstacle, Order
+from softset.comparison.own import own_candidates, split_off
 from softset.losses.surrogate import SurrogateFBetaLoss
 from softset.metrics.base import Metric
 from softset.metrics.formulas import FBeta
@@ -289,9 +290,11 @@ def choose(
 ) -> tuple[list[Candidate], list[str]]:
     """The candidates that fit the metric and the task, and a sentence on each left out.
 
-    ``wanted`` are ids, or one; all if left out. ``label`` is the metric in running text.
+    ``wanted`` are ids, or one, and pairs of a name and an estimator of the user's own; all ids if
+    left out, or for ``...`` among them. ``label`` is the metric in running text.
     """
-    ids = list(BY_ID) if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
+    names, own = split_off(wanted, BY_ID)
+    ids = list(BY_ID) if names is None else names
     for c in ids:
         if c not in BY_ID:
             raise ValueError(
@@ -301,12 +304,13 @@ def choose(
     kept = [c for c, o in known if o is None and c.id in ids]
     left_out: dict[str, list[str]] = {}
     for c, o in known:
-        if o is not None and c.id in ids and (wanted is not None or not o.quiet):
+        if o is not None and c.id in ids and (names is not None or not o.quiet):
             left_out.setdefault(o.reason, []).append(c.id)
-    said = [f"left out: {', '.join(names)} ({reason})." for reason, names in left_out.items()]
-    if len(kept) < 2:
+    said = [f"left out: {', '.join(some)} ({reason})." for reason, some in left_out.items()]
+    mine = own_candidates(own, label, metric.curve)
+    if len(kept) + len(mine) < 2:
         possible = ", ".join(c.id for c, o in known if o is None)
-        got = ", ".join(c.id for c in kept) or "none"
+        got = ", ".join(c.id for c in [*kept, *mine]) or "none"
         raise ValueError(
             " ".join([f"candidates must hold at least two of {possible}, got {got}.", *said])
         )
@@ -315,7 +319,7 @@ def choose(
         "tuned": "" if metric.curve else ", tuned threshold",
         "half": "" if metric.curve else ", threshold 0.5",
     }
-    return [_named(c, words, metric.curve) for c in kept], said
+    return [*(_named(c, words, metric.curve) for c in kept), *mine], said
 
 
 def _named(c: Candidate, words: dict[str, str], curve: bool) -> Candidate:

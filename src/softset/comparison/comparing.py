@@ -1,4 +1,4 @@
-"""``compare``: is training for the metric worth it on this data? With a verdict that can say no."""
+"""``compare``: what to do for the best metric on this data, and what it is worth."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def compare(
     command: str | None = None,
     file: str | None = None,
 ) -> Comparison:
-    """Compare ways to train a classifier for ``metric``, on repeated stratified splits.
+    """What to do for the best ``metric``, and what each step is worth, on repeated splits.
 
     Args:
         X: a data frame of mixed columns, or an array of numbers ``(rows, features)``.
@@ -54,7 +54,10 @@ def compare(
         budget: minutes that all of it may take; fewer splits are made if need be.
         jobs, backend: how many runs at once, and any joblib backend (``"dask"`` for a cluster).
         directory: where ``runs.jsonl`` keeps the finished runs; ``resume=True`` goes on from it.
-        candidates: ids to compare; all that fit the metric and the task if left out.
+        candidates: ids to compare; all that fit the metric and the task if left out. A pair
+            ``("mine", estimator)`` is any scikit-learn classifier of your own, which is compared as
+            it is and with a tuned threshold, and is what all others are held against; ``...``
+            stands for all ids: ``candidates=[..., ("mine", estimator)]``.
         folds, repeats: splits; 5 folds, twice (once if quick).
         duplicates: ``"together"`` keeps equal rows on one side of every split, ``"ignore"`` not.
         progress: called with runs done, runs in all, and seconds left.

@@ -95,6 +95,7 @@ class Candidate:
     make: Make
     obstacles: tuple[Obstacle, ...] = ()
     goes_on: bool = False
+    own: str = ""  # the estimator of the user, as it writes itself
 
     def obstacle(self, metric: Metric, task: str) -> Obstacle | None:
         """What stands in the way of it, if anything."""
@@ -103,7 +104,7 @@ class Candidate:
     @property
     def in_text(self) -> str:
         """Its name inside a sentence."""
-        return self.name[:1].lower() + self.name[1:]
+        return self.name if self.own else self.name[:1].lower() + self.name[1:]
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,9 @@ class Plan:
 
     def _settings(self, task: Task) -> dict[str, Any]:
         """What the results depend on: a file of runs belongs to them."""
+        own = {c.id: c.own for c in self.chosen if c.own}
         return {
+            **({"own": own} if own else {}),
             "data": fingerprint(task.x, task.y),
             "folds": fingerprint(task.folds[:1], task.y),
             "metric": get_metric(self.metric).name,

@@ -151,7 +151,7 @@ class Comparison:
     >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1,
     ...                    quick=True)
     >>> found.outcome, len(found.candidates), found.model.predict(X[:2]).shape
-    ('none', 2, (2,))
+    ('stay', 2, (2,))
     >>> Comparison.from_dict(found.to_dict()).verdict == found.verdict
     True
     """

@@ -120,7 +120,7 @@ class Summary:
             ladder=ladder,
             candidates=candidates,
             splits=self._splits(),
-            predictions={c: self._predictions(c) for c in shown},
+            predictions={c: p for c in shown if (p := self._predictions(c)).target},
             history=self._history(),
             data=Data(
                 rows=len(table.y),

@@ -273,8 +273,8 @@ class _Log:
             )
         if header != self.header:
             raise SavedFileError(
-                f"{self.path.name} belongs to a sweep with other data or settings. Use those, or "
-                "choose another place."
+                f"{self.path.name} belongs to a sweep with other data or settings, or of another "
+                "version of softset. Use those, or choose another place."
             )
         for number, line in enumerate(lines[1:], 2):
             record = _parsed(line)

@@ -232,8 +232,10 @@ def _threshold(classifier: DecidingClassifier, kind: str) -> Threshold:
     return float(value) if np.ndim(value) == 0 else [float(v) for v in value]
 
 
-def _rows(task: Task, split: int, classifier: DecidingClassifier, x: Array) -> HeldOut:
-    """Test rows for the report, thinned, in six digits."""
+def _rows(task: Task, split: int, classifier: DecidingClassifier, x: Array) -> HeldOut | None:
+    """Test rows for the report, thinned, in six digits; None of what gives no probabilities."""
+    if not hasattr(classifier, "predict_proba"):
+        return None
     y = task.y[task.rows(split)[1]]
     width = 1 if task.kind == "binary" else len(classifier.classes_)
     most = max(1, task.most_predictions // task.count // max(1, width // 5))
