@@ -105,7 +105,7 @@ def hostile(task: str, text: str) -> dict:
 def test_sections_come_in_order(task):
     found = re.findall(r'<(?:header|section) id="([a-z-]+)"', render(comparison(task)))
     wanted = ["verdict", "ladder", "comparison", "threshold", "confusion", "curves", "training"]
-    wanted += ["calibration", "classes", "data-summary", "settings", "glossary"]
+    wanted += ["calibration", "classes", "drivers", "data-summary", "settings", "glossary"]
     wanted = [s for s in wanted if s != "threshold" or task != "multiclass"]
     assert found == wanted
     links = [a["href"] for t, a in usual(task).tags if t == "a"]
@@ -144,7 +144,7 @@ def test_names_from_the_data_are_only_text(task, text):
 
 
 def test_values_that_are_not_there_do_no_harm():
-    bare = comparison("binary", predictions={}, history={}, ladder=None)
+    bare = comparison("binary", predictions={}, history={}, ladder=None, importances=[])
     for one in bare["candidates"]:
         one |= {"difference": None, "low": None, "high": None, "seconds": None}
     page = render(bare)

@@ -273,6 +273,8 @@ def show(result: Comparison) -> None:
     lines = ["* winner, = reference (differences are to it)"]
     if "p" in columns:
         lines.append("p is of that pair alone, p adj. allows for having looked at all of them")
+    if result.importances:
+        lines.append(result.drivers())
     for line in (*lines, f"{result.splits.note}; {seconds(result.duration)}"):
         out.print(Text(line, style="dim"))
     for warning in result.warnings:

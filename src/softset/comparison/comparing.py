@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from softset.comparison.data import check_table
 from softset.comparison.plan import Plan
 from softset.comparison.result import Comparison
 from softset.comparison.summary import Summary
+from softset.comparison.suspicions import few_rows, telling_columns
 from softset.metrics.registry import MetricLike, decided_elsewhere, get_metric, label_of, one_number
 
 
@@ -82,6 +84,9 @@ def compare(
         raise ValueError("resume needs the directory of the comparison to go on with.")
     table = check_table(X, y, groups, pos_label, task, folds, duplicates)
     label = label_of(measured)
+    doubts = [*few_rows(table, int(folds)), *telling_columns(table, get_metric(metric), label)]
+    for text in doubts:
+        warnings.warn(text, UserWarning, stacklevel=2)
     chosen, left_out = choose(measured, label, table.task, candidates)
     plan = Plan(
         table,
@@ -98,7 +103,7 @@ def compare(
         resume=resume,
         deadline=math.inf if budget is None else started + 60 * budget,
     )
-    found = Summary(plan, plan.run(), label, [*table.warnings, *left_out])
+    found = Summary(plan, plan.run(), label, [*table.warnings, *doubts, *left_out])
     return found.comparison(started, command or _call(metric, quick, seed), file)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from softset.classifiers.explaining import Importance
 from softset.classifiers.model import Model
 from softset.comparison.ladder import Ladder, RungId
 from softset.comparison.schema import checksum, decoded, encoded
@@ -170,6 +171,7 @@ class Comparison:
     splits: Splits
     predictions: dict[str, Predictions]
     history: dict[str, History]
+    importances: list[Importance]
     data: Data
     settings: Settings
     versions: dict[str, str]
@@ -263,7 +265,14 @@ class Comparison:
                 d = c.difference
                 line += f"  {d.mean:+.3f} {span(d.low, d.high, '+')}"
             lines.append(line)
-        return "\n".join([*lines, "", f"> winner, = reference; {self.splits.note}"])
+        end = f"> winner, = reference; {self.splits.note}"
+        return "\n".join([*lines, "", end, *([self.drivers()] if self.importances else [])])
+
+    def drivers(self, most: int = 5) -> str:
+        """The columns that matter most to the winner, in a line."""
+        shown = [f"{i.column} ({i.falls:.3f})" for i in self.importances[:most]]
+        more = ", …" if len(self.importances) > most else ""
+        return f"{label_of(self.metric)} falls without (shuffled): {', '.join(shown)}{more}"
 
     def _repr_html_(self) -> str:
         rows = []
@@ -320,7 +329,7 @@ def _of_format_1(content: dict[str, Any]) -> dict[str, Any]:
             {"rung": None, "size": None, **c} if isinstance(c, dict) else c for c in candidates
         ]
         content = {**content, "candidates": candidates}
-    return {"advice": "", "ladder": None, **content}
+    return {"advice": "", "ladder": None, "importances": [], **content}
 
 
 def _check_ladder(ladder: Ladder | None, known: Collection[str], splits: int) -> None:

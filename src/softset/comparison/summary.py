@@ -16,6 +16,7 @@ import numpy as np
 
 import softset
 from softset.classifiers.model import Model
+from softset.comparison.drivers import suspicious_drivers, winner_importances
 from softset.comparison.fits import Candidate, Order
 from softset.comparison.identifiers import worth_of_identifiers
 from softset.comparison.ladder import climb
@@ -40,6 +41,7 @@ from softset.comparison.statistics import (
     one_row_of,
     paired,
 )
+from softset.comparison.suspicions import too_good
 from softset.comparison.verdict import rung_names, verdict
 from softset.comparison.worker import Outcome, encode
 from softset.metrics.registry import get_metric, range_of
@@ -104,6 +106,9 @@ class Summary:
         candidates = self._candidates(scores, sizes, found.reference, grain)
         model, encoder, refitted = self._refit(found.winner)
         self.said += worth_of_identifiers(plan, found.winner, self.found, self.label)
+        importances = winner_importances(plan, found.winner, self.found)
+        self.said += suspicious_drivers(table, importances, self.label)
+        self.said += too_good([c.mean for c in candidates if c.mean is not None])
         # The winner and its reference; the best of the others where these are the same.
         best = [c.id for c in candidates if c.mean is not None]
         shown = list(dict.fromkeys([found.winner, found.reference, *best]))[:2]
@@ -122,6 +127,7 @@ class Summary:
             splits=self._splits(),
             predictions={c: p for c in shown if (p := self._predictions(c)).target},
             history=self._history(),
+            importances=importances,
             data=Data(
                 rows=len(table.y),
                 features=table.features,

@@ -74,8 +74,8 @@ def too_good(means: Sequence[float]) -> list[str]:
     if min(means) < PERFECT:
         return []
     return [
-        f"too good: every candidate scores {min(means):.3f} or more. Look for a column that is made "
-        "from the label, or for rows of one case on both sides of a split (groups)."
+        f"too good: every candidate scores {min(means):.3f} or more. Look for a column that is "
+        "made from the label, or for rows of one case on both sides of a split (groups)."
     ]
 
 

@@ -192,7 +192,7 @@ def run_one(source: Source, run: dict[str, Any]) -> dict[str, Any]:
 def outcomes(task: Task, split: int, fit: str) -> dict[str, Outcome]:
     """The candidates of a fit on a split."""
     x, y, x_test, y_test = task.split(split)
-    seed = int(np.random.RandomState([task.seed % 2**32, split]).randint(2**31 - 1))
+    seed = seed_of(task, split)
     curve = get_metric(task.metric).curve
     found = {}
     for fitted in fit_candidates(task.fits[fit], x, Order(task.metric, y, task.sizes, seed)):
@@ -206,6 +206,11 @@ def outcomes(task: Task, split: int, fit: str) -> dict[str, Outcome]:
             size=size_of(classifier) if split == 0 else None,
         )
     return found
+
+
+def seed_of(task: Task, split: int) -> int:
+    """The seed of every fit on a split."""
+    return int(np.random.RandomState([task.seed % 2**32, split]).randint(2**31 - 1))
 
 
 def size_of(classifier: DecidingClassifier) -> int:
