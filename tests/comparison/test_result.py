@@ -59,6 +59,7 @@ def in_format_1(found):
     """What ``to_dict`` gives, without what format 1 does not know."""
     again = found.to_dict()
     assert again.pop("checksum")
+    assert again.pop("importances") == []
     assert (again.pop("advice"), again.pop("ladder"), again["format"]) == ("", None, 2)
     for c in again["candidates"]:
         assert (c.pop("rung"), c.pop("size")) == (None, None)
