@@ -3,6 +3,7 @@
     python benchmarks/linear.py run [--data-dir DIR] [--out FILE] [--splits 10] [--half first]
     python benchmarks/linear.py rule [--out FILE]       # which rule each half would choose
     python benchmarks/linear.py confirm [--out FILE]    # the rule of one half on the other
+    python benchmarks/linear.py shipped [--out FILE]    # the rule of the library, on all sets
     python benchmarks/linear.py time      # also memory
 
 ``run`` appends one JSON line for each data set, split and metric to ``--out`` and skips what is
@@ -20,8 +21,9 @@ import multiprocessing
 import os
 import resource
 import time
-from itertools import product
+from itertools import product, starmap
 from pathlib import Path
+from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -35,6 +37,7 @@ from sklearn.preprocessing import StandardScaler
 import softset as ss
 from common import DATA, TEST, append, load, over_sets, read, splits, value, zenodo
 from softset.classifiers import linear
+from softset.classifiers.path import CLEAR, CLEAR_OF_FEW, FEW
 from softset.comparison.statistics import holm, paired
 
 METRICS = ("f1", "mcc")
@@ -150,14 +153,24 @@ def run(args: argparse.Namespace) -> None:
 
 # --- rules ----------------------------------------------------------------------------------------
 
-CLEAR = (0.25, 0.5, 0.75, 1.0, 1.5)
+CLEARS = (0.25, 0.5, 0.75, 1.0, 1.5)
 # The least penalty that a model with under three positives for each feature may go to.
 NEAREST = (0.0, 0.0003, 0.003, 0.03, float("inf"))
 
 
-def picked(record: dict, rule: tuple[float, float]) -> int:
-    clear, nearest = rule
-    least = nearest if record["positives"] < 3 * record["features"] else 0.0
+class Rule(NamedTuple):
+    clear: float
+    nearest: float = 0.0
+    clear_of_few: float | None = None  # the same as of the others, if left out
+
+
+SHIPPED = Rule(CLEAR, clear_of_few=CLEAR_OF_FEW)
+
+
+def picked(record: dict, rule: Rule) -> int:
+    few = record["positives"] < FEW * record["features"]
+    least = rule.nearest if few else 0.0
+    clear = rule.clear_of_few if few and rule.clear_of_few is not None else rule.clear
     rows = range(1, len(record["gain"]))
     fine = [
         i
@@ -167,7 +180,7 @@ def picked(record: dict, rule: tuple[float, float]) -> int:
     return max(fine, key=lambda i: record["gain"][i], default=0)
 
 
-def gains(records: list[dict], rule: tuple[float, float], against: str) -> dict[str, list[float]]:
+def gains(records: list[dict], rule: Rule, against: str) -> dict[str, list[float]]:
     """For each set the gain of every split, over the metrics' records given."""
     found: dict[str, list[float]] = {}
     for r in records:
@@ -177,11 +190,11 @@ def gains(records: list[dict], rule: tuple[float, float], against: str) -> dict[
     return found
 
 
-def best_rule(records: list[dict]) -> tuple[float, float]:
+def best_rule(records: list[dict]) -> Rule:
     """The rule with the best mean over sets of the gain over the start, both metrics together."""
     means = {
         rule: np.mean([np.mean(g) for g in gains(records, rule, "start").values()])
-        for rule in product(CLEAR, NEAREST)
+        for rule in starmap(Rule, product(CLEARS, NEAREST))
     }
     return max(means, key=means.__getitem__)
 
@@ -201,9 +214,9 @@ def rule(args: argparse.Namespace) -> None:
         print(f"\n{half} half: mean gain over the start by rule")
         print("| standard errors | " + " | ".join(f"nearest {n:g}" for n in NEAREST) + " |")
         print("|---" * (1 + len(NEAREST)) + "|")
-        for clear in CLEAR:
+        for clear in CLEARS:
             row = [
-                np.mean([np.mean(g) for g in gains(records, (clear, n), "start").values()])
+                np.mean([np.mean(g) for g in gains(records, Rule(clear, n), "start").values()])
                 for n in NEAREST
             ]
             print(f"| {clear} | " + " | ".join(f"{v:+.4f}" for v in row) + " |")
@@ -213,8 +226,17 @@ def rule(args: argparse.Namespace) -> None:
 def confirm(args: argparse.Namespace) -> None:
     parts = by_half(args)
     rules = {half: best_rule(records) for half, records in parts.items()}
-    other = {"first": rules["last"], "last": rules["first"]}
     print(f"rules chosen: {rules}; each is confirmed on the other half\n")
+    show(parts, {"first": rules["last"], "last": rules["first"]})
+
+
+def shipped(args: argparse.Namespace) -> None:
+    print(f"the rule of the library, chosen with these sets in view: {SHIPPED}\n")
+    show(by_half(args), {"first": SHIPPED, "last": SHIPPED})
+
+
+def show(parts: dict[str, list[dict]], rules: dict[str, Rule]) -> None:
+    """The gains of each half by its rule."""
     for metric in METRICS:
         for against in ("start", "sklearn"):
             print(f"{metric} against {'logistic, same tuner' if against == 'start' else against}")
@@ -223,7 +245,7 @@ def confirm(args: argparse.Namespace) -> None:
             means, few, tests = [], [], []
             for half, records in parts.items():
                 own = [r for r in records if r["metric"] == metric]
-                for name, found in gains(own, other[half], against).items():
+                for name, found in gains(own, rules[half], against).items():
                     first = next(r for r in own if r["set"] == name)
                     ratio = first["positives"] / first["features"]
                     # A positive in the test rows is worth about this much of the metric.
@@ -295,15 +317,16 @@ def memory(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
+    todo = {"run": run, "rule": rule, "confirm": confirm, "shipped": shipped}
+    todo |= {"time": measure, "memory": memory}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=("run", "rule", "confirm", "time", "memory"))
+    parser.add_argument("what", choices=sorted(todo))
     parser.add_argument("--data-dir", type=Path, default=DATA)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--half", choices=("first", "last"))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    todo = {"run": run, "rule": rule, "confirm": confirm, "time": measure, "memory": memory}
     todo[args.what](args)
 
 
