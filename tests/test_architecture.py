@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import collections
 import importlib
 import re
 import tomllib
@@ -68,3 +70,50 @@ def test_no_module_is_over_500_lines(folder):
     }
     assert files
     assert not {str(p): n for p, n in files.items() if n > 500}
+
+
+TREES = {p: ast.parse(p.read_text(encoding="utf-8")) for p in sorted(SOURCE.rglob("*.py"))}
+
+
+def room_of(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def test_no_private_name_is_imported_from_another_room():
+    found = [
+        f"{path.relative_to(SOURCE)}: {node.module}.{name.name}"
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("softset.")
+        for name in node.names
+        if name.name.startswith("_") and node.module.split(".")[1] != room_of(path)
+    ]
+    assert found == []
+
+
+def test_no_decision_hangs_on_the_text_of_an_error():
+    """``"..." in str(error)`` and the like, where ``error`` is what was caught."""
+    found = []
+    for path, tree in TREES.items():
+        for handler in ast.walk(tree):
+            if not isinstance(handler, ast.ExceptHandler) or handler.name is None:
+                continue
+            for node in ast.walk(handler):
+                if isinstance(node, ast.Compare) and f"str({handler.name})" in ast.unparse(node):
+                    found.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+    assert found == []
+
+
+# Lines that only name arguments, of a signature or of a call, are no logic; nor are imports.
+ARGUMENT = re.compile(r"""\*{0,2}\w+(: [^=]+)?( ?= ?[\w."'()\[\]|, -]+)?,|\w+\(|\)( -> .*:)?|\*,""")
+DECLARED = re.compile(r"(from|import|def|@|class) ?.*|self\.\w+ = \w+|# ---.*|[()\[\]{}]+,?")
+
+
+def test_no_six_lines_stand_in_two_files():
+    places = collections.defaultdict(set)
+    for path in TREES:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        kept = [s for s in lines if s and not ARGUMENT.fullmatch(s) and not DECLARED.fullmatch(s)]
+        for i in range(len(kept) - 5):
+            places[tuple(kept[i : i + 6])].add(str(path.relative_to(SOURCE)))
+    assert {lines: found for lines, found in places.items() if len(found) > 1} == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ EXTRAS = {
     "plot": ["matplotlib"],
     "boosting": ["lightgbm", "xgboost"],
     "excel": ["openpyxl"],
+    "onnx": ["onnx", "onnxscript", "onnxruntime"],
 }
 HIDE = """
 import sys
@@ -64,6 +66,37 @@ def test_the_command_line_without_its_packages_says_what_to_install(command):
     assert found.returncode == 2
     assert "pip install softset[cli]" in found.stderr.splitlines()[-1]
     assert len(found.stderr.splitlines()) == 1
+
+
+def test_the_command_line_alone_trains_predicts_and_evaluates(tmp_path):
+    (tmp_path / "x.csv").write_text("a,y\n" + "1,0\n2,1\n" * 40)
+    x, m, p = (str(tmp_path / name) for name in ("x.csv", "m.softset", "p.csv"))
+    code = "from softset.cli import main; main()"
+    train = ["train", x, "-t", "y", "-o", m, "--recipe", "linear"]
+    for command in (train, ["predict", m, x, "-o", p, "--keep", "y"], ["evaluate", p, "-t", "y"]):
+        found = python(["cli"], code, *command)
+        assert found.returncode == 0, found.stderr
+
+
+def test_the_report_alone_is_written(tmp_path):
+    data = Path(__file__).parent / "data" / "v0.1" / "comparison-multiclass.json"
+    code = f"""
+from softset.comparison.result import Comparison
+from softset.report import write_report
+write_report(Comparison.load({str(data)!r}), {str(tmp_path / "report.html")!r})
+"""
+    found = python(["report"], code)
+    assert found.returncode == 0, found.stderr
+    assert "softset[report]" in python([], code).stderr.splitlines()[-1]
+
+
+def test_onnx_alone_exports_and_without_it_the_install_line_is_said(tmp_path):
+    code = CORE.partition("print(float")[0] + (
+        f"ss.MetricLinearClassifier('f1').fit(x, y).to_onnx({str(tmp_path / 'm.onnx')!r})"
+    )
+    found = python(["onnx"], code)
+    assert found.returncode == 0, found.stderr
+    assert "softset[onnx]" in python([], code).stderr.splitlines()[-1]
 
 
 def test_a_comparison_without_the_report_says_so_before_the_work(tmp_path):

@@ -27,12 +27,12 @@ def data(task, n=400, seed=0):
 def test_values_are_those_of_evaluate_and_lie_in_their_intervals(task):
     p, decided, y = data(task)
     rows = metric_table(p, decided, y, task=task, resamples=300)
-    assert [row["metric"] for row in rows] == list(METRICS)
+    assert [row.metric for row in rows] == list(METRICS)
     for row in rows:
-        expected = evaluate(p, y, row["metric"], task=task, from_logits=False)
-        assert row["value"] == pytest.approx(expected, abs=1e-12)
-        assert row["low"] < row["value"] < row["high"]
-        assert row["high"] - row["low"] < 0.3
+        expected = evaluate(p, y, row.metric, task=task, from_logits=False)
+        assert row.value == pytest.approx(expected, abs=1e-12)
+        assert row.low < row.value < row.high
+        assert row.high - row.low < 0.3
 
 
 def test_drawing_cells_is_drawing_rows():
@@ -43,14 +43,12 @@ def test_drawing_cells_is_drawing_rows():
     for _ in range(1000):
         i = random.integers(0, len(y), len(y))
         sample.append(evaluate(p[i], y[i], "f1", from_logits=False))
-    assert [row["low"], row["high"]] == pytest.approx(
-        np.quantile(sample, [0.025, 0.975]), abs=0.008
-    )
+    assert [row.low, row.high] == pytest.approx(np.quantile(sample, [0.025, 0.975]), abs=0.008)
 
 
 def test_areas_need_probabilities_and_shapes_must_agree():
     _, decided, y = data("binary")
-    names = [row["metric"] for row in metric_table(None, decided, y, resamples=10)]
+    names = [row.metric for row in metric_table(None, decided, y, resamples=10)]
     assert "auroc" not in names
     assert "f1" in names
     with pytest.raises(ValueError, match="shape"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from softset.cli import options as opt
 from softset.cli.inputs import category_columns, check_files, need, parts, read_labelled
 from softset.cli.outputs import console, print_json
 from softset.cli.scores import Scored, decide, read_scores
+
+if TYPE_CHECKING:
+    from softset.decisions.intervals import Interval
 
 
 @app.command("evaluate")
@@ -90,7 +93,7 @@ def run(
     classes, count = found.classes, len(found.y)
     if as_json:
         facts = {"file": file.name, "task": found.task, "classes": classes, "rows": count}
-        print_json({**facts, "level": level, "metrics": rows})
+        print_json({**facts, "level": level, "metrics": [row._asdict() for row in rows]})
         return
     what = {"binary": f"positive class {classes[-1]!r}", "multilabel": f"{len(classes)} labels"}
     kind = what.get(found.task, f"{len(classes)} classes")
@@ -115,7 +118,7 @@ def _by_model(path: Path, file: Path, target: list[str], reading: dict[str, Any]
     return Scored(model.task, model.classes_.tolist(), p, y, model.codes(decided))
 
 
-def _print_metrics(rows: list[dict[str, Any]], title: str, level: float) -> None:
+def _print_metrics(rows: list[Interval], title: str, level: float) -> None:
     from rich.table import Table
 
     out = console()
@@ -125,6 +128,5 @@ def _print_metrics(rows: list[dict[str, Any]], title: str, level: float) -> None
     table.add_column("value", justify="right")
     table.add_column(f"{level:.0%} interval", justify="right")
     for row in rows:
-        span = f"{row['low']:.4f} to {row['high']:.4f}"
-        table.add_row(row["metric"], f"{row['value']:.4f}", span)
+        table.add_row(row.metric, f"{row.value:.4f}", f"{row.low:.4f} to {row.high:.4f}")
     out.print(table)

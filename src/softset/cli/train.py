@@ -177,4 +177,4 @@ def _held_out(data: Labelled, metric: str, settings: dict[str, Any]) -> HeldOut 
         decided = model.codes(decided)
     p = p[:, 1] if model.task == "binary" else p
     (row,) = metric_table(p, decided, y, task=model.task, metrics=[metric])
-    return HeldOut(len(test), row["value"], row["low"], row["high"])
+    return HeldOut(len(test), row.value, row.low, row.high)

@@ -7,7 +7,7 @@ cells of the confusion matrix, so the cells are drawn, which is the same and tak
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,15 @@ _AREA_RESAMPLES = 200
 _BLOCK = 2**24
 
 
+class Interval(NamedTuple):
+    """A metric by its name, its value and where it lies if rows are drawn again."""
+
+    metric: str
+    value: float
+    low: float
+    high: float
+
+
 def metric_table(
     probabilities: Any,
     decisions: Any,
@@ -35,8 +44,8 @@ def metric_table(
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
-) -> list[dict[str, Any]]:
-    """``{"metric", "value", "low", "high"}`` for every metric: percentiles of the bootstrap.
+) -> list[Interval]:
+    """The interval of every metric: percentiles of the bootstrap.
 
     Args:
         probabilities: ``(n,)`` of the positive class, ``(n, classes)`` or ``(n, labels)``; or
@@ -46,7 +55,7 @@ def metric_table(
         metrics: all of ``METRICS`` if left out.
 
     >>> rows = metric_table(None, [1, 1, 0, 0], [1, 0, 0, 0], metrics=["accuracy", "f1"])
-    >>> [(row["metric"], round(row["value"], 3)) for row in rows]
+    >>> [(row.metric, round(row.value, 3)) for row in rows]
     [('accuracy', 0.75), ('f1', 0.667)]
     """
     check_number("level", level, 0, 1)
@@ -68,7 +77,7 @@ def metric_table(
         else:
             value, sample = float(m(counted)), m(drawn).numpy()
         low, high = np.quantile(sample, [(1 - level) / 2, (1 + level) / 2])
-        rows.append({"metric": m.name, "value": value, "low": float(low), "high": float(high)})
+        rows.append(Interval(m.name, value, float(low), float(high)))
     return rows
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
-from softset.counting.numerics import full_precision, raised, under_transform, working
-from softset.counting.problem import Problem, arrange
-from softset.counting.values import check_labels
+from softset.counting.numerics import full_precision
+from softset.counting.problem import Problem
+from softset.losses.logits import arrange_logits
 from softset.losses.loss import Loss
 
 
@@ -31,15 +30,6 @@ class BatchLoss(Loss):
         return self._of(scores, target, weight, 1)
 
     def _of(self, scores: Tensor, target: Tensor, weight: Any, batch_dims: int) -> Tensor:
-        problem = arrange(
-            scores,
-            target,
-            task="binary",
-            from_logits=True,
-            sample_weight=weight,
-            batch_dims=batch_dims,
-        )
-        if not under_transform(problem.z, problem.y):
-            check_labels(problem.y)
+        problem = arrange_logits(scores, target, weight, batch_dims, "binary")
         with full_precision(problem.z):
-            return self.value(replace(problem, z=raised(problem.z, working(problem.z))))
+            return self.value(problem)

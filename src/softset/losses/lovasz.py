@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from softset.checks import check_choice
-from softset.counting.numerics import full_precision, raised, ratio, under_transform, wide, working
-from softset.counting.problem import PER, TASKS, Problem, arrange
-from softset.counting.values import check_labels
+from softset.counting.numerics import full_precision, ratio, wide
+from softset.counting.problem import PER, TASKS, Problem
+from softset.losses.logits import arrange_logits
 from softset.losses.loss import Loss, refuse_words
 
 SETTINGS = ("task", "per", "ignore_index")
@@ -57,20 +56,9 @@ class LovaszLoss(Loss):
         return self._of(scores, target, weight, self.per, 1)
 
     def _of(self, scores: Tensor, target: Tensor, weight: Any, per: Any, batch_dims: int) -> Tensor:
-        problem = arrange(
-            scores,
-            target,
-            task=self.task,
-            from_logits=True,
-            sample_weight=weight,
-            ignore_index=self.ignore_index,
-            batch_dims=batch_dims,
-            per=per,
-        )
-        if self.task != "multiclass" and not under_transform(problem.z, problem.y):
-            check_labels(problem.y)
+        settings = {"ignore_index": self.ignore_index, "per": per}
+        problem = arrange_logits(scores, target, weight, batch_dims, self.task, **settings)
         with full_precision(problem.z):
-            problem = replace(problem, z=raised(problem.z, working(problem.z)))
             if not problem.in_sets:
                 return self.value(problem)
             total = count = torch.zeros((), device=problem.z.device)

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from softset.checks import check_choice, check_number
-from softset.counting.numerics import full_precision, raised, under_transform, working
-from softset.counting.problem import TASKS, Problem, arrange, as_numbers, weights_by_class
-from softset.counting.values import check_labels
+from softset.counting.numerics import full_precision
+from softset.counting.problem import TASKS, Problem, as_numbers, weights_by_class
+from softset.losses.logits import arrange_logits
 from softset.losses.loss import Loss, refuse_words
 
 SETTINGS = ("task", "class_weight", "ignore_index", "soft_targets")
@@ -88,21 +88,10 @@ class MeanLoss(Loss):
 
     def _mean(self, scores: Tensor, target: Tensor, weight: Any, batch_dims: int) -> Tensor:
         """The mean over all but the first ``batch_dims`` dimensions."""
-        problem = arrange(
-            scores,
-            target,
-            task=self.task,
-            from_logits=True,
-            sample_weight=weight,
-            ignore_index=self.ignore_index,
-            batch_dims=batch_dims,
-            soft_targets=self.soft_targets,
-        )
-        labels = self.task != "multiclass" and not problem.soft
-        if labels and not under_transform(problem.z, problem.y):
-            check_labels(problem.y)
+        settings = {"ignore_index": self.ignore_index, "soft_targets": self.soft_targets}
+        problem = arrange_logits(scores, target, weight, batch_dims, self.task, **settings)
         with full_precision(problem.z):
-            losses = self._examples(replace(problem, z=raised(problem.z, working(problem.z))))
+            losses = self._examples(problem)
             if problem.w is None:
                 return losses.flatten(batch_dims).mean(-1)
             w = problem.w.to(losses.dtype).expand_as(losses)

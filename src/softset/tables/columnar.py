@@ -143,6 +143,7 @@ def _trouble(kind: Any) -> str:
     )
     if any(fits(kind) for fits in plain):
         return ""
-    if "binary" in str(kind):
+    raw = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
+    if any(fits(kind) for fits in raw):
         return "holds raw bytes; save it as text or numbers."
     return f"holds {kind}, which is neither numbers, text nor dates; leave it out of the file."

@@ -12,6 +12,7 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterator
+from itertools import chain
 from typing import Any
 
 from softset.checks import listed, repeated
@@ -206,7 +207,9 @@ def _parsed(body: str, width: int, name: str, sep: str, line: int, marked: bool)
 
 def _check_rows(body: str, width: int, name: str, sep: str, line: int) -> None:
     """Refuse the first row that is not whole, with the number of its line."""
-    reader = csv.reader(io.StringIO(body, newline=""), delimiter=sep, strict=True)
+    ended: list[bool] = []  # something, once the reader has asked for more than there is
+    lines = chain(io.StringIO(body, newline=""), iter(lambda: ended.append(True), None))
+    reader = csv.reader(lines, delimiter=sep, strict=True)
     begins, longer, rows = line, 0, 0
     first: tuple[int, list[str]] | None = None  # a row of another length: its line, its fields
     with _long_fields(len(body)):
@@ -215,10 +218,10 @@ def _check_rows(body: str, width: int, name: str, sep: str, line: int) -> None:
                 row = next(reader)
             except StopIteration:
                 break
-            except csv.Error as error:
-                what = "a quote is never closed"
-                if "expected after" in str(error):
-                    what = "a quote stands inside a quoted field (it is written twice there)"
+            except csv.Error:
+                what = "a quote stands inside a quoted field (it is written twice there)"
+                if ended:
+                    what = "a quote is never closed"
                 raise ValueError(
                     f"{name}, the row that begins in line {begins}: {what}. Correct the quotes."
                 ) from None
