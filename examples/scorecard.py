@@ -37,7 +37,7 @@ def main(quick=False):
     ax.hist(kinds, bins=bins, stacked=True, label=["benign", "malignant"])
     ax.axvline(points[said].min() - 0.5, color="0.5", linestyle=":", label="threshold")
     ax.set(xlabel="points", ylabel="test patients")
-    ax.legend()
+    ax.legend(loc="upper center")
     return figure
 
 

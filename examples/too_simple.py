@@ -42,7 +42,7 @@ def main(quick=False):
         if seed == 0:
             models = {"logistic regression, tuned": start, "linear model for F1": model}
     figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
-    shown = slice(1500)
+    shown = slice(800)
     for label, name in ((0, "negative"), (1, "positive")):
         points = X_test[shown][y_test[shown] == label]
         ax.scatter(*points.T, s=4 + 10 * label, color=f"C{label}", alpha=0.5, label=name)
@@ -53,7 +53,7 @@ def main(quick=False):
         ax.contour(side, side, heights, levels=[0], colors=colour, linewidths=2)
         ax.plot([], [], color=colour, linewidth=2, label=name)
     ax.set(xlabel="first feature", ylabel="second feature")
-    ax.legend(loc="lower right", framealpha=0.9)
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 

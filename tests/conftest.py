@@ -1,6 +1,7 @@
 """Processes of pytest-xdist share the cores: one thread each is faster than all threads each."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -28,3 +29,22 @@ def shared_data():
     if not folder.is_dir():
         pytest.skip("the real data sets are not here: set SOFTSET_DATA to their folder")
     return folder
+
+
+BROWSER = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+BROWSER += ["--disable-component-update", "--disable-sync", "--no-first-run", "--disable-quic"]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, where there is one."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("SOFTSET_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    with playwright.sync_playwright() as p:
+        found = found or p.chromium.executable_path
+        if not os.path.exists(found):
+            pytest.skip("Chromium is not installed: put it on the path or set SOFTSET_CHROMIUM")
+        opened = p.chromium.launch(executable_path=found, args=BROWSER)
+        yield opened
+        opened.close()

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
+import os
 import re
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -78,3 +84,60 @@ def test_doctests_become_blocks():
     assert found.count("```pycon\n>>> ") == 2
     assert found.count("\n```\n") == 2
     assert "1\n```\n\nMore." in found
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Of the site, built and served."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    handler = functools.partial(Quiet, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_fit_the_screen_and_load_nothing_from_elsewhere(browser, address, width, scheme):
+    size = {"width": width, "height": 800}
+    context = browser.new_context(viewport=size, color_scheme=scheme)
+    page, wrong = context.new_page(), []
+    page.on("request", lambda r: r.url.startswith((address, "data:")) or wrong.append(r.url))
+    page.on("response", lambda r: r.status < 400 or wrong.append(f"{r.status} {r.url}"))
+    page.on("pageerror", lambda e: wrong.append(str(e)))
+    page.goto(address + "sitemap.xml")
+    places = re.findall(r"<loc>[^<]*/softset/([^<]*)</loc>", page.content())
+    for place in [p for p in places if not p.startswith("papers/paper-")] or ["index.html"]:
+        page.goto(address + place)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, place
+        dark = page.evaluate("document.body.dataset.mdColorScheme") == "slate"
+        assert dark == (scheme == "dark"), place
+    context.close()
+    assert not wrong
+    assert len(places) > 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_search_finds_names_and_words(browser, address, width):
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    for words, place in (("best_threshold", "#softset.best_threshold"), ("scorecard", "linear")):
+        page.goto(address + "index.html")
+        if width < 600:
+            page.locator("label[for=__search]").first.click()
+        page.fill("input.md-search__input", words)
+        page.wait_for_selector(f"a.md-search-result__link[href*='{place}']", timeout=60_000)
+    page.close()

@@ -292,7 +292,7 @@ class ComparisonDisplay(Display):
     >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1,
     ...                    quick=True)
     >>> ComparisonDisplay(found).plot().figure_.get_size_inches().tolist()
-    [7.2, 2.0]
+    [7.2, 2.4]
     """
 
     found: Comparison
@@ -300,7 +300,7 @@ class ComparisonDisplay(Display):
     def plot(self, ax: Axes | None = None) -> ComparisonDisplay:
         """Draw on ``ax``, or on new axes."""
         rows = [c for c in self.found.candidates if c.mean is not None]
-        ax = self.axes(ax, size=(7.2, 1.4 + 0.3 * len(rows)))
+        ax = self.axes(ax, size=(7.2, 1.8 + 0.3 * len(rows)))
         ax.axvline(0, color=GREY, linewidth=1)
         for place, c in enumerate(rows):
             colour = "C1" if c.family == "metric" else "C0"
@@ -314,14 +314,19 @@ class ComparisonDisplay(Display):
         ax.set_yticks(range(len(rows)), [f"{c.name}  {c.mean:.3f}" for c in rows])
         ax.invert_yaxis()
         metric, best = label_of(self.found.metric), self._name(self.found.reference)
-        ax.set_xlabel(f"difference in {metric} to {best}, 95 % interval")
-        ax.set_title("\n".join(textwrap.wrap(self.found.verdict, 80)), fontsize="medium")
+        ax.set_xlabel(_wrapped(f"difference in {metric} to {best}, 95 % interval"))
+        ax.set_title(_wrapped(self.found.verdict), fontsize="medium")
         ax.legend()
         return self
 
     def _name(self, key: str) -> str:
         (name,) = [c.name for c in self.found.candidates if c.id == key]
         return name[:1].lower() + name[1:]
+
+
+def _wrapped(text: str) -> str:
+    """In lines that fit beside the names of candidates."""
+    return "\n".join(textwrap.wrap(text, 50))
 
 
 def comparison(found: Comparison, *, ax: Axes | None = None) -> ComparisonDisplay:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-
 import numpy as np
 import pytest
 import torch
@@ -15,23 +12,7 @@ from softset.report import render
 from tests.report.examples import comparison
 from tests.report.test_writer import HOSTILE, TASKS, hostile
 
-_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-_ARGUMENTS += ["--disable-component-update", "--disable-sync", "--no-first-run", "--disable-quic"]
 CURVES = ("auroc", "average_precision")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("SOFTSET_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    with playwright.sync_playwright() as p:
-        found = found or p.chromium.executable_path
-        if not os.path.exists(found):
-            pytest.skip("Chromium is not installed: put it on the path or set SOFTSET_CHROMIUM")
-        opened = p.chromium.launch(executable_path=found, args=_ARGUMENTS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
