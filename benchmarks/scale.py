@@ -3,10 +3,11 @@
     python benchmarks/scale.py wire     # bytes on the wire for each step, beside the gradient's
     python benchmarks/scale.py error    # paper 002 theorem 5.8 against simulated batches
     python benchmarks/scale.py ranks    # two ranks: a step with sync beside one without
+    python benchmarks/scale.py predict  # processor time of `softset predict` for a million rows
 
 ``wire`` counts the numbers that a loss really sends, and estimates times by the model that it
 prints. ``error`` draws batches of up to 10^10 rows as what they are to a confusion matrix: one
-multinomial number. ``ranks`` measures; run it on an idle machine.
+multinomial number. ``ranks`` and ``predict`` measure; run them on an idle machine.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import datetime
 import math
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -210,9 +213,49 @@ def ranks(rounds: int = 20) -> None:
             process.wait()
 
 
+# --- a million predictions ------------------------------------------------------------------------
+
+
+def table(rows: int, seed: int) -> pd.DataFrame:
+    """Eight columns of numbers and two of text, and what is to be predicted of them."""
+    g = np.random.default_rng(seed)
+    frame = pd.DataFrame({f"x{i}": g.normal(size=rows) for i in range(8)})
+    frame["city"] = g.choice(["Rome", "Oslo", "Paris", "Bonn"], rows)
+    frame["plan"] = g.choice(["basic", "plus", "max"], rows)
+    frame["y"] = np.where(frame["x0"] + 0.5 * g.normal(size=rows) > 1.2, "churn", "stay")
+    return frame
+
+
+def command(*words: str | Path) -> float:
+    """Seconds of processor time of a softset command, its start included, on one thread."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = [sys.executable, "-c", "from softset.cli import main; main()", *map(str, words)]
+    subprocess.run(run, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def predict(rows: int = 1_000_000, rounds: int = 3) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        given, new = table(4000, 0), table(rows, 1).drop(columns="y")
+        files = [Path(folder, f"new.{ending}") for ending in ("csv", "parquet")]
+        known, model = Path(folder, "known.csv"), Path(folder, "model.softset")
+        given.to_csv(known, index=False)
+        new.to_csv(files[0], index=False)
+        new.to_parquet(files[1])
+        command("train", known, "-t", "y", "-o", model)
+        start = statistics.median(command("--version") for _ in range(rounds))
+        print(f"{rows:,} rows, 10 columns, 8 networks; predictions as CSV. `softset --version`")
+        print(f"takes {start:.1f} s. Processor seconds, median of {rounds}:")
+        for file in files:
+            out = ["-o", Path(folder, "out.csv"), "--force"]
+            took = statistics.median(command("predict", model, file, *out) for _ in range(rounds))
+            print(f"  {file.suffix}: {took:.1f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["wire", "error", "ranks"])
+    parser.add_argument("what", choices=["wire", "error", "ranks", "predict"])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--rank", type=int)
     parser.add_argument("--folder", type=Path)
@@ -220,7 +263,8 @@ def main() -> None:
     if given.rank is not None:
         one_rank(str(given.folder), given.rank, given.rounds)
     else:
-        {"wire": wire, "error": error, "ranks": lambda: ranks(given.rounds)}[given.what]()
+        measures = {"ranks": lambda: ranks(given.rounds), "predict": predict}
+        ({"wire": wire, "error": error} | measures)[given.what]()
 
 
 if __name__ == "__main__":

@@ -83,3 +83,28 @@ def test_huge_or_tiny_weights_are_weights(model, scale):
     expected = clone(model).fit(x, y, sample_weight=weight / weight.max())
     found = clone(model).fit(x, y, sample_weight=weight * scale)
     np.testing.assert_allclose(found.predict_proba(x), expected.predict_proba(x), atol=1e-4)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MetricClassifier(n_members=1, max_epochs=3, random_state=0, pos_label=None),
+        lambda: MetricForestClassifier(random_state=0),
+        MetricLinearClassifier,
+        lambda: MetricThresholdClassifier(LogisticRegression()),
+    ],
+)
+def test_both_predictions_at_once_are_those_of_each(make, classes):
+    g = np.random.default_rng(0)
+    x = g.normal(size=(120, 3))
+    y = np.array(["a", "b", "c"])[:classes][
+        (x + 0.3 * g.normal(size=x.shape))[:, :classes].argmax(1)
+    ]
+    model = make()
+    if classes == 2:
+        model.set_params(pos_label="a")
+    model.fit(x, y)
+    p, decided = model.predict_both(x)
+    assert (p == model.predict_proba(x)).all()
+    assert (decided == model.predict(x)).all()

@@ -121,3 +121,29 @@ def test_wide_files_are_read():  # 12
     row = ",".join(str(v) for v in random.integers(0, 9, width))
     found = read(",".join(f"c{i}" for i in range(width)) + f"\n{row}\n{row}\n")
     assert found.shape == (2, width)
+
+
+@pytest.mark.parametrize("length", [2**16 - 9, 2**16 - 8, 2**16 - 1, 2**16, 2**16 + 5])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_names_that_end_where_the_beginning_ends(length, end):
+    long = "x" * length
+    found = read(f"{long},b{end}1,2{end}3,4{end}")
+    assert found.columns.tolist() == [long, "b"]
+    assert found["b"].tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["1.5", "2", "-3e2"], [1.5, 2.0, -300.0]),
+        (["1.5", "", "2"], [1.5, None, 2.0]),
+        (["1.5", "007"], ["1.5", "007"]),
+        (["1.5", " 2"], [1.5, 2.0]),
+        (["1.5", "NA"], [1.5, None]),
+        (["1e3", "2"], [1000.0, 2.0]),
+        (["1.5", "12345678901234567890"], [1.5, 12345678901234567890.0]),
+    ],
+)
+def test_plain_fractions_and_what_is_none(cells, wanted):
+    found = read("a,b\n" + "".join(f"{c},x\n" for c in cells))["a"]
+    assert found.astype(object).where(found.notna(), None).tolist() == wanted

@@ -57,7 +57,12 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _probabilities(self, x: Array) -> Array:
         """``(n,)`` of the positive class, or ``(n, classes or labels)``."""
-        return probabilities_of(self._scores(x), self._task)
+        return self._scored(x)[0]
+
+    def _scored(self, x: Array) -> tuple[Array, Array]:
+        """Probabilities and scores of the same rows, which are gone through once."""
+        scores = self._scores(x)
+        return probabilities_of(scores, self._task), scores
 
     # --- fit -------------------------------------------------------------------------------------
 
@@ -173,10 +178,17 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
-        p = self._probabilities(self._checked(X))
+        return self._by_class(self._probabilities(self._checked(X)))
+
+    def _by_class(self, p: Array) -> Array:
         if self._task != "binary":
             return p
         return np.column_stack([1 - p, p] if self._labels.positive == 1 else [p, 1 - p])
+
+    def predict_both(self, X: Any) -> tuple[Array, Array]:
+        """``predict_proba(X)`` and ``predict(X)``, for the time of one of them."""
+        p, scores = self._scored(self._checked(X))
+        return self._by_class(p), self._labels.decode(self._decision(scores))
 
     def decision_function(self, X: Any) -> Array:
         """``logit p - logit threshold`` of ``classes_[1]``: above 0 exactly where it is predicted.

@@ -119,7 +119,11 @@ class MetricForestClassifier(DecidingClassifier):
     # --- predict ---------------------------------------------------------------------------------
 
     def _scores(self, x: Array) -> Array:
-        return self._as_scores(self._probabilities(x))
+        return self._scored(x)[1]
+
+    def _scored(self, x: Array) -> tuple[Array, Array]:
+        p = self._probabilities(x)
+        return p, self._as_scores(p)
 
     def _as_scores(self, p: Array) -> Array:
         """Shares of trees as logits: half a tree is added on each side, so that all are finite."""

@@ -92,10 +92,9 @@ class Model:
         return self._named(self.classifier.predict(self.inputs(table)))
 
     def predict_both(self, table: Any) -> tuple[Array, Array]:
-        """Probabilities and classes; the table is encoded once."""
-        x = self.inputs(table)
-        p = np.asarray(self.classifier.predict_proba(x))
-        return p, self._named(self.classifier.predict(x))
+        """Probabilities and classes; the table is encoded and scored once."""
+        p, found = self.classifier.predict_both(self.inputs(table))
+        return np.asarray(p), self._named(found)
 
     def _named(self, found: Any) -> Array:
         found = np.asarray(found)

@@ -34,6 +34,8 @@ except ImportError:  # pragma: no cover
 
 
 Array = NDArray[Any]
+# Rows that are scored together: what is computed of them stays in the cache.
+_BLOCK = 2**13
 
 
 class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  # type: ignore[misc]
@@ -222,10 +224,14 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
     # --- predict ---------------------------------------------------------------------------------
 
     def _scores(self, x: Array) -> Array:
-        """Of the mean over members of their probabilities."""
-        inputs = torch.from_numpy(self._scaler(x))
-        z = score(self._network(), self._weights, {}, inputs, self._task)
-        return averaged(z, self._task).numpy()
+        """Of the mean over members of their probabilities, by blocks of rows."""
+        network = self._network()
+        parts = []
+        for start in range(0, len(x), _BLOCK):
+            inputs = torch.from_numpy(self._scaler(x[start : start + _BLOCK]))
+            z = score(network, self._weights, {}, inputs, self._task)
+            parts.append(averaged(z, self._task))
+        return torch.cat(parts).numpy()
 
     def _network(self) -> Mlp:
         return Mlp(self._widths[0], self._widths[1:-1], self._widths[-1])

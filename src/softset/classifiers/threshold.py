@@ -299,13 +299,19 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return np.mean([self._raw(model, X) for model in self.estimators_], axis=0)
 
     def _scores(self, x: Any) -> Array:
-        return self._as_scores(self._mean(x))
+        return self._scored(x)[1]
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
-        p = self._mean(self._checked(X))
+        return self._by_class(self._mean(self._checked(X)))
+
+    def _by_class(self, p: Array) -> Array:
         return p[:, ::-1] if self._task == "binary" and self._labels.positive == 0 else p
+
+    def _scored(self, x: Any) -> tuple[Array, Array]:
+        raw = self._mean(x)
+        return raw, self._as_scores(raw)
 
     # --- files -----------------------------------------------------------------------------------
 

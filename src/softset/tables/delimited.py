@@ -30,6 +30,10 @@ _PLAIN_NUMBER = r"^-?(0|[1-9]\d*)(\.\d*[1-9]|\.0)?(e-?\d+)?$"
 _THOUSANDS = r"^[+-]?\d{1,3}(\.\d{3})+(,\d*)?$"
 # Arrow reads so many bytes at a time; a row must fit into one block.
 _BLOCK = 1 << 24
+# The line of column names is looked for here first.
+_HEAD = 1 << 16
+# Fractions as most programs write them, to be told at one glance.
+_PLAIN_FRACTION = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$"
 # What text in another encoding than UTF-8 begins with. UTF-32 comes first: it begins as UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -81,7 +85,8 @@ def _decoded(data: bytes, name: str, encoding: str | None) -> str:
         )
     try:
         content = data.decode(encoding or "utf-8")
-        content.encode()  # some encodings can spell what no text is
+        if encoding is not None:
+            content.encode()  # some encodings can spell what no text is
     except (LookupError, ValueError) as error:
         if not isinstance(error, UnicodeError):
             raise ValueError(
@@ -94,7 +99,7 @@ def _decoded(data: bytes, name: str, encoding: str | None) -> str:
         hint = "" if encoding else " Give its encoding, e.g. --encoding latin-1 or cp1252."
         raise ValueError(f"{name} is not {encoding or 'UTF-8'}{place}.{hint}") from None
     content = content.removeprefix("\ufeff")
-    if not content.strip():
+    if not content or content.isspace():
         raise ValueError(f"{name} is empty. A line of column names and rows are expected.")
     if "\0" in content:
         line = content.count("\n", 0, content.index("\0")) + 1
@@ -140,7 +145,14 @@ def _header(content: str, name: str, sep: str, marked: bool) -> tuple[list[str],
 
     def lines() -> Iterator[str]:
         nonlocal used
-        for line in io.StringIO(content, newline=""):
+        # Mostly the beginning will do; a large text need not be copied for it.
+        head = io.StringIO(content[:_HEAD], newline="")
+        for line in head:
+            if head.tell() == _HEAD:  # it may have been cut off
+                break
+            used += len(line)
+            yield line
+        for line in io.StringIO(content[used:] if len(content) > used else "", newline=""):
             used += len(line)
             yield line
 
@@ -176,7 +188,7 @@ def _parsed(body: str, width: int, name: str, sep: str, line: int, marked: bool)
     if '"' in body:  # Arrow takes an unclosed quote for the rest of the file
         _check_rows(body, width, name, sep, line)
     columns = [f"c{i}" for i in range(width)]
-    if not body.strip("\r\n"):
+    if re.fullmatch(r"[\r\n]*", body):
         return pa.table({c: pa.array([], pa.string()) for c in columns})
     # At the beginning Arrow would take U+FEFF for a byte-order mark; an empty line is no row.
     data = (f"\n{body}" if body.startswith("\ufeff") else body).encode()
@@ -289,6 +301,15 @@ def _labels(values: Any) -> Any:
     return _texts(values)
 
 
+def _are_fractions(values: Any) -> bool:
+    """Whether all cells are plain numbers, and not all of them whole: what most columns of numbers
+    are, and what the general way takes five passes to find out."""
+    from pyarrow import compute as pc
+
+    found = pc.all(pc.match_substring_regex(values, _PLAIN_FRACTION), min_count=1).as_py()
+    return bool(found) and bool(pc.any(pc.match_substring(values, ".")).as_py())
+
+
 def _typed(values: Any, decimal: str) -> Any:
     """Numbers if all cells are numbers (or words for "missing"), else text.
 
@@ -298,6 +319,8 @@ def _typed(values: Any, decimal: str) -> Any:
     import pyarrow as pa
     from pyarrow import compute as pc
 
+    if decimal == "." and _are_fractions(values):
+        return pd.Series(pc.cast(values, pa.float64()).to_numpy())
     trimmed = pc.utf8_trim_whitespace(values)
     absent = pc.is_in(trimmed, pa.array(sorted(MISSING_WORDS)))
     numbers = pc.if_else(absent, None, trimmed)

@@ -265,15 +265,31 @@ def _write_text(sep: str) -> Callable[[Any, Path], None]:
     def write(frame: Any, path: Path) -> None:
         safe, marked = _guarded(frame)
         # Python's writer leaves a lone carriage return without quotes.
-        texts = (safe[name] for name in safe if safe[name].dtype.kind == "O")
+        texts = (safe[name].unique() for name in safe if safe[name].dtype.kind == "O")
         returns = any(isinstance(v, str) and "\r" in v for v in chain(safe.columns, *texts))
         quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+        if not returns:
+            safe = _spelled(safe)
         safe.to_csv(path, index=False, sep=sep, lineterminator="\n", quoting=quoting)
         if marked:
             with open(path, "a", encoding="utf-8", newline="") as file:
                 file.write(MARK)
 
     return write
+
+
+def _spelled(frame: Any) -> Any:
+    """``frame`` with its fractions as the text that pandas would write, in a third of the time."""
+    import pandas as pd
+
+    columns = {}
+    for name, series in frame.items():
+        if series.dtype == np.float64:
+            values = series.to_numpy()
+            words = pd.Series(list(map(repr, values.tolist())), dtype=object)
+            series = words.where(~np.isnan(values), None)
+        columns[name] = series
+    return pd.DataFrame(columns)
 
 
 def _guarded(frame: Any) -> tuple[Any, bool]:
@@ -288,15 +304,16 @@ def _guarded(frame: Any) -> tuple[Any, bool]:
     for i, name in enumerate(names):
         series = frame.iloc[:, i]
         if series.dtype.kind not in "biufcmM":
-            before = series.to_numpy(dtype=object)
-            cells = [guard(cell) for cell in before]
+            codes, words = pd.factorize(series.to_numpy(dtype=object))  # few in many cells
+            cells = [guard(word) for word in words]
             if any(isinstance(cell, str) and "\0" in cell for cell in cells):
                 raise ValueError(
                     f"column {name!r} holds text with a NUL character, which CSV cannot hold. Take "
                     "it out, or write Parquet."
                 )
-            changed |= any(a is not b for a, b in zip(before, cells, strict=True))
-            series = pd.Series(cells, dtype=object)
+            changed |= any(a is not b for a, b in zip(words, cells, strict=True))
+            # A missing cell has the code -1: the last entry.
+            series = pd.Series(np.array([*cells, None], dtype=object)[codes], dtype=object)
         columns[name] = series.reset_index(drop=True)
     return pd.DataFrame(columns), changed
 
