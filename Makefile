@@ -24,7 +24,7 @@ test-integrations: $(READY)
 	$(PYTHON) -m venv .venv-integrations
 	$(BIN)/python -c "$(WHERE)" > $$(.venv-integrations/bin/python -c "$(WHERE)")/softset.pth
 	.venv-integrations/bin/python -m pip install --quiet --constraint constraints.txt \
-		torchmetrics skorch transformers accelerate keras ap_perf
+		torchmetrics skorch transformers accelerate keras lightning ap_perf
 	PYTHONPATH=src .venv-integrations/bin/python -m pytest -q tests/integrations \
 		src/softset/integrations tests/test_docs.py::test_code_of_every_page_runs
 	cd papers && PYTHONPATH=../src:src ../.venv-integrations/bin/python -m pytest -q \

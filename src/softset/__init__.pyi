@@ -4,6 +4,7 @@ from .storage.files import SavedFileError as SavedFileError
 from .tables.columns import infer_schema as infer_schema
 from .tables.encoder import TableEncoder as TableEncoder
 from .tables.files import read_table as read_table
+from .tables.parquet_rows import ParquetRows as ParquetRows
 from .counting.numerics import ratio as ratio
 from .counting.steps import STEPS as STEPS
 from .counting.steps import HardStep as HardStep

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.distributed as dist
@@ -85,9 +86,10 @@ def test_the_page_quotes_the_warning():
 
 
 @pytest.mark.skipif(not dist.is_gloo_available(), reason="torch without gloo")
-def test_code_on_the_page_runs(tmp_path):
+def test_code_on_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     torch.manual_seed(0)
     x = torch.randn(2048, 3)
     y = (x[:, 0] > 1.5).long()
@@ -105,6 +107,9 @@ def test_code_on_the_page_runs(tmp_path):
         "optimizer": torch.optim.SGD(model.parameters(), 0.1),
         "scaler": torch.amp.GradScaler("cpu"),
     }
+    events = pd.DataFrame(torch.randn(400, 2).numpy(), columns=["a", "b"])
+    Path("events").mkdir()
+    events.assign(fraud=events["a"] > 0.7).to_parquet("events/1.parquet")
     dist.init_process_group("gloo", f"file://{tmp_path / 'meeting'}", world_size=1, rank=0)
     try:
         for block in blocks:
@@ -114,3 +119,5 @@ def test_code_on_the_page_runs(tmp_path):
         dist.destroy_process_group()
     assert all(p.grad.isfinite().all() for p in model.parameters())
     assert int(y[next(iter(names["batches"]))].sum()) == 16
+    assert (names["model"].predict(events) == (events["a"] > 0.7)).mean() > 0.9
+    assert Path("run.checkpoint").exists()

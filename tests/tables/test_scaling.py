@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softset.tables.scaling import SQUASH, Scaler
+from softset.tables.scaling import SQUASH, Moments, Scaler
 
 
 def test_a_weight_is_a_row_given_so_often():
@@ -27,3 +27,16 @@ def test_constant_and_huge_columns_are_finite():
     assert np.isfinite(found).all()
     assert (found[:, [0, 2]] == 0).all()
     assert np.ptp(found[:, 1]) > 1
+
+
+def test_moments_of_blocks_are_those_of_all_rows():
+    g = np.random.default_rng(0)
+    x, w = g.normal(3, 5, size=(1000, 4)) * [1, 1e-6, 1e6, 0] + [0, 0, 1e6, 7], g.random(1000)
+    moments = Moments()
+    for part in np.array_split(np.arange(1000), 7):
+        moments.add(x[part], w[part])
+    moments.add(x[:3], np.zeros(3))
+    found, whole = moments.scaler(), Scaler.of(x, w)
+    assert found.center == pytest.approx(whole.center, rel=1e-12)
+    assert found.scale == pytest.approx(whole.scale, rel=1e-9)
+    assert np.isinf(found.scale[3])

@@ -9,6 +9,7 @@ import numpy as np
 
 from softset.boosting.base import SLOWER, Array, Library, imported, refusals
 from softset.boosting.objective import MetricObjective
+from softset.boosting.spool import BLOCK, Spool
 from softset.boosting.trees import (
     AS_ZERO,
     NAN_LEFT,
@@ -74,10 +75,25 @@ class LightGBM(Library):
 
     def load(self, rows: Rows, checks: Rows) -> None:
         params = {**self.settings, "objective": self.objective}  # num_class needs it
+        x = self._sequence(rows.x) if isinstance(rows.x, Spool) else rows.x
         self.rows = self.library.Dataset(
-            rows.x, rows.y, weight=rows.w, params=params, categorical_feature=self.categorical
+            x, rows.y, weight=rows.w, params=params, categorical_feature=self.categorical
         )
         self.checks = self.rows.create_valid(checks.x, checks.y, weight=checks.w, params=params)
+
+    def _sequence(self, spool: Spool) -> Any:
+        """LightGBM's way to read rows that are not in memory; what it keeps is one bin a cell."""
+
+        class Rows(self.library.Sequence):  # type: ignore[name-defined, misc]
+            batch_size = BLOCK
+
+            def __len__(self) -> int:
+                return len(spool)
+
+            def __getitem__(self, which: Any) -> Array:
+                return spool[which] if isinstance(which, slice) else spool[which : which + 1][0]
+
+        return Rows()
 
     def log_loss(self, rounds: int, patience: int) -> tuple[BoostedTrees, int]:
         with refusals("LightGBM", self.library.basic.LightGBMError):

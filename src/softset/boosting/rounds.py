@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softset.boosting.objective import MetricObjective
+from softset.boosting.spool import blocks
 from softset.decisions.evaluation import evaluate
 from softset.decisions.offsets import best_offsets
 from softset.decisions.smoothing import smooth_cut
@@ -79,7 +80,8 @@ def boost(
     if not rounds or len(np.unique(checks.y)) < classes:
         return model
     model.shift = np.asarray(_cut(model.log_loss_scores(checks.x), checks, metric))
-    start, held = model.start(rows.x), model.start(checks.x)
+    start = np.concatenate([model.start(rows.x[part]) for part in blocks(len(rows.y))])
+    held = model.start(checks.x)
     # Without log-loss rounds, nothing is what has to be beaten.
     best = -np.inf if model.warm is None else _value(held, checks, metric)
     objective = MetricObjective(library.name, metric, None, 0.5)

@@ -12,6 +12,7 @@ import numpy as np
 
 from softset.boosting.base import SLOWER, Array, Library, imported, refusals
 from softset.boosting.objective import MetricObjective
+from softset.boosting.spool import Spool, blocks
 from softset.boosting.trees import NAN_LEFT, NAN_RIGHT, BoostedTrees, Tree, as_float32
 from softset.checks import check_choice
 from softset.storage.container import whole
@@ -67,9 +68,36 @@ class XGBoost(Library):
         if self.categorical:
             settings.update(feature_types=types, enable_categorical=True)
         self.rows, self.checks = (
-            self.library.DMatrix(as_float32(part.x), part.y, weight=part.w, **settings)
+            self._spooled(part, settings)
+            if isinstance(part.x, Spool)
+            else self.library.DMatrix(as_float32(part.x), part.y, weight=part.w, **settings)
             for part in (rows, checks)
         )
+
+    def _spooled(self, rows: Rows, settings: dict[str, Any]) -> Any:
+        """XGBoost's external memory: it reads blocks by an iterator, and keeps them as bins in
+        files of its own beside ours."""
+        spool: Any = rows.x
+        parts = list(blocks(len(spool)))
+
+        class Blocks(self.library.DataIter):  # type: ignore[name-defined, misc]
+            def __init__(self) -> None:
+                self.at = 0
+                super().__init__(cache_prefix=f"{spool.path}-xgboost")
+
+            def next(self, input_data: Any) -> bool:
+                if self.at == len(parts):
+                    return False
+                part = parts[self.at]
+                input_data(data=as_float32(spool[part]), label=rows.y[part], weight=rows.w[part])
+                self.at += 1
+                return True
+
+            def reset(self) -> None:
+                self.at = 0
+
+        bins = int(self.settings.get("max_bin", 256))
+        return self.library.ExtMemQuantileDMatrix(Blocks(), max_bin=bins, **settings)
 
     def log_loss(self, rounds: int, patience: int) -> tuple[BoostedTrees, int]:
         with refusals("XGBoost", self.library.core.XGBoostError):

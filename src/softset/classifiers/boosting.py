@@ -17,11 +17,13 @@ from softset.boosting.objective import NO_CATBOOST
 from softset.boosting.rounds import Boosted, boost
 from softset.checks import check_choice, check_number
 from softset.classifiers.base import DecidingClassifier
+from softset.classifiers.streamed import fit_boosting
 from softset.decisions.decision import Decision
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, one_number
 from softset.tables.rows import Rows
 from softset.tables.splits import content_split
+from softset.tables.streams import is_stream
 
 Array = NDArray[Any]
 
@@ -111,8 +113,12 @@ class MetricBoostingClassifier(DecidingClassifier):
 
     # --- fit -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1; or on a
+        stream of such blocks, as ``ParquetRows`` is one."""
+        if y is None and is_stream(X):
+            fit_boosting(self, X)
+            return self
         metric = self._check_settings()
         x = self._checked_inputs(X, y)
         rows = self._start(x, y, sample_weight)

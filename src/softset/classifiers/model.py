@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from softset.checks import check_choice
 from softset.classifiers.export import ExportedModule, to_onnx, to_torch
 from softset.classifiers.recipes import CLASSIFIERS, RECIPES, classifier_class
+from softset.classifiers.streamed import FITS
 from softset.metrics.registry import MetricLike, get_metric
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
@@ -20,6 +21,8 @@ from softset.storage.files import SavedFileError
 from softset.tables.columns import infer_schema
 from softset.tables.encoder import TableEncoder
 from softset.tables.labels import BlanksWarning, Labels, read_labels
+from softset.tables.parquet_rows import ParquetRows
+from softset.tables.streams import EncodedRows
 
 Array = NDArray[Any]
 _KIND = "model"
@@ -148,7 +151,7 @@ def _frame(table: Any) -> Any:
 
 def train_model(
     X: Any,
-    y: Any,
+    y: Any = None,
     metric: MetricLike = "f1",
     *,
     recipe: str = "warm",
@@ -156,12 +159,16 @@ def train_model(
     sample_weight: Any = None,
     seed: int = 0,
     info: dict[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> Model:
     """One classifier for one table: ``X`` a data frame, ``y`` labels ``(n,)`` or ``(n, labels)``.
 
     ``recipe`` is one of ``RECIPES``; ``settings`` go to its classifier. The classes of the model
     are ``[negative, positive]`` if there are two.
+
+    A ``ParquetRows`` in the place of ``X`` holds labels and weights too, and need not fit into
+    memory; networks trained on one save to the file ``checkpoint``, and go on from it.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"x": np.linspace(0, 200, 100), "colour": ["red", "blue"] * 50})
@@ -174,21 +181,43 @@ def train_model(
     """
     check_choice("recipe", recipe, RECIPES)
     get_metric(metric)
-    labels, codes = read_labels(y, pos_label)
-    encoder = TableEncoder(infer_schema(X)).fit(X)
     make, preset = classifier_class(RECIPES[recipe].classifier), RECIPES[recipe].settings
     # A linear model has no seed: nothing in it is random.
     seeded = {"random_state": seed} if "random_state" in make().get_params() else {}
     classifier = make(metric, **{**seeded, **preset, **settings})
-    # With the positive class last the classifier can have the names, and use them in what it says.
-    in_order = labels.positive == 1
-    target = labels.decode(codes) if in_order else codes
-    known = {} if in_order else {"classes": np.asarray(labels.names)}
-    x = encoder.transform(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BlanksWarning)  # has been said
-        classifier.fit(x, target, sample_weight=sample_weight)
+    if isinstance(X, ParquetRows):
+        if y is not None or sample_weight is not None:
+            raise ValueError("ParquetRows names the columns with labels and weights itself.")
+        labels, encoder = _fit_stream(classifier, recipe, X, pos_label, checkpoint)
+        info = {"target": X.target, "drop": X.left_out, "rows": X.rows, **(info or {})}
+    else:
+        labels, codes = read_labels(y, pos_label)
+        encoder = TableEncoder(infer_schema(X)).fit(X)
+        x = encoder.transform(X)
+        # With the positive class last the classifier can have the names, and use them in what it
+        # says.
+        target = labels.decode(codes) if labels.positive == 1 else codes
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BlanksWarning)  # has been said
+            classifier.fit(x, target, sample_weight=sample_weight)
+    known = {} if labels.positive == 1 else {"classes": np.asarray(labels.names)}
     return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
+
+
+def _fit_stream(
+    classifier: Any, recipe: str, rows: ParquetRows, pos_label: Any, checkpoint: Any
+) -> tuple[Labels, TableEncoder]:
+    """Fit on rows that need not fit into memory; what their labels are, and their encoder."""
+    fit = FITS.get(RECIPES[recipe].classifier)
+    if fit is None:
+        fitting = [name for name, row in RECIPES.items() if row.classifier in FITS]
+        raise ValueError(
+            f"recipe={recipe!r} needs all rows in memory. From Parquet files beyond it: "
+            f"{', '.join(fitting)}."
+        )
+    stream = EncodedRows(rows, pos_label)
+    fit(classifier, stream, checkpoint)
+    return stream.labels, stream.encoder
 
 
 def save_model(

@@ -13,10 +13,12 @@ from sklearn.utils import check_random_state
 from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers, averaged
+from softset.classifiers.streamed import fit_network
 from softset.metrics.registry import MetricLike
 from softset.tables.rows import Rows, distinct_rows
 from softset.tables.scaling import SQUASH, Scaler
 from softset.tables.splits import content_split
+from softset.tables.streams import is_stream
 from softset.training.data import AbsentClassWarning, Data, data_of
 from softset.training.members import Member, Trained, train_members
 from softset.training.networks import Mlp, score
@@ -124,12 +126,16 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
     # --- fit -------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1; or on a
+        stream of such blocks, as ``ParquetRows`` is one."""
         check_number("n_members", self.n_members, 1, 10**6, closed="low")
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         if self.batch_size is not None:
             check_number("batch_size", self.batch_size, 1, float("inf"), closed="low")
+        if y is None and is_stream(X):
+            fit_network(self, X)
+            return self
         X = self._checked_inputs(X, y)
         rows = distinct_rows(*self._start(X, y, sample_weight))
         self._refuse_weightless(rows)

@@ -27,10 +27,11 @@ def need(*packages: str) -> None:
         )
 
 
-def check_files(*paths: Path) -> None:
-    """Refuse names of files that are not there, before anything heavy is imported."""
+def check_files(*paths: Path, directory: Path | None = None) -> None:
+    """Refuse names of files that are not there, before anything heavy is imported; one of them may
+    be a directory."""
     for path in paths:
-        if path.is_dir():
+        if path.is_dir() and path != directory:
             raise ValueError(f"{path} is a directory; a file is expected.")
         if str(path) != "-" and not path.exists():
             raise FileNotFoundError(f"there is no file {str(path)!r}.")

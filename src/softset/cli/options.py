@@ -14,6 +14,13 @@ DataFile = Annotated[
         "input, as CSV."
     ),
 ]
+DataFiles = Annotated[
+    Path,
+    typer.Argument(
+        help="A table: .csv, .tsv (also .gz), .parquet, .arrow, .feather, .xlsx; - is standard "
+        "input, as CSV. Or a directory of Parquet files, which need not fit into memory."
+    ),
+]
 ModelFile = Annotated[Path, typer.Argument(help="A model of `softset train` or `compare`.")]
 Target = Annotated[
     list[str],

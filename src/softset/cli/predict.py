@@ -9,13 +9,14 @@ import typer
 from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import category_columns, check_columns, check_files, need, stem
+from softset.cli.on_disk import predicted
 from softset.cli.outputs import fresh_name, print_json
 
 
 @app.command("predict")
 def run(
     model: opt.ModelFile,
-    file: opt.DataFile,
+    file: opt.DataFiles,
     output: opt.Output = None,
     force: opt.Force = False,
     keep: Annotated[
@@ -34,39 +35,66 @@ def run(
     softset predict model.softset new.parquet --keep customer -o predictions.csv
 
     Columns are found by name. A missing one is an error, further ones are ignored.
+
+    A Parquet file beyond memory, or a directory of such files, is read block by block.
     """
     need("pandas")
-    check_files(model, file)
+    check_files(model, file, directory=file)
     from softset.storage.files import check_writable
 
     path = output or fresh_name(f"{stem(file)}-predictions.csv")
     check_writable(path, force, inputs=[model, file])
 
     from softset.classifiers.model import load_model
-    from softset.tables.files import expanded, read_table, write_table
+    from softset.tables.files import check_columns as check_names
+    from softset.tables.files import expanded, read_table, write_blocks, write_table
+    from softset.tables.parquet_rows import ParquetRows, is_beyond_memory
 
     found = load_model(model)
-    frame = read_table(
-        file, sep=sep, encoding=encoding, decimal=decimal, text=category_columns(found)
-    )
-    kept = expanded(keep or [], frame.columns)
-    check_columns(file, frame, kept)
-    trained = {c.name for c in found.encoder.columns_} if found.encoder is not None else set()
-    apart = set(kept) - trained
-    result = _predictions(found, frame[[c for c in frame.columns if c not in apart]])
-    for i, name in enumerate(kept):
-        if name in result:
-            raise ValueError(f"--keep {name}: the predictions have a column of that name.")
-        result.insert(i, name, frame[name].to_numpy())
-    write_table(result, path, force=force)
-    decided = [n for n in result if n not in kept and not n.startswith("p_")]
-    counts = {n: result[n].value_counts().to_dict() for n in decided}
+    tally = _Tally(found)
+    if is_beyond_memory(file):
+        rows = ParquetRows(file)
+        tally.kept = expanded(keep or [], rows.columns)
+        check_names(file.name, rows.columns, tally.kept)
+        write_blocks(predicted(rows, tally), path, force=force)
+    else:
+        frame = read_table(
+            file, sep=sep, encoding=encoding, decimal=decimal, text=category_columns(found)
+        )
+        tally.kept = expanded(keep or [], frame.columns)
+        check_columns(file, frame, tally.kept)
+        write_table(tally(frame), path, force=force)
     if as_json:
-        print_json({"output": str(path), "rows": len(result), "predictions": counts})
+        print_json({"output": str(path), "rows": tally.rows, "predictions": tally.counts})
         return
-    print(f"{path}: {len(result)} rows")
-    for name, numbers in counts.items():
+    print(f"{path}: {tally.rows} rows")
+    for name, numbers in tally.counts.items():
         print(f"{name}: " + ", ".join(f"{c} {n}" for c, n in numbers.items()))
+
+
+class _Tally:
+    """Predictions of one table after the other, and how many there were of each class."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.rows = model, 0
+        self.kept: list[str] = []  # columns of the table to keep
+        self.counts: dict[str, dict[Any, int]] = {}
+
+    def __call__(self, frame: Any) -> Any:
+        encoder = self.model.encoder
+        trained = {c.name for c in encoder.columns_} if encoder is not None else set()
+        apart = set(self.kept) - trained
+        result = _predictions(self.model, frame[[c for c in frame.columns if c not in apart]])
+        for name in [n for n in result if not n.startswith("p_")]:
+            numbers = self.counts.setdefault(name, {})
+            for value, count in result[name].value_counts().items():
+                numbers[value] = numbers.get(value, 0) + int(count)
+        self.rows += len(result)
+        for i, name in enumerate(self.kept):
+            if name in result:
+                raise ValueError(f"--keep {name}: the predictions have a column of that name.")
+            result.insert(i, name, frame[name].to_numpy())
+        return result
 
 
 def _predictions(model: Any, frame: Any) -> Any:

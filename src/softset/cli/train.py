@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +13,7 @@ from softset.classifiers.recipes import RECIPES, classifier_class
 from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import Labelled, check_files, need, parts, read_labelled, stem
+from softset.cli.on_disk import HeldOut, score_of, train_on_disk
 from softset.cli.outputs import fresh_name, print_json, say, say_notes
 
 _FOLDS = 5  # one of them is held out for the score
@@ -23,7 +24,7 @@ _RECIPES = ", ".join(f"{name} ({row.about})" for name, row in RECIPES.items()) +
 
 @app.command("train")
 def run(
-    file: opt.DataFile,
+    file: opt.DataFiles,
     target: opt.Target,
     metric: opt.MetricName = "f1",
     recipe: Annotated[str, typer.Option(help=_RECIPES)] = "warm",
@@ -48,9 +49,12 @@ def run(
 
     Then it is trained once more on four fifths of the rows, to tell how good it is on the last.
     Which recipe is best on your data is what `softset compare` finds out.
+
+    A Parquet file beyond memory, or a directory of such files, is read block by block (networks and
+    boosting). Stopped, a network goes on by the same command.
     """
     need("pandas")
-    check_files(file)
+    check_files(file, directory=file)
     from softset.storage.files import check_writable
 
     path = output or fresh_name(f"{stem(file)}-{recipe}.softset")
@@ -60,12 +64,22 @@ def run(
     from softset.checks import check_choice
     from softset.classifiers.model import train_model
     from softset.metrics.registry import one_number
+    from softset.tables.parquet_rows import ParquetRows, is_beyond_memory
 
     one_number(metric)
     check_choice("recipe", recipe, RECIPES)
     known = classifier_class(RECIPES[recipe].classifier)().get_params()
     if "library" in known:
         need(known["library"])
+    settings: dict[str, Any] = {"recipe": recipe, "pos_label": pos_label, "seed": seed}
+    if "verbose" in known:
+        settings["verbose"] = int(sys.stderr.isatty())
+    about = {"file": file.name, "softset": softset.__version__, "seed": seed}
+    if is_beyond_memory(file):
+        rows = ParquetRows(file, target, sample_weight=sample_weight, drop=drop or ())
+        model, held_out = train_on_disk(rows, metric, path, about, settings)
+        _tell(model, path, held_out, rows.rows, len(rows.columns), as_json)
+        return
     data = read_labelled(
         file,
         target,
@@ -78,29 +92,31 @@ def run(
     info = {
         "target": data.target,
         "drop": [*(drop or []), *parts(drop), *([sample_weight] if sample_weight else [])],
-        "file": file.name,
         "rows": len(data.table),
-        "softset": softset.__version__,
-        "seed": seed,
+        **about,
     }
-    settings: dict[str, Any] = {"recipe": recipe, "pos_label": pos_label, "seed": seed}
-    if "verbose" in known:
-        settings["verbose"] = int(sys.stderr.isatty())
     model = train_model(
         data.table, data.labels, metric, sample_weight=data.weight, info=info, **settings
     )
     model.save(path)
     held_out = _held_out(data, metric, settings)
+    _tell(model, path, held_out, len(data.table), len(data.table.columns), as_json)
+
+
+def _tell(
+    model: Any, path: Path, held_out: HeldOut | None, rows: int, columns: int, as_json: bool
+) -> None:
+    """What was trained, and how good it is."""
     notes = model.encoder.notes_ if model.encoder is not None else []
     facts = {
         "model": str(path),
         "metric": model.metric,
-        "recipe": recipe,
+        "recipe": model.info["recipe"],
         "task": model.task,
-        "classes": data.target if model.task == "multilabel" else model.classes_.tolist(),
+        "classes": model.target if model.task == "multilabel" else model.classes_.tolist(),
         "threshold": model.threshold,
-        "rows": len(data.table),
-        "columns": len(data.table.columns),
+        "rows": rows,
+        "columns": columns,
         "inputs": len(model.encoder.names_) if model.encoder is not None else None,
         "held_out": None if held_out is None else vars(held_out),
         "notes": notes,
@@ -113,7 +129,8 @@ def run(
         print_json(facts)
         return
     say_notes(notes)
-    print(f"{path}: {recipe} for {model.metric}, {facts['rows']} rows, {facts['inputs']} inputs")
+    recipe, inputs = facts["recipe"], facts["inputs"]
+    print(f"{path}: {recipe} for {model.metric}, {rows} rows, {inputs} inputs")
     print(f"classes: {', '.join(map(str, facts['classes']))}")
     print(_decision(model))
     if blend is not None:
@@ -134,16 +151,6 @@ def _decision(model: Any) -> str:
     return f"threshold: {model.threshold:.4g} (probability of {model.classes_[1]})"
 
 
-@dataclass
-class HeldOut:
-    """The metric on rows that a model did not see, with its 95 % bootstrap interval."""
-
-    rows: int
-    value: float
-    low: float
-    high: float
-
-
 def _held_out(data: Labelled, metric: str, settings: dict[str, Any]) -> HeldOut | None:
     """The score of a model like the one that was saved, trained on four fifths of the rows.
 
@@ -153,7 +160,6 @@ def _held_out(data: Labelled, metric: str, settings: dict[str, Any]) -> HeldOut 
 
     from softset.classifiers.model import train_model
     from softset.comparison.data import check_table
-    from softset.decisions.intervals import metric_table
     from softset.tables.splits import repeated_folds
 
     with warnings.catch_warnings():
@@ -172,9 +178,4 @@ def _held_out(data: Labelled, metric: str, settings: dict[str, Any]) -> HeldOut 
             data.table.iloc[train], data.labels[train], metric, sample_weight=weight, **settings
         )
         p, decided = model.predict_both(data.table.iloc[test])
-    y = model.codes(data.labels[test])
-    if model.task != "multilabel":
-        decided = model.codes(decided)
-    p = p[:, 1] if model.task == "binary" else p
-    (row,) = metric_table(p, decided, y, task=model.task, metrics=[metric])
-    return HeldOut(len(test), row.value, row.low, row.high)
+    return score_of(model, p, decided, data.labels[test])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,23 @@ def write_parquet(frame: Any, path: Path) -> None:
     _write(frame, "Parquet", lambda plain: plain.to_parquet(path, index=False))
 
 
+def write_parquet_parts(frames: Iterable[Any], path: Path) -> None:
+    """Write data frames of the same columns as the row groups of one Parquet file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    writer = None
+    try:
+        for frame in frames:
+            schema = None if writer is None else writer.schema
+            table = pa.Table.from_pandas(frame, schema, preserve_index=False)
+            writer = parquet.ParquetWriter(path, table.schema) if writer is None else writer
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
 def write_arrow(frame: Any, path: Path) -> None:
     """Write a data frame as an Arrow (Feather) file."""
     _write(frame, "Arrow", lambda plain: plain.to_feather(path))
@@ -46,6 +64,14 @@ def _write(frame: Any, kind: str, write: Any) -> None:
         ) from error
 
 
+def damaged(path: Path, kind: str, error: Exception) -> ValueError:
+    """The error for a file that Arrow cannot read."""
+    return ValueError(
+        f"{path.name} is damaged or not whole: it cannot be read as {kind} ({_first_line(error)}). "
+        "Write or copy it again."
+    )
+
+
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0][:120]
 
@@ -57,14 +83,11 @@ def _frame(path: Path, limit: int, kind: str, read: Any) -> Any:
         table = read(path, limit)
         names = table.column_names
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise ValueError(
-            f"{path.name} is damaged or not whole: it cannot be read as {kind} "
-            f"({_first_line(error)}). Write or copy it again."
-        ) from None
-    _check_columns(path.name, table)
+        raise damaged(path, kind, error) from None
+    check_schema(path.name, table.schema)
     if table.num_rows == 0:
         raise ValueError(f"{path.name} has 0 rows.")
-    index = _index(table) & set(names)
+    index = row_numbers(table.schema) & set(names)
     try:
         return table.drop_columns(sorted(index)).to_pandas(ignore_metadata=True)
     except (pa.ArrowException, ValueError, OverflowError) as error:
@@ -73,10 +96,10 @@ def _frame(path: Path, limit: int, kind: str, read: Any) -> Any:
         ) from None
 
 
-def _index(table: Any) -> set[str]:
+def row_numbers(schema: Any) -> set[str]:
     """Columns that are only the row numbers of the data frame that was written."""
     try:
-        found = json.loads(table.schema.metadata[b"pandas"])["index_columns"]
+        found = json.loads(schema.metadata[b"pandas"])["index_columns"]
         return {n for n in found if isinstance(n, str) and re.fullmatch(r"__index_level_\d+__", n)}
     except (KeyError, TypeError, ValueError):  # no pandas, or damaged: then there is none
         return set()
@@ -86,13 +109,17 @@ def _parquet(path: Path, limit: int) -> Any:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
-        info = file.metadata
-        size = sum(info.row_group(i).total_byte_size for i in range(info.num_row_groups))
-        # What repeats itself is stored once; in memory, every cell is there.
-        size = max(size, info.num_rows * info.num_columns)
+        size = unpacked_size(file.metadata)
         if size > limit:
             raise too_large(path.name, size, limit)
         return file.read()
+
+
+def unpacked_size(info: Any) -> int:
+    """About how many bytes the rows of a Parquet file take in memory, by its metadata."""
+    size = sum(info.row_group(i).total_byte_size for i in range(info.num_row_groups))
+    # What repeats itself is stored once; in memory, every cell is there.
+    return max(size, int(info.num_rows * info.num_columns))
 
 
 def _arrow(path: Path, limit: int) -> Any:
@@ -107,10 +134,11 @@ def _arrow(path: Path, limit: int) -> Any:
         return file.read_all()
 
 
-def _check_columns(name: str, table: Any) -> None:
-    if twice := repeated(table.column_names):
+def check_schema(name: str, schema: Any) -> None:
+    """Refuse columns of one name, and cells that are not one number, text or date."""
+    if twice := repeated(schema.names):
         raise ValueError(f"{name} has the column name(s) {listed(twice)} more than once.")
-    for field in table.schema:
+    for field in schema:
         what = _trouble(field.type)
         if what:
             raise ValueError(f"{name}: column {field.name!r} {what}")

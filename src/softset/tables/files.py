@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from softset.tables.columnar import (
     read_parquet,
     write_arrow,
     write_parquet,
+    write_parquet_parts,
 )
 from softset.tables.delimited import parse_delimited
 from softset.tables.excel import read_excel
@@ -55,7 +57,8 @@ class Reading:
 class Format:
     """A kind of file: the endings of its names, what it begins with (nothing: it may begin with
     anything), how it is read, how it is written, if it can be, and whether it is text, which may
-    also come packed (``.gz``) or through a pipe: ``read`` then unpacks it."""
+    also come packed (``.gz``) or through a pipe: ``read`` then unpacks it. ``write_all`` writes
+    frames one behind the other."""
 
     name: str
     endings: tuple[str, ...]
@@ -63,6 +66,7 @@ class Format:
     read: Callable[[Path, Reading], Any]
     write: Callable[[Any, Path], Any] | None = None
     is_text: bool = False
+    write_all: Callable[[Iterable[Any], Path], Any] | None = None
 
 
 def read_table(
@@ -262,20 +266,25 @@ def _unpacked(path: Path, limit: int) -> bytes:
 
 
 def _write_text(sep: str) -> Callable[[Any, Path], None]:
-    def write(frame: Any, path: Path) -> None:
-        safe, marked = _guarded(frame)
-        # Python's writer leaves a lone carriage return without quotes.
-        texts = (safe[name].unique() for name in safe if safe[name].dtype.kind == "O")
-        returns = any(isinstance(v, str) and "\r" in v for v in chain(safe.columns, *texts))
-        quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
-        if not returns:
-            safe = _spelled(safe)
-        safe.to_csv(path, index=False, sep=sep, lineterminator="\n", quoting=quoting)
-        if marked:
-            with open(path, "a", encoding="utf-8", newline="") as file:
-                file.write(MARK)
+    return lambda frame, path: _write_texts([frame], path, sep)
 
-    return write
+
+def _write_texts(frames: Iterable[Any], path: Path, sep: str) -> None:
+    """Frames of the same columns, one behind the other."""
+    marked = False
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        for number, frame in enumerate(frames):
+            safe, changed = _guarded(frame)
+            marked |= changed
+            # Python's writer leaves a lone carriage return without quotes.
+            texts = (safe[name].unique() for name in safe if safe[name].dtype.kind == "O")
+            returns = any(isinstance(v, str) and "\r" in v for v in chain(safe.columns, *texts))
+            quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+            safe = safe if returns else _spelled(safe)
+            settings: Any = {"header": number == 0, "quoting": quoting}
+            safe.to_csv(file, index=False, sep=sep, lineterminator="\n", **settings)
+        if marked:
+            file.write(MARK)
 
 
 def _spelled(frame: Any) -> Any:
@@ -321,14 +330,31 @@ def _guarded(frame: Any) -> tuple[Any, bool]:
 # --- formats --------------------------------------------------------------------------------------
 
 FORMATS = (
-    Format("CSV", (".csv", ".txt", ".data", ""), (), _read_text(","), _write_text(","), True),
-    Format("TSV", (".tsv", ".tab"), (), _read_text("\t"), _write_text("\t"), True),
+    Format(
+        "CSV",
+        (".csv", ".txt", ".data", ""),
+        (),
+        _read_text(","),
+        _write_text(","),
+        True,
+        partial(_write_texts, sep=","),
+    ),
+    Format(
+        "TSV",
+        (".tsv", ".tab"),
+        (),
+        _read_text("\t"),
+        _write_text("\t"),
+        True,
+        partial(_write_texts, sep="\t"),
+    ),
     Format(
         "Parquet",
         (".parquet", ".pq"),
         (b"PAR1",),
         lambda path, reading: read_parquet(path, reading.limit),
         write_parquet,
+        write_all=write_parquet_parts,
     ),
     Format(
         "Arrow",
@@ -374,11 +400,28 @@ def write_table(
     path = Path(path)
     endings = [ending for ending, form in _BY_ENDING.items() if form.write and ending]
     check_choice("the ending of the output", path.suffix.lower(), endings)
-    check_writable(path, force)
     write = _BY_ENDING[path.suffix.lower()].write
     assert write is not None
+    _write_safely(path, force, lambda temporary: write(frame, temporary))
+
+
+def write_blocks(
+    frames: Iterable[Any], path: str | os.PathLike[str], *, force: bool = False
+) -> None:
+    """Write data frames of the same columns one behind the other, as CSV, TSV or Parquet; only one
+    is in memory at a time."""
+    path = Path(path)
+    several = {e: form for e, form in _BY_ENDING.items() if e and form.write_all is not None}
+    check_choice("the ending of the output", path.suffix.lower(), several)
+    write = several[path.suffix.lower()].write_all
+    assert write is not None
+    _write_safely(path, force, lambda temporary: write(frames, temporary))
+
+
+def _write_safely(path: Path, force: bool, write: Callable[[Path], Any]) -> None:
+    check_writable(path, force)
     try:
-        write_safely(path, lambda temporary: write(frame, temporary))
+        write_safely(path, write)
     except UnicodeEncodeError as error:
         raise ValueError(
             f"{path.name} cannot be written: text holds {error.object[error.start]!r}, which UTF-8 "

@@ -37,6 +37,42 @@ class Scaler:
         return u / np.sqrt(1 + (u / SQUASH) ** 2)
 
 
+class Moments:
+    """Mean and standard deviation of rows that come block by block; ``scaler`` is ``Scaler.of``
+    all of them, but for rounding. Squares of numbers beyond 1e150 overflow.
+
+    >>> moments = Moments()
+    >>> moments.add(np.array([[1.0], [2.0]]), np.ones(2))
+    >>> moments.add(np.array([[6.0]]), np.ones(1))
+    >>> moments.scaler().center
+    array([3.])
+    """
+
+    def __init__(self) -> None:
+        self.weight = 0.0
+        self.center: Any = 0.0
+        self.squares: Any = 0.0  # weighted, about the center
+
+    def add(self, x: Floats, w: Floats) -> None:
+        """Further rows (Chan, Golub and LeVeque 1979: how two parts make a whole)."""
+        weight = float(w.sum())
+        if weight == 0:
+            return
+        own = w @ x / weight
+        apart = own - self.center
+        total = self.weight + weight
+        self.squares = self.squares + w @ (x - own) ** 2
+        self.squares = self.squares + apart**2 * (self.weight * weight / total)
+        self.center = self.center + apart * (weight / total)
+        self.weight = total
+
+    def scaler(self) -> Scaler:
+        """Of all rows so far."""
+        spread = np.sqrt(self.squares / self.weight)
+        least = 1e-12 * np.maximum(np.abs(self.center), np.finfo(float).tiny)
+        return Scaler(self.center, np.where(spread > least, spread, np.inf))
+
+
 def center_and_spread(x: Any, w: Floats) -> tuple[Floats, Floats]:
     """Weighted mean and standard deviation of each column; infinite where nothing varies.
 

@@ -1,0 +1,231 @@
+"""Classifiers of rows that come block by block (``softset.tables.streams``).
+
+One pass surveys the stream: classes, means and deviations, and the rows to hold out. The hold-out
+set is the rows with the smallest hashes of what they hold: equal rows are on one side, and later
+passes know a held-out row by its hash alone.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from softset.boosting.spool import Spool
+from softset.metrics.registry import decided_elsewhere
+from softset.tables.labels import Labels
+from softset.tables.rows import Rows, row_codes
+from softset.tables.scaling import Moments, Scaler
+from softset.tables.streams import ClassCounts, blocks_of
+from softset.training.data import Data, data_of, make_data
+from softset.training.members import Member, Trained
+from softset.training.streamed import train_streamed
+
+Array = NDArray[Any]
+# The most rows that are held out, and the most numbers in them: they stay in memory.
+HELD, HELD_NUMBERS = 2**16, 2**23
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a pass over all rows of a stream tells."""
+
+    rows: int
+    labels: Labels
+    factors: Array  # of the weight of a row, by its code
+    mean_weight: float
+    weighted: bool
+    scaler: Scaler
+    held: Rows
+    salt: int
+    last: np.uint64  # rows with this hash or a smaller one are held out
+
+    def parts(self, model: Any, stream: Any, seed: int | None = None) -> Iterator[Rows]:
+        """The rows to train on, block by block."""
+        for X, y, w in blocks_of(stream, seed):
+            x, w = _checked(model, X, w, first=False)
+            some = (w > 0) & (row_codes(x, self.salt) > self.last)
+            if some.any():
+                yield self.coded(x[some], y[some], w[some])
+
+    def coded(self, x: Array, y: Array, w: Array) -> Rows:
+        """Rows with codes, and with the weights of their classes; those have the mean 1."""
+        codes = self.labels.encode(y)
+        by_class = self.factors[codes] if codes.ndim == 1 else 1.0
+        return Rows(x, codes, w * by_class / self.mean_weight)
+
+
+def survey(model: Any, stream: Any, fraction: float, salt: int) -> Survey:
+    """Go through a stream once. ``fraction`` of the rows are held out, within ``HELD``."""
+    counts, moments = ClassCounts(), Moments()
+    held: list[tuple[Array, Array, Array, Array]] = []  # hashes, inputs, labels, weights
+    waiting, limit, most, weighted = 0, np.uint64(2**64 - 1), HELD, False
+    for number, (X, y, w) in enumerate(blocks_of(stream)):
+        x, weight = _checked(model, X, w, first=number == 0)
+        weighted |= w is not None
+        some = weight > 0
+        x, y, weight = x[some], y[some], weight[some]
+        counts.add(y, weight)
+        moments.add(x, weight)
+        most = max(1, min(HELD, HELD_NUMBERS // x.shape[1]))
+        codes = row_codes(x, salt)
+        few = codes < limit
+        held.append((codes[few], x[few], y[few], weight[few]))
+        waiting += int(few.sum())
+        if waiting > 1.25 * most:
+            held, limit = _smallest(held, most)
+            waiting = len(held[0][0])
+    if not counts.rows:
+        raise ValueError("the stream of rows gave no row of positive weight.")
+    model._labels = labels = counts.labels(model.pos_label)
+    model.classes_ = labels.classes
+    model._check_threshold()
+    factors = counts.factors(labels, model.class_weight)
+    total = moments.weight
+    if labels.task != "multilabel":
+        total = sum(f * counts.weights[c] for f, c in zip(factors, labels.names, strict=True))
+    wanted = min(most, round(fraction * counts.rows))
+    if wanted in (0, counts.rows):
+        raise ValueError(f"the stream has {counts.rows} rows, of which {wanted} would be held out.")
+    kept, limit = _smallest(held, wanted)
+    codes, *rest = kept[0]
+    empty = Rows(np.empty((0, 0)), np.empty(0, dtype=np.int64), np.empty(0))
+    found = Survey(
+        counts.rows,
+        labels,
+        factors,
+        float(total / counts.rows),
+        weighted or model.class_weight is not None,
+        moments.scaler(),
+        empty,
+        salt,
+        codes.max(),
+    )
+    rows = found.coded(*rest)
+    # By hash: how the stream was cut into blocks does not matter.
+    found = Survey(**{**vars(found), "held": rows.take(np.argsort(codes, kind="stable"))})
+    if labels.task != "multilabel":
+        model._warn_of_absent(np.arange(len(labels.classes)), found.held.y)
+    return found
+
+
+def _smallest(parts: list[Any], most: int) -> tuple[list[Any], np.uint64]:
+    """The ``most`` rows with the smallest hashes, and those that are equal to the last of them;
+    the smallest hash that is larger."""
+    codes, *rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+    if len(codes) <= most:
+        return [(codes, *rest)], np.uint64(2**64 - 1)
+    last = np.partition(codes, most - 1)[most - 1]
+    some = codes <= last
+    return [(codes[some], *(column[some] for column in rest))], last + np.uint64(1)
+
+
+def _checked(model: Any, X: Any, w: Array | None, *, first: bool) -> tuple[Array, Array]:
+    """The inputs of a block as float64, and its weights."""
+    missing = (
+        {"ensure_all_finite": "allow-nan"} if model.__sklearn_tags__().input_tags.allow_nan else {}
+    )
+    x = validate_data(model, X, reset=first, dtype=np.float64, **missing)
+    if w is None:
+        return x, np.ones(len(x))
+    if not np.isfinite(w).all() or (w < 0).any():
+        raise ValueError("weights of rows must be finite, and not negative.")
+    return x, w
+
+
+def _started(model: Any) -> tuple[int, int, Any]:
+    """A salt, a seed, and the rest of the random numbers."""
+    decided_elsewhere(model.metric)
+    random = check_random_state(model.random_state)
+    salt, seed = (int(v) for v in random.randint(2**31 - 1, size=2))
+    return salt, seed, random
+
+
+# --- networks -------------------------------------------------------------------------------------
+
+
+def fit_network(model: Any, stream: Any, checkpoint: str | os.PathLike[str] | None = None) -> None:
+    """``MetricClassifier.fit`` of a stream; ``checkpoint`` is a file to go on from."""
+    salt, seed, random = _started(model)
+    seeds = random.randint(2**31 - 1, size=int(model.n_members))
+    found = survey(model, stream, model.validation_fraction, salt)
+    model._scaler = found.scaler
+    trained = _trained(model, stream, found, seeds, seed, checkpoint)
+    model._weights = trained.weights.double()
+    model._widths = trained.network.widths  # type: ignore[attr-defined]
+    model.history_ = trained.history
+    model._tune_on(found.held)
+
+
+def _trained(
+    model: Any, stream: Any, found: Survey, seeds: Array, seed: int, checkpoint: Any
+) -> Trained:
+    task = found.labels.task
+
+    def tensors(name: str, rows: Rows) -> Data:
+        x, y, w = data_of(rows._replace(x=found.scaler(rows.x)))
+        return make_data(name, (x, y, w if w is not None or not found.weighted else rows.w), task)
+
+    def blocks(number: int) -> Iterator[Data]:
+        for rows in found.parts(model, stream, seed + number):
+            yield tensors("train", rows)
+
+    return train_streamed(
+        tuple(model.hidden),
+        blocks,
+        tensors("validation", found.held) if model.early_stopping else None,
+        outputs=1 if task == "binary" else len(found.labels.classes),
+        members=[
+            Member(int(s), model.learning_rate, model.weight_decay, model.dropout) for s in seeds
+        ],
+        recipe=model.recipe,
+        metric=model.metric,
+        task=task,
+        batch_size=model._batch_size(found.rows),
+        max_epochs=model.max_epochs,
+        patience=model.patience,
+        source=stream.fingerprint() if hasattr(stream, "fingerprint") else "",
+        checkpoint=checkpoint,
+        verbose=model.verbose,
+    )
+
+
+# --- boosting -------------------------------------------------------------------------------------
+
+
+def fit_boosting(model: Any, stream: Any, checkpoint: str | os.PathLike[str] | None = None) -> None:
+    """``MetricBoostingClassifier.fit`` of a stream: inputs go to a file in the temporary directory,
+    from which the library reads them; labels, weights and scores stay in memory."""
+    if checkpoint is not None:
+        raise ValueError("checkpoint is for networks; boosting begins anew.")
+    metric = model._check_settings()
+    salt, seed, _ = _started(model)
+    model._categories = []
+    found = survey(model, stream, model.validation_fraction, salt)
+    model._categories = [None] * model.n_features_in_
+    with tempfile.TemporaryDirectory(prefix="softset-") as folder:
+        targets, weights = [], []
+        with Spool(Path(folder, "rows"), model.n_features_in_) as spool:
+            for rows in found.parts(model, stream):
+                spool.append(rows.x)
+                targets.append(rows.y)
+                weights.append(rows.w)
+            rows = Rows(spool, np.concatenate(targets), np.concatenate(weights))  # type: ignore[arg-type]
+            labels = range(rows.y.shape[1]) if found.labels.task == "multilabel" else [None]
+            model._parts = [model._boost(rows, found.held, metric, k, seed) for k in labels]
+    model._describe()
+    parts = [part.log_loss_part() for part in model._parts]
+    model._log_loss_decision = model._tuned_on(parts, found.held)
+    model._decide_by(model._joined(model._parts, found.held.x), found.held.y, found.held.w)
+
+
+# What can be trained on a stream, by the name of the classifier.
+FITS = {"MetricClassifier": fit_network, "MetricBoostingClassifier": fit_boosting}

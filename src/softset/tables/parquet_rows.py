@@ -1,0 +1,240 @@
+"""Rows of Parquet files that need not fit into memory."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softset.checks import check_number, listed
+from softset.tables.columnar import check_schema, damaged, row_numbers, unpacked_size
+from softset.tables.files import check_columns, expanded
+from softset.tables.labels import label_matrix
+from softset.tables.limits import bytes_allowed
+
+if TYPE_CHECKING:
+    import pandas
+
+Array = NDArray[Any]
+# A table, its labels and, if there are any, the weights of its rows.
+Block = tuple[Any, ...]
+_ENDINGS = (".parquet", ".pq")
+# Rows in a block.
+_ROWS = 2**13
+# A column is read from a file by so many bytes, so that a row group need not fit.
+_BUFFER = 2**18
+
+
+class ParquetRows:
+    """The rows of a Parquet file, or of all Parquet files in a directory, block by block.
+
+    It can be gone through again and again, and gives blocks ``(X, y)``, or ``(X, y, weight)``: a
+    data frame, its labels, its weights. One block is in memory at a time. ``MetricClassifier.fit``,
+    ``MetricBoostingClassifier.fit`` and ``train_model`` take it in the place of their data.
+
+    All files must have the same columns. Directories inside of a directory are not looked at.
+
+    Args:
+        path: a file, or a directory of files that end in ``.parquet`` or ``.pq``.
+        target: the column to predict; several are labels of 0 and 1 each. None at all, for rows
+            to be predicted: ``y`` has no column then.
+        sample_weight: the column with the rows' weights.
+        drop: columns to leave out.
+
+    Attributes:
+        rows: how many there are (``split`` gives about as many as it says).
+        columns: the names of the inputs.
+        target: the names of the target columns.
+        left_out: the names of the others, the weights among them.
+
+    >>> import tempfile, pandas as pd
+    >>> file = Path(tempfile.mkdtemp(), "small.parquet")
+    >>> pd.DataFrame({"x": range(6), "y": list("ababab")}).to_parquet(file, row_group_size=4)
+    >>> rows = ParquetRows(file, "y")
+    >>> rows.rows, rows.columns, [len(y) for X, y in rows]
+    (6, ['x'], [4, 2])
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        target: str | Sequence[str] = (),
+        *,
+        sample_weight: str | None = None,
+        drop: Collection[str] = (),
+    ) -> None:
+        self.path = Path(path)
+        self.files = _files(self.path)
+        found = [_opened(file) for file in self.files]
+        schema = found[0][0]
+        for file, (other, _) in zip(self.files, found, strict=True):
+            _check_same(self.files[0].name, schema, file.name, other)
+        left_out = row_numbers(schema)
+        names = [name for name in schema.names if name not in left_out]
+        self.target = expanded([target] if isinstance(target, str) else target, names)
+        self.sample_weight = sample_weight
+        apart = [*self.target, *([] if sample_weight is None else [sample_weight])]
+        check_columns(self.path.name, names, apart)
+        gone = {*apart, *expanded(drop, names)}
+        self.columns = [name for name in names if name not in gone]
+        self.left_out = [name for name in names if name in gone and name not in self.target]
+        if not self.columns:
+            raise ValueError(f"{self.path.name} has no column but {listed(apart)}.")
+        self._read = [*self.columns, *apart]
+        self.groups = [
+            (file, i)
+            for file, (_, info) in zip(self.files, found, strict=True)
+            for i in range(info.num_row_groups)
+        ]
+        self.rows = sum(info.num_rows for _, info in found)
+        self.size = sum(unpacked_size(info) for _, info in found)
+        if not self.rows:
+            raise ValueError(f"{self.path.name} has 0 rows.")
+        self._share, self._inside = 0.0, False  # of the rows that are left out, or kept alone
+
+    def __iter__(self) -> Iterator[Block]:
+        """All blocks in the order of the files."""
+        return self._blocks(self.groups)
+
+    def shuffled(self, seed: int) -> Iterator[Block]:
+        """All blocks, the row groups in a random order; rows of a group stay as they are."""
+        order = np.random.default_rng(seed).permutation(len(self.groups))
+        return self._blocks([self.groups[i] for i in order])
+
+    def split(self, share: float) -> tuple[Self, Self]:
+        """The rows without a share of them, and that share alone.
+
+        Which is which depends on what a row holds: equal rows are on one side.
+        """
+        check_number("share", share, 0, 1)
+        parts = copy.copy(self), copy.copy(self)
+        for part, inside in zip(parts, (False, True), strict=True):
+            part._share, part._inside = share, inside
+            part.rows = round(self.rows * (share if inside else 1 - share))
+        return parts
+
+    def table(self) -> tuple[pandas.DataFrame, Array]:
+        """All rows in memory: inputs and labels."""
+        import pandas as pd
+
+        blocks = list(self)
+        if not blocks:
+            return pd.DataFrame(columns=self.columns), np.empty(0)
+        return (
+            pd.concat([block[0] for block in blocks], ignore_index=True),
+            np.concatenate([block[1] for block in blocks]),
+        )
+
+    def fingerprint(self) -> str:
+        """A hash of names, columns and of what the files say of themselves; not of every cell."""
+        digest = hashlib.sha256(repr((self._read, self.target, self._share, self._inside)).encode())
+        for file in self.files:
+            with open(file, "rb") as stream:
+                size = stream.seek(0, os.SEEK_END)
+                stream.seek(size - 8)
+                footer = min(size, int.from_bytes(stream.read(4), "little") + 8)
+                stream.seek(size - footer)
+                digest.update(f"{file.name} {size} ".encode() + stream.read())
+        return digest.hexdigest()
+
+    def _blocks(self, groups: list[tuple[Path, int]]) -> Iterator[Block]:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        for path, group in groups:
+            try:
+                with parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
+                    before = 0
+                    wanted = {"row_groups": [group], "columns": self._read, "use_threads": False}
+                    for batch in file.iter_batches(_ROWS, **wanted):
+                        block = self._block(batch, path.name, group, before)
+                        before += batch.num_rows
+                        if len(block[0]):
+                            yield block
+            except (pa.ArrowException, OSError, UnicodeError) as error:
+                raise damaged(path, "Parquet", error) from None
+
+    def _block(self, batch: Any, name: str, group: int, before: int) -> Block:
+        frame = batch.to_pandas(ignore_metadata=True)
+        apart = [*self.target, *([] if self.sample_weight is None else [self.sample_weight])]
+        for column in apart:
+            missing = frame[column].isna().to_numpy()
+            if missing.any():
+                raise ValueError(
+                    f"{name}: column {column!r} is missing in row "
+                    f"{before + int(missing.argmax()) + 1} of row group {group + 1}. Fill or "
+                    "remove such rows."
+                )
+        if self._share:
+            frame = frame[self._held(frame[self.columns]) == self._inside]
+        X = frame[self.columns].reset_index(drop=True)
+        if len(self.target) == 1:
+            y = frame[self.target[0]].to_numpy()
+        elif self.target:
+            y = label_matrix(frame[self.target].to_numpy(dtype=object))
+        else:
+            y = np.empty((len(frame), 0))
+        if self.sample_weight is None:
+            return X, y
+        return X, y, frame[self.sample_weight].to_numpy(dtype=np.float64)
+
+    def _held(self, X: Any) -> NDArray[np.bool_]:
+        from pandas.util import hash_pandas_object
+
+        codes = hash_pandas_object(X, index=False).to_numpy()
+        return codes < np.uint64(self._share * 2.0**64)
+
+
+def is_beyond_memory(path: Path) -> bool:
+    """Whether a table is a directory of Parquet files, or a Parquet file beyond the limit of
+    ``read_table``."""
+    if path.is_dir():
+        return True
+    if path.suffix.lower() not in _ENDINGS or not path.is_file():
+        return False
+    return unpacked_size(_opened(path)[1]) > bytes_allowed(None)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    if not path.is_dir():
+        if path.suffix.lower() not in _ENDINGS:
+            raise ValueError(f"{path.name}: a Parquet file ends in {' or '.join(_ENDINGS)}.")
+        return [path]
+    found = sorted(p for p in path.iterdir() if p.suffix.lower() in _ENDINGS and p.is_file())
+    if not found:
+        raise ValueError(f"{path} holds no file that ends in {' or '.join(_ENDINGS)}.")
+    return found
+
+
+def _opened(path: Path) -> tuple[Any, Any]:
+    """The schema and the metadata of a file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            schema, info = file.schema_arrow, file.metadata
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise damaged(path, "Parquet", error) from None
+    check_schema(path.name, schema)
+    return schema, info
+
+
+def _check_same(name: str, schema: Any, other_name: str, other: Any) -> None:
+    for field in schema:
+        place = other.get_field_index(field.name)
+        if place < 0:
+            raise ValueError(f"{other_name} has no column {field.name!r}, which {name} has.")
+        if other.field(place).type != field.type:
+            raise ValueError(
+                f"column {field.name!r} is {field.type} in {name} and {other.field(place).type} in "
+                f"{other_name}; all files must have the same columns."
+            )

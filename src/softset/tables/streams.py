@@ -1,0 +1,172 @@
+"""Rows that come block by block, because all of them do not fit into memory.
+
+A *stream* is anything that can be gone through again and again and gives blocks ``(X, y)`` or
+``(X, y, weight)``: a ``ParquetRows``, a list of such blocks, an object of one's own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softset.tables.columns import infer_schema
+from softset.tables.encoder import TableEncoder, UnseenWarning
+from softset.tables.labels import Labels, read_labels
+from softset.tables.parquet_rows import Block, ParquetRows
+
+Array = NDArray[Any]
+# Kinds of columns, medians and categories are learnt from so many rows.
+SAMPLE = 2**16
+
+
+def is_stream(X: Any) -> bool:
+    """Whether ``X`` gives blocks of rows, and is not the rows themselves.
+
+    >>> is_stream([(np.zeros((2, 3)), [0, 1])]), is_stream(np.zeros((2, 3))), is_stream([[1, 2]])
+    (True, False, False)
+    """
+    if isinstance(X, list | tuple):
+        return bool(X) and all(isinstance(part, tuple) and len(part) in (2, 3) for part in X)
+    arrays = ("shape", "__array__", "__dataframe__", "keys")
+    return isinstance(X, Iterable) and not isinstance(X, str | bytes) and not _has(X, arrays)
+
+
+def _has(X: Any, names: Iterable[str]) -> bool:
+    return any(hasattr(X, name) for name in names)
+
+
+def blocks_of(stream: Any, seed: int | None = None) -> Iterator[tuple[Any, Array, Array | None]]:
+    """Inputs, labels and weights of each block; in an order of its own where a stream has
+    ``shuffled(seed)`` and a seed is given."""
+    if isinstance(stream, Iterator):
+        raise ValueError(
+            "a stream of rows is gone through several times: give an object whose __iter__ begins "
+            f"anew, such as ParquetRows or a list of blocks, not {type(stream).__name__}."
+        )
+    has_order = seed is not None and hasattr(stream, "shuffled")
+    for block in stream.shuffled(seed) if has_order else stream:
+        if not isinstance(block, tuple | list) or len(block) not in (2, 3):
+            raise ValueError(f"a stream gives blocks (X, y) or (X, y, weight), got {type(block)}.")
+        x, y, w = (*block, None)[:3]
+        y = np.asarray(y)
+        if len(y) != len(x) or (w is not None and len(w) != len(y)):
+            raise ValueError(f"a block has {len(x)} rows of inputs and {len(y)} labels.")
+        if len(y):
+            yield x, y, None if w is None else np.asarray(w, dtype=np.float64)
+
+
+class ClassCounts:
+    """The labels of a stream: how many rows, and how much weight, each class has."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.weights: dict[Any, float] = {}
+        self.several = 0  # columns of labels
+
+    def add(self, y: Array, w: Array) -> None:
+        """The labels of a further block."""
+        self.rows += len(y)
+        if y.ndim == 2 and y.shape[1] > 1:
+            self.several = y.shape[1]
+            return
+        try:
+            found, which = np.unique(y.ravel(), return_inverse=True)
+        except TypeError:
+            raise ValueError(
+                "y must hold text or numbers, not both, and nothing may be missing."
+            ) from None
+        sums = np.bincount(which.ravel(), weights=w, minlength=len(found))
+        for value, weight in zip(found.tolist(), sums.tolist(), strict=True):
+            self.weights[value] = self.weights.get(value, 0.0) + weight
+
+    def labels(self, pos_label: Any = None) -> Labels:
+        """What the labels are, as ``read_labels`` says of all of them."""
+        if self.several:
+            if pos_label is not None:
+                raise ValueError("pos_label is for two classes; y holds several labels of 0 and 1.")
+            return Labels("multilabel", np.arange(self.several))
+        return read_labels(list(self.weights), pos_label)[0]
+
+    def factors(self, labels: Labels, class_weight: Any) -> Array:
+        """The factor of each code by its class, as ``Labels.factors``."""
+        if class_weight is None:
+            return np.ones(len(labels.classes))
+        codes = np.arange(len(labels.classes))
+        totals = np.array([self.weights[name] for name in labels.names])
+        return labels.factors(class_weight, codes, totals)
+
+
+class EncodedRows:
+    """Blocks of numbers from the tables of a ``ParquetRows``, by an encoder fitted on a sample.
+
+    Kinds of columns, medians and categories come from ``SAMPLE`` rows that are drawn from all.
+    Whether a column has missing values is looked for in all rows. A category that the sample has
+    not is no category; the rows that had one are told by one warning, at the end of the first pass.
+
+    ``classes`` of two are named with the positive one last; blocks then have the numbers of the
+    classes unless the order is that of scikit-learn.
+    """
+
+    def __init__(self, rows: ParquetRows, pos_label: Any = None) -> None:
+        import pandas as pd
+
+        self.rows = rows
+        counts, missing = ClassCounts(), np.zeros(len(rows.columns), dtype=np.int64)
+        random = np.random.default_rng(0)
+        kept, keys, limit = pd.DataFrame(columns=rows.columns), np.empty(0), np.inf
+        for X, y, w in blocks_of(rows):
+            counts.add(y, np.ones(len(y)) if w is None else w)
+            missing += X.isna().sum().to_numpy()
+            drawn = random.random(len(X))
+            few = drawn < limit
+            kept = pd.concat([kept, X[few]], ignore_index=True) if len(kept) else X[few]
+            keys = np.concatenate([keys, drawn[few]])
+            if len(keys) > 1.25 * SAMPLE:
+                limit = np.partition(keys, SAMPLE)[SAMPLE]
+                kept, keys = kept[keys < limit], keys[keys < limit]
+        if len(keys) > SAMPLE:
+            first = np.sort(np.argpartition(keys, SAMPLE)[:SAMPLE])
+            kept = kept.iloc[first]
+        self.labels = counts.labels(pos_label)
+        self.in_order = self.labels.positive == 1
+        schema = [
+            replace(column, missing=int(count)) if column.kind != "dropped" else column
+            for column, count in zip(infer_schema(kept), missing, strict=True)
+        ]
+        self.encoder = TableEncoder(schema).fit(kept)
+        self._told = len(keys) == counts.rows  # the sample is all there is
+
+    def __iter__(self) -> Iterator[Block]:
+        return self._encoded(blocks_of(self.rows))
+
+    def shuffled(self, seed: int) -> Iterator[Block]:
+        """Blocks in the order of ``ParquetRows.shuffled``."""
+        return self._encoded(blocks_of(self.rows, seed))
+
+    def fingerprint(self) -> str:
+        """That of the rows."""
+        return self.rows.fingerprint()
+
+    def _encoded(self, blocks: Iterator[tuple[Any, Array, Array | None]]) -> Iterator[Block]:
+        unseen = total = 0
+        for X, y, w in blocks:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                x = self.encoder.transform(X)
+            unseen += any(issubclass(one.category, UnseenWarning) for one in caught)
+            total += 1
+            y = y if self.in_order else self.labels.encode(y)
+            yield (x, y) if w is None else (x, y, w)
+        if unseen and not self._told:
+            warnings.warn(
+                f"{unseen} of {total} blocks of rows have values that the {SAMPLE} rows have not "
+                "from which categories were learnt; they count as no category, or as missing.",
+                UnseenWarning,
+                stacklevel=2,
+            )
+        self._told = True

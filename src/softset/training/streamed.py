@@ -1,0 +1,165 @@
+"""Train K small networks at once on rows that come block by block.
+
+``train_streamed`` -> ``_Streamed``, which is ``_Members`` with another epoch: batches are cut from
+shuffled windows of a stream, and all members see the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from softset.metrics.registry import MetricLike, one_number
+from softset.training.batches import slices
+from softset.training.checkpoints import Checkpoint, fingerprint
+from softset.training.data import Data
+from softset.training.members import Member, Trained, _Members, _Settings
+from softset.training.networks import make_network
+from softset.training.phases import RecipeLike, make_phases
+from softset.training.progress import Progress
+
+# Rows that are shuffled together.
+WINDOW = 2**16
+# An epoch ends with the stream, or after so many rows: validation and checkpoints do not wait for
+# the end of a stream that takes hours.
+EPOCH = 2**20
+
+Stream = Callable[[int], Iterable[Data]]
+
+
+def train_streamed(
+    network: Sequence[int],
+    stream: Stream,
+    validation: Data | None,
+    *,
+    outputs: int,
+    members: Sequence[Member],
+    recipe: RecipeLike = "warm",
+    metric: MetricLike = "f1",
+    task: str = "binary",
+    batch_size: int = 1024,
+    max_epochs: int = 200,
+    patience: int = 20,
+    source: str = "",
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 30.0,
+    verbose: int = 0,
+) -> Trained:
+    """As ``train_members``, on ``stream(0)``, ``stream(1)``, …: the blocks of each pass.
+
+    Blocks are tensors as ``make_data`` gives them. ``source`` is what a checkpoint knows the data
+    by. A run that goes on from a checkpoint reads the pass that it was in up to its place.
+    """
+    first = next(iter(stream(0)), None)
+    if first is None:
+        raise ValueError("there is no row to train on.")
+    settings = _Settings(
+        members=list(members),
+        metric=one_number(metric),
+        phases=make_phases(recipe, metric, task, None),
+        task=task,
+        optimizer="adamw",
+        batch_size=batch_size,
+        max_epochs=max_epochs,
+        patience=patience,
+        monitor="loss",
+        sampling="shuffled",
+        shared_order=None,
+        network=make_network(network, first.x, outputs),
+    )
+    run = _Streamed(settings, first, validation, stream)
+    file = None
+    if checkpoint is not None:
+        described = {
+            **vars(settings),
+            "members": [asdict(member) for member in settings.members],
+            "phases": [vars(phase) for phase in settings.phases],
+            "source": source,
+        }
+        tensors = {f"validation.{i}": t for i, t in enumerate(validation or ())}
+        file = Checkpoint(checkpoint, fingerprint(described, tensors), checkpoint_seconds)
+    run.run(Progress(verbose, max_epochs, len(settings.members), settings.metric.name), file)
+    return Trained(
+        settings.network,
+        run.best,
+        run.best_buffers,
+        task,
+        run.history,
+        run.outcome,
+        run.phase_ends,
+    )
+
+
+class _Streamed(_Members):
+    """``data`` is a first block, for its form alone."""
+
+    def __init__(
+        self, settings: _Settings, first: Data, validation: Data | None, stream: Stream
+    ) -> None:
+        super().__init__(settings, first, validation)
+        self.stream = stream
+        self.go_to(0, 0)
+
+    def go_to(self, number: int, used: int) -> None:
+        """Pass ``number`` of the stream, of which so many windows have been used."""
+        self.number, self.used = number, used
+        self.windows = itertools.islice(_windows(self.stream(number), number), used, None)
+
+    def epoch(self) -> list[float]:
+        total, step, rows = torch.zeros(len(self.ids), dtype=torch.float64), self.step(), 0
+        while rows == 0:
+            for window in self.windows:
+                self.used += 1
+                for part in slices(len(window.x), self.settings.batch_size):
+                    losses, grad, fine = self.gradients(_rows(window, part), True, step)
+                    if not fine.all():
+                        self.fail(fine.tolist())
+                        if not self.ids:
+                            return []
+                        total, step = total[fine.cpu()], self.step()
+                    self.updater.step(self.flat, grad)
+                    total += losses.double().cpu() * (part.stop - part.start)
+                rows += len(window.x)
+                if rows >= EPOCH:
+                    break
+            else:
+                self.go_to(self.number + 1, 0)
+        return (total / rows).tolist()
+
+    def own_state(self) -> dict[str, Any]:
+        return {**super().own_state(), "place": [self.number, self.used]}
+
+    def load_own_state(self, state: dict[str, Any]) -> None:
+        super().load_own_state(state)
+        self.go_to(*state["place"])
+
+
+def _windows(blocks: Iterable[Data], number: int) -> Iterator[Data]:
+    """Blocks put together to ``WINDOW`` rows or more, their rows shuffled: always in the same way
+    in pass ``number``."""
+    blocks, waiting = iter(blocks), []
+    for k in itertools.count():
+        rows = sum(len(block.x) for block in waiting)
+        for block in blocks:
+            waiting.append(block)
+            rows += len(block.x)
+            if rows >= WINDOW:
+                break
+        if not waiting:
+            return
+        seed = hashlib.sha256(f"window {number} {k}".encode()).digest()[:4]
+        generator = torch.Generator().manual_seed(int.from_bytes(seed, "little"))
+        order = torch.randperm(rows, generator=generator)
+        columns = zip(*waiting, strict=True)
+        yield Data(*(None if c[0] is None else torch.cat(c)[order] for c in columns))  # type: ignore[arg-type]
+        waiting = []
+
+
+def _rows(data: Data, part: slice) -> Data:
+    return Data(data.x[part], data.y[part], None if data.w is None else data.w[part])

@@ -1,0 +1,229 @@
+"""Classifiers of rows that come block by block: held-out rows, weights, files, memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import softset as ss
+from softset.classifiers import streamed
+from softset.classifiers.streamed import fit_network, survey
+
+
+def problem(n=1500, classes=2, seed=0):
+    g = np.random.default_rng(seed)
+    x = g.normal(size=(n, 4))
+    noisy = x + 0.25 * g.normal(size=x.shape)
+    y = (noisy[:, 0] + noisy[:, 1] > 1.5).astype(int) if classes == 2 else noisy[:, :3].argmax(1)
+    return x, np.array(["no", "yes", "perhaps"])[y]
+
+
+def cut(x, y, size, *more):
+    return [
+        (x[i : i + size], y[i : i + size], *(m[i : i + size] for m in more))
+        for i in range(0, len(y), size)
+    ]
+
+
+def small(**settings):
+    given = {"n_members": 2, "max_epochs": 15, "hidden": (8,), "random_state": 0, "patience": 4}
+    return ss.MetricClassifier(**{**given, **settings})
+
+
+MAKERS = {
+    "networks": small,
+    "lightgbm": lambda: ss.MetricBoostingClassifier(
+        random_state=0, warm_rounds=30, rounds=10, n_jobs=1
+    ),
+    "xgboost": lambda: ss.MetricBoostingClassifier(
+        library="xgboost", random_state=0, warm_rounds=30, rounds=10, n_jobs=1
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_as_good_as_in_memory(kind, classes):
+    x, y = problem(classes=classes)
+    new = problem(seed=1, classes=classes)
+    blocks = cut(x, y, 200)
+    model = MAKERS[kind]().fit(blocks)
+    assert model.classes_.tolist() == sorted(set(y))
+    inside = MAKERS[kind]().fit(x, y).score(*new)
+    assert abs(model.score(*new) - inside) < 0.06
+    assert inside > 0.7
+
+
+def test_how_the_stream_is_cut_does_not_change_what_is_held_out(monkeypatch):
+    monkeypatch.setattr(streamed, "HELD", 100)
+    x, y = problem()
+    x = np.concatenate([x, x[:50]])  # equal rows
+    y = np.concatenate([y, y[:50]])
+    found = [survey(small(), cut(x, y, size), 0.2, 7) for size in (1550, 200, 33)]
+    for one in found:
+        assert 100 <= len(one.held.x) <= 102
+        assert (one.held.x == found[0].held.x).all()
+        assert one.scaler.center == pytest.approx(x.mean(0))
+        assert one.scaler.scale == pytest.approx(x.std(0))
+        model = small()
+        model.n_features_in_ = 4
+        trained = np.concatenate([rows.x for rows in one.parts(model, cut(x, y, 200))])
+        assert len(trained) + len(one.held.x) == 1550
+        assert not {tuple(r) for r in trained} & {tuple(r) for r in one.held.x}
+
+
+def test_a_tenth_is_held_out_of_few_rows():
+    x, y = problem()
+    assert len(survey(small(), cut(x, y, 100), 0.1, 0).held.x) == 150
+
+
+def test_weights_and_classes_count_as_in_memory():
+    x, y = problem()
+    w = np.where(x[:, 2] > 0, 3.0, 0.0)
+    found = survey(small(class_weight={"yes": 2.0}), cut(x, y, 100, w), 0.2, 0)
+    assert found.rows == (w > 0).sum()
+    model = small()
+    model.n_features_in_ = 4
+    parts = list(found.parts(model, cut(x, y, 100, w)))
+    weight = np.concatenate([found.held.w, *(rows.w for rows in parts)])
+    target = np.concatenate([found.held.y, *(rows.y for rows in parts)])
+    assert weight.mean() == pytest.approx(1)
+    assert weight[target == 1] == pytest.approx(2 * weight[target == 0][0])
+    small(max_epochs=2).fit(cut(x, y, 100, w))
+
+
+def test_what_does_not_fit_is_refused():
+    x, y = problem(100)
+    with pytest.raises(ValueError, match="gone through several times"):
+        small().fit(iter(cut(x, y, 50)))
+    with pytest.raises(ValueError, match="one class only"):
+        small().fit([(x, np.zeros(100))])
+    with pytest.raises(ValueError, match="no row of positive weight"):
+        small().fit([(x, y, np.zeros(100))])
+    with pytest.raises(ValueError, match="not negative"):
+        small().fit([(x, y, -np.ones(100))])
+    with pytest.raises(ValueError, match="NaN"):
+        small().fit([(np.full_like(x, np.nan), y)])
+    with pytest.raises(ValueError, match="features"):
+        small().fit([(x, y), (x[:, :3], y)])
+    with pytest.raises(ValueError, match="would be held out"):
+        small().fit([(x[:2], ["no", "yes"])])
+
+
+def test_boosting_takes_missing_values():
+    x, y = problem(400)
+    x[::7, 3] = np.nan
+    model = MAKERS["lightgbm"]().fit(cut(x, y, 100))
+    assert model.score(x, y) > 0.7
+
+
+@pytest.fixture
+def file(tmp_path):
+    x, y = problem(600)
+    frame = pd.DataFrame(x, columns=list("abcd"))
+    frame["kind"] = np.where(x[:, 3] > 0, "left", "right")
+    frame["y"] = y
+    path = tmp_path / "rows.parquet"
+    frame.to_parquet(path, row_group_size=150)
+    return path, frame
+
+
+def test_a_model_of_a_parquet_file(file, tmp_path):
+    path, frame = file
+    rows = ss.ParquetRows(path, "y")
+    model = ss.train_model(rows, pos_label="no", n_members=1, max_epochs=5, hidden=(8,))
+    assert model.classes_.tolist() == ["yes", "no"]
+    decided = model.predict(frame)
+    assert (decided == frame["y"]).mean() > 0.8
+    model.save(tmp_path / "model.softset")
+    again = ss.load_model(tmp_path / "model.softset")
+    assert (again.predict(frame) == decided).all()
+    with pytest.raises(ValueError, match="recipe='forest' needs all rows in memory"):
+        ss.train_model(rows, recipe="forest")
+    with pytest.raises(ValueError, match="itself"):
+        ss.train_model(rows, frame["y"])
+    with pytest.raises(ValueError, match="checkpoint is for networks"):
+        ss.train_model(rows, recipe="boosting", checkpoint=tmp_path / "run")
+
+
+def test_a_checkpoint_of_other_rows_is_refused(file, tmp_path):
+    path, frame = file
+    saved = tmp_path / "run.checkpoint"
+    numbers = ["a", "b", "c", "d"]
+    rows = ss.ParquetRows(path, "y", drop=["kind"])
+    fit_network(small(max_epochs=1), rows, saved)
+    one, other = small(max_epochs=1), small(max_epochs=1)
+    fit_network(one, rows, saved)
+    other.fit(rows)
+    assert (one.predict_proba(frame[numbers]) == other.predict_proba(frame[numbers])).all()
+    frame.assign(a=frame["a"] + 1).to_parquet(path, row_group_size=150)
+    with pytest.raises(ValueError, match="other data or settings"):
+        fit_network(small(max_epochs=1), ss.ParquetRows(path, "y", drop=["kind"]), saved)
+
+
+MEMORY = """
+import resource, sys
+import numpy as np, pandas as pd
+import softset as ss
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+def model():
+    return ss.MetricClassifier(
+        hidden=(8,), n_members=1, max_epochs=int(sys.argv[3]), recipe=sys.argv[4], random_state=0
+    )
+
+path, rows, _, _ = sys.argv[1:]
+g = np.random.default_rng(0)
+model().fit([(g.normal(size=(200, 10)), np.arange(200) % 2)])  # all is imported
+small = ss.ParquetRows(path + "/small.parquet", "y")
+model().fit(small)
+before = peak()
+stream = ss.ParquetRows(path + "/large.parquet", "y")
+found = model().fit(stream)
+print(stream.size / 2**20, peak() - before, len(found.history_[0]["loss"]))
+"""
+
+
+def memory(folder, rows, epochs, recipe):
+    """MB of unpacked data, and MB that a process takes to train on them beyond its imports."""
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import parquet  # noqa: PLC0415
+
+    g = np.random.default_rng(0)
+    for name, count in (("small", 1000), ("large", rows)):
+        writer = None
+        for _ in range(0, count, 50_000):
+            x = g.normal(size=(min(count, 50_000), 10))
+            columns = {f"x{i}": x[:, i] for i in range(10)} | {"y": (x[:, 0] > 1.5).astype(int)}
+            table = pa.table(columns)
+            writer = writer or parquet.ParquetWriter(folder / f"{name}.parquet", table.schema)
+            writer.write_table(table)
+        writer.close()
+    # What is freed is given back: else the holes of the heap are counted.
+    env = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    command = [sys.executable, "-c", MEMORY, str(folder), str(rows), str(epochs), recipe]
+    done = subprocess.run(command, capture_output=True, check=True, text=True, env=env)
+    return (float(number) for number in done.stdout.split())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no getrusage")
+def test_four_times_as_much_data_as_memory(tmp_path):
+    data, taken, epochs = memory(tmp_path, 2_000_000, 1, "cross-entropy")
+    assert data > 150
+    assert epochs == 1
+    assert 4 * taken < data
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no getrusage")
+def test_forty_times_as_much_data_as_memory(tmp_path):
+    data, taken, _ = memory(tmp_path, 20_000_000, 3, "warm")
+    assert data > 1500
+    assert 40 * taken < data

@@ -1,0 +1,99 @@
+"""Tables that need not fit into memory: training and prediction block by block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from softset.tables import parquet_rows
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Files of a directory, and all of their rows."""
+    monkeypatch.setattr(parquet_rows, "_ROWS", 64)
+    g = np.random.default_rng(0)
+    x = g.normal(size=(600, 2))
+    frame = pd.DataFrame({"id": [f"r{i}" for i in range(600)], "a": x[:, 0], "b": x[:, 1]})
+    frame["kind"] = np.where(x[:, 1] > 0, "left", "right")
+    frame["y"] = np.where(x[:, 0] + 0.3 * g.normal(size=600) > 1, "churn", "stay")
+    path = tmp_path / "rows"
+    path.mkdir()
+    for i, part in enumerate(np.array_split(np.arange(600), 3)):
+        frame.iloc[part].to_parquet(path / f"{i}.parquet", row_group_size=90)
+    return path, frame
+
+
+SMALL = ("--target", "y", "--drop", "id", "--recipe", "boosting")
+
+
+def test_a_directory_is_trained_on_and_predicted(run, folder):
+    path, frame = folder
+    facts = run.json("train", path, *SMALL, "--pos-label", "churn")
+    assert facts["model"] == "rows-boosting.softset"
+    assert (facts["rows"], facts["columns"], facts["classes"]) == (600, 3, ["stay", "churn"])
+    assert 80 <= facts["held_out"]["rows"] <= 160
+    assert facts["held_out"]["value"] > 0.6
+    told = run.json("predict", facts["model"], path, "-o", "all.csv", "--keep", "id")
+    assert told["rows"] == 600
+    found = pd.read_csv("all.csv")
+    assert found["id"].tolist() == frame["id"].tolist()
+    assert told["predictions"]["prediction"] == found["prediction"].value_counts().to_dict()
+    assert (found["prediction"] == frame["y"]).mean() > 0.85
+    frame.to_parquet("whole.parquet")
+    run("predict", facts["model"], "whole.parquet", "-o", "whole.csv", "--keep", "id")
+    assert Path("whole.csv").read_bytes() == Path("all.csv").read_bytes()
+    run("predict", facts["model"], path, "-o", "all.parquet", "--keep", "id")
+    again = pd.read_parquet("all.parquet")
+    assert again["prediction"].tolist() == found["prediction"].tolist()
+    assert again["p_churn"].tolist() == found["p_churn"].tolist()
+
+
+def test_a_file_beyond_the_limit(run, folder, monkeypatch):
+    _, frame = folder
+    frame.to_parquet("large.parquet", row_group_size=100)
+    monkeypatch.setenv("SOFTSET_LIMIT", "0.001")
+    facts = run.json("train", "large.parquet", *SMALL)
+    assert facts["rows"] == 600
+    assert run.json("predict", facts["model"], "large.parquet")["rows"] == 600
+
+
+def test_a_network_that_was_stopped_goes_on(run, folder, monkeypatch):
+    path, _ = folder
+    recipe = (path, "--target", "y", "--drop", "id", "--recipe", "cross-entropy")
+
+    def broken(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:  # stopped after training, before the model is saved
+        patch.setattr("softset.classifiers.model.Model.save", broken)
+        run("train", *recipe, code=130)
+    checkpoint = path.parent / "rows-cross-entropy.softset.checkpoint"
+    assert checkpoint.exists()
+    run("train", *recipe)
+    assert "going on from rows-cross-entropy.softset.checkpoint" in run.err
+    assert not checkpoint.exists()
+    assert (path.parent / "rows-cross-entropy.softset").exists()
+
+
+def test_unseen_values_are_told_of_once(run, folder):
+    path, frame = folder
+    facts = run.json("train", path, *SMALL)
+    frame.assign(kind="middle").to_parquet(path / "0.parquet", row_group_size=90)
+    run("predict", facts["model"], path, "-o", "all.csv")
+    assert run.err.count("were never seen in training") == 1
+
+
+def test_what_is_refused(run, folder):
+    path, frame = folder
+    assert "needs all rows in memory" in run.refused("train", path, "-t", "y", "--recipe", "forest")
+    assert "no column 'z'" in run.refused("train", path, "-t", "z")
+    facts = run.json("train", path, *SMALL)
+    assert "must be one of" in run.refused("predict", facts["model"], path, "-o", "x.arrow")
+    frame.drop(columns="a").to_parquet(path / "1.parquet")
+    assert "no column 'a'" in run.refused("predict", facts["model"], path)
+    (path / "3.parquet").write_text("")
+    assert "damaged" in run.refused("train", path, "-t", "y")

@@ -1,0 +1,123 @@
+"""Rows of Parquet files, block by block."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from softset import ParquetRows
+from softset.tables import parquet_rows
+from softset.tables.parquet_rows import is_beyond_memory
+
+
+@pytest.fixture
+def frame():
+    g = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "a": np.arange(100) // 2 / 10,  # every row twice, but for the weight
+            "city": np.repeat(g.choice(["Rome", "Oslo"], 50), 2),
+            "y": np.repeat(g.choice(["no", "yes"], 50), 2),
+            "w": np.arange(100.0),
+        }
+    )
+
+
+@pytest.fixture
+def folder(frame, tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_rows, "_ROWS", 16)
+    frame[:60].to_parquet(tmp_path / "1.parquet", row_group_size=25)
+    frame[60:].to_parquet(tmp_path / "2.pq")
+    (tmp_path / "notes.txt").write_text("not a table")
+    return tmp_path
+
+
+def test_blocks_are_the_rows_in_order_again_and_again(folder, frame):
+    rows = ParquetRows(folder, "y", sample_weight="w")
+    assert (rows.rows, rows.columns, rows.target) == (100, ["a", "city"], ["y"])
+    for _ in range(2):
+        blocks = list(rows)
+        assert [len(w) for _, _, w in blocks] == [16, 9, 16, 9, 10, 16, 16, 8]
+        found = pd.concat([X.assign(y=y, w=w) for X, y, w in blocks], ignore_index=True)
+        pd.testing.assert_frame_equal(found, frame)
+
+
+def test_another_order_of_row_groups_for_each_seed(folder):
+    rows = ParquetRows(folder, "y", drop=["city"])
+    orders = {tuple(np.concatenate([X["w"] for X, _ in rows.shuffled(s)])) for s in range(20)}
+    assert len(orders) > 10
+    assert all(sorted(order) == list(range(100)) for order in orders)
+    again = [np.concatenate([X["w"] for X, _ in rows.shuffled(7)]) for _ in range(2)]
+    assert (again[0] == again[1]).all()
+
+
+def test_a_split_keeps_equal_rows_together(folder):
+    rows = ParquetRows(folder, "y", sample_weight="w")
+    train, test = rows.split(0.3)
+    a, b = train.table()[0], test.table()[0]
+    assert len(a) + len(b) == 100
+    assert 10 <= len(b) <= 50
+    assert not set(a["a"]) & set(b["a"])
+    assert train.fingerprint() != test.fingerprint() != rows.fingerprint()
+    assert train.rows == 70
+
+
+def test_several_targets_and_none(folder, frame):
+    frame.assign(y=0, z=frame["a"] > 2).to_parquet(folder / "labels.parquet")
+    X, y = ParquetRows(folder / "labels.parquet", ["y", "z"]).table()
+    assert X.columns.tolist() == ["a", "city", "w"]
+    assert y[:, 1].tolist() == (frame["a"] > 2).astype(int).tolist()
+    _, y = next(iter(ParquetRows(folder / "1.parquet")))
+    assert y.shape == (16, 0)
+
+
+def test_what_it_is_known_by(folder, frame):
+    before = ParquetRows(folder, "y").fingerprint()
+    assert before == ParquetRows(folder, "y").fingerprint()
+    assert before != ParquetRows(folder, "city").fingerprint()
+    frame[60:].assign(a=0.5).to_parquet(folder / "2.pq")
+    assert before != ParquetRows(folder, "y").fingerprint()
+
+
+def test_what_cannot_be_read_is_refused(folder, frame, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no file"):
+        ParquetRows(folder / "absent.parquet", "y")
+    with pytest.raises(ValueError, match=r"ends in .parquet"):
+        ParquetRows(folder / "notes.txt", "y")
+    with pytest.raises(ValueError, match=r"no column 'yy'. Did you mean 'y'"):
+        ParquetRows(folder, "yy")
+    with pytest.raises(ValueError, match="no column but 'y', 'w'"):
+        ParquetRows(folder, "y", sample_weight="w", drop=["a", "city"])
+    (folder / "empty").mkdir()
+    with pytest.raises(ValueError, match="holds no file"):
+        ParquetRows(folder / "empty", "y")
+    (folder / "3.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(ValueError, match=r"3.parquet is damaged"):
+        ParquetRows(folder, "y")
+    frame.drop(columns="city").to_parquet(folder / "3.parquet")
+    with pytest.raises(ValueError, match=r"3.parquet has no column 'city', which 1.parquet has"):
+        ParquetRows(folder, "y")
+    frame.astype({"a": str}).to_parquet(folder / "3.parquet")
+    with pytest.raises(ValueError, match=r"column 'a' is double in 1.parquet and"):
+        ParquetRows(folder, "y")
+    parquet.write_table(pa.table({"y": [[1], [2]]}), folder / "3.parquet")
+    with pytest.raises(ValueError, match="nested"):
+        ParquetRows(folder / "3.parquet", "y")
+
+
+def test_a_missing_label_is_refused_with_its_row(folder, frame):
+    frame.loc[29, "y"] = None
+    frame.to_parquet(folder / "1.parquet", row_group_size=25)
+    with pytest.raises(ValueError, match="column 'y' is missing in row 5 of row group 2"):
+        list(ParquetRows(folder / "1.parquet", "y"))
+
+
+def test_what_is_beyond_memory(folder, monkeypatch):
+    assert is_beyond_memory(folder)
+    assert not is_beyond_memory(folder / "1.parquet")
+    assert not is_beyond_memory(folder / "notes.txt")
+    monkeypatch.setenv("SOFTSET_LIMIT", "0.0001")
+    assert is_beyond_memory(folder / "1.parquet")
