@@ -33,7 +33,7 @@ ELSEWHERE = {
 }
 # Packages that a page may use, and a test environment need not have.
 OPTIONAL = {"accelerate", "keras", "matplotlib", "onnxruntime", "skorch", "torchmetrics"} | {
-    "onnx", "onnxscript", "transformers", "lightgbm", "xgboost", "dask", "distributed"
+    "onnx", "onnxscript", "transformers", "lightning", "lightgbm", "xgboost", "dask", "distributed"
 }  # fmt: skip
 
 
