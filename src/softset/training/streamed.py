@@ -143,7 +143,8 @@ class _Streamed(_Members):
 def _windows(blocks: Iterable[Data], number: int) -> Iterator[Data]:
     """Blocks put together to ``WINDOW`` rows or more, their rows shuffled: always in the same way
     in pass ``number``."""
-    blocks, waiting = iter(blocks), []
+    waiting: list[Data] = []
+    blocks = iter(blocks)
     for k in itertools.count():
         rows = sum(len(block.x) for block in waiting)
         for block in blocks:
