@@ -79,6 +79,7 @@ def test_a_network_that_was_stopped_goes_on(run, folder, monkeypatch):
     assert (path.parent / "rows-cross-entropy.softset").exists()
 
 
+@pytest.mark.filterwarnings("always:column 'kind'")
 def test_unseen_values_are_told_of_once(run, folder):
     path, frame = folder
     facts = run.json("train", path, *SMALL)
