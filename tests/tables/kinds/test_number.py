@@ -139,7 +139,7 @@ def test_huge_numbers_are_refused_with_the_row():
         with pytest.raises(ValueError, match=r"'a' has .* infinite"):
             column(huge)
     with pytest.raises(ValueError, match="'a' has a number beyond 1e308"):
-        column([10**400, 1])
+        column(pd.Series([10**400, 1], dtype=object))
 
 
 # --- identifiers (18) -----------------------------------------------------------------------------
