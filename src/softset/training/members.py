@@ -180,15 +180,7 @@ def train_members(
     if checkpoint is not None:
         file = Checkpoint(checkpoint, settings.fingerprint(data, judged), checkpoint_seconds)
     run.run(Progress(verbose, max_epochs, len(members), settings.metric.name), file, on_epoch)
-    return Trained(
-        settings.network,
-        run.best,
-        run.best_buffers,
-        task,
-        run.history,
-        run.outcome,
-        run.phase_ends,
-    )
+    return run.trained()
 
 
 @dataclass(frozen=True)
@@ -389,6 +381,11 @@ class _Members(Loop):
         self.flat = self.flat.index_select(0, index)
         self.buffers = {name: b.index_select(0, index) for name, b in self.buffers.items()}
         self.updater.keep(index)
+
+    def trained(self) -> Trained:
+        """What the run has come to."""
+        reached = self.history, self.outcome, self.phase_ends
+        return Trained(self.network, self.best, self.best_buffers, self.task, *reached)
 
     # --- checkpoints -----------------------------------------------------------------------------
 

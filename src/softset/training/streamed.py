@@ -85,15 +85,7 @@ def train_streamed(
         tensors = {f"validation.{i}": t for i, t in enumerate(validation or ())}
         file = Checkpoint(checkpoint, fingerprint(described, tensors), checkpoint_seconds)
     run.run(Progress(verbose, max_epochs, len(settings.members), settings.metric.name), file)
-    return Trained(
-        settings.network,
-        run.best,
-        run.best_buffers,
-        task,
-        run.history,
-        run.outcome,
-        run.phase_ends,
-    )
+    return run.trained()
 
 
 class _Streamed(_Members):
