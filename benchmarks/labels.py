@@ -1,12 +1,14 @@
-"""Do cuts of rare labels gain from being drawn towards a cut that all labels share?
+"""Do cuts of rare labels and offsets of rare classes gain from being drawn towards shared ones?
 
-One-against-rest logistic regression on the multilabel sets; cuts are tuned on a fifth of the rows
-and judged on another. Rules: the best cut of each label (``exact``, what ``Tuner`` does), the best
-by smoothed counts (``smooth``), one cut for all labels (``shared``), and either of the first two
-drawn towards the shared one as if that came with so many positives (``exact > 10``).
+Labels: one-against-rest logistic regression on the multilabel sets; cuts are tuned on a fifth of
+the rows and judged on another. Classes: TF-IDF and logistic regression on intents of BANKING77, as
+they are and long-tailed; offsets are tuned on a fifth of the training rows and judged on the test
+rows. Rules: the model's ``own``; ``exact``, the best of each label or class; the exact ones
+drawn towards shared ones as if those came with so many positives (``20``); and ``shared`` alone.
 
-    python benchmarks/labels.py --data FOLDER            # to choose on: yeast, enron, tmc2007
-    python benchmarks/labels.py --data FOLDER --confirm  # bibtex, emotions
+    python benchmarks/labels.py --data FOLDER            # to choose on: yeast, enron, tmc2007 and
+                                                         # every second intent
+    python benchmarks/labels.py --data FOLDER --confirm  # bibtex, emotions, and the other intents
 """
 
 from __future__ import annotations
@@ -17,21 +19,31 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MaxAbsScaler
 
 from softset.decisions.cuts import all_cuts
-from softset.decisions.smoothing import smooth_cut
+from softset.decisions.decision import Decision
+from softset.decisions.offsets import best_offsets
+from softset.decisions.shrinking import OF_CLASS, OF_LABEL, shrunk_cuts, shrunk_offsets
 from softset.decisions.thresholds import best_cuts
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import get_metric
 
 CHOOSE, CONFIRM = ("yeast", "enron", "tmc2007"), ("bibtex", "emotions")
+LABEL_METRICS = ("f1", "jaccard", "mcc", "balanced_accuracy")
 MOST_ROWS = 6000
-SHARES = (2, 5, 10, 20, 50)
-F1 = get_metric("f1")
+STRENGTHS = {"multilabel": (5, 10, 20, 40, 1e9), "multiclass": (10, 20, 50, 100, 1e9)}
+DEFAULT = {"multilabel": int(OF_LABEL), "multiclass": int(OF_CLASS)}
+TAIL, FEWEST = 20, 5
+
+
+# --- scores ---------------------------------------------------------------------------------------
 
 
 def load(path):
@@ -59,40 +71,82 @@ def scored(x, y, seed):
     return scores[0], y[tune], scores[1], y[test]
 
 
-def macro_f1(z, y, cut):
-    """Over the labels that are there."""
-    said, there = z >= cut, y.sum(0) > 0
-    size = said.sum(0) + y.sum(0)
-    return (2 * (said & (y == 1)).sum(0) / np.maximum(size, 1))[there].mean()
+def intents(folder, first):
+    """Texts and class numbers of training and test rows, of every second intent."""
+    parts = [pd.read_csv(folder / f"{name}.csv") for name in ("train", "test")]
+    names = sorted(parts[0].category.unique())[first::2]
+    parts = [part[part.category.isin(names)] for part in parts]
+    return [(p.text.to_numpy(), np.array([names.index(c) for c in p.category])) for p in parts]
 
 
-def smooth_cuts(z, y, shared):
-    some = [0 < own.sum() < len(own) for own in y.T]
-    return np.array(
-        [
-            smooth_cut(s, own, np.ones(len(s)), F1)[0] if ok else shared
-            for s, own, ok in zip(z.T, y.T, some, strict=True)
-        ]
+def scored_texts(data, tail, seed):
+    """Log-probabilities and classes of rows to tune on, and of test rows."""
+    (texts, y), (test_texts, y_test) = data
+    rng = np.random.default_rng(seed)
+    classes = y.max() + 1
+    shares = (tail ** (-np.arange(classes) / (classes - 1)))[rng.permutation(classes)]
+    rows = [rng.permutation(np.flatnonzero(y == k)) for k in range(classes)]
+    rows = [r[: max(FEWEST, int(len(r) * share))] for r, share in zip(rows, shares, strict=True)]
+    rows = np.concatenate(rows)
+    train, tune = train_test_split(rows, test_size=0.2, stratify=y[rows], random_state=seed)
+    words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True).fit(texts[train])
+    model = LogisticRegression(C=10, max_iter=200).fit(words.transform(texts[train]), y[train])
+    z, z_test = (
+        model.predict_log_proba(words.transform(part)) for part in (texts[tune], test_texts)
     )
+    return z, y[tune], z_test, y_test
 
 
-def rules(z, y):
-    grid = np.linspace(-4, 2, 61)
-    shared = grid[np.argmax([macro_f1(z, y, cut) for cut in grid])]
-    columns = (torch.from_numpy(a.T.copy()) for a in (z, y))
-    exact = best_cuts(F1, all_cuts(*columns, None, "multilabel")).numpy()
-    smooth, positives = smooth_cuts(z, y, shared), y.sum(0)
-    found = {
-        "half": 0.0,
-        "exact": exact,
-        "tuner": Tuner(F1, "multilabel").tune(z, y).cut,
-        "smooth": smooth,
-        "shared": shared,
-    }
-    for k in SHARES:
-        for name, cuts in (("exact", exact), ("smooth", smooth)):
-            found[f"{name} > {k}"] = (positives * cuts + k * shared) / (positives + k)
+# --- rules ----------------------------------------------------------------------------------------
+
+
+def rules(z, y, metric, task):
+    """Decisions by name."""
+    tuner = Tuner(metric, task)
+    found = {"plain": Decision.plain(task, z.shape[1]).cut}
+    if task == "multiclass":
+        own, w = torch.tensor(best_offsets(z, y, metric), dtype=torch.float64), torch.ones(len(y))
+        found["exact"] = own.numpy()
+
+        def value(offsets):
+            return judged(tuner, offsets.numpy(), z, y)
+
+        for k in STRENGTHS[task]:
+            found[k] = shrunk_offsets(torch.from_numpy(y), w, own, value, k).numpy()
+    else:
+        s, target = (torch.from_numpy(a.T.copy()) for a in (z, y))
+        cuts = all_cuts(s, target, None, task)
+        own = best_cuts(metric, cuts)
+        found["exact"] = own.numpy()
+        for k in STRENGTHS[task]:
+            found[k] = shrunk_cuts(metric, s, target, cuts, own, k).numpy()
+    found["shared"] = found.pop(1e9)
     return found
+
+
+def judged(tuner, cut, z, y):
+    decided = Decision(tuner.task, cut).one_hot(z)
+    return float(tuner.values(decided, y, np.ones((1, len(y))))[0])
+
+
+def header(task):
+    names = ["own", "exact", *map(str, STRENGTHS[task][:-1]), "shared"]
+    cells = ["set", "metric", *names, f"{DEFAULT[task]} above exact (better of splits)"]
+    print("| " + " | ".join(cells) + " |\n" + "|---" * len(cells) + "|")
+
+
+def measure(name, splits, metrics, task):
+    """Print what the rules are worth; ``splits`` are scores to tune on and to judge on."""
+    for key in metrics:
+        metric, values = get_metric(key), {}
+        tuner = Tuner(metric, task)
+        for z, y, z_test, y_test in splits:
+            for rule, cut in rules(z, y, metric, task).items():
+                values.setdefault(rule, []).append(judged(tuner, cut, z_test, y_test))
+        gain = np.array(values[DEFAULT[task]]) - values["exact"]
+        cells = [name, key, *(f"{np.mean(found):.4f}" for found in values.values())]
+        cells.append(f"{gain.mean():+.4f} ({(gain > 0).sum()} of {len(gain)})")
+        print("| " + " | ".join(cells) + " |", flush=True)
 
 
 def main():
@@ -104,20 +158,16 @@ def main():
     if args.data is None:
         sys.exit("give --data, or set SOFTSET_DATA, to the folder of data sets")
     torch.set_num_threads(1)
+    header("multilabel")
     for name in CONFIRM if args.confirm else CHOOSE:
         x, y = load(args.data / "multilabel" / f"{name}.npz")
-        values = {}
-        for seed in range(args.splits):
-            tune_z, tune_y, z, truth = scored(x, y, seed)
-            for rule, cut in rules(tune_z, tune_y).items():
-                values.setdefault(rule, []).append(macro_f1(z, truth, cut))
-        print(f"{name}: macro F1, {args.splits} splits, and what it is above the exact cuts")
-        for rule, found in values.items():
-            gain = np.array(found) - values["exact"]
-            wins = (gain > 0).sum()
-            print(
-                f"  {rule:12} {np.mean(found):.4f} {gain.mean():+.4f} ({wins} better)", flush=True
-            )
+        splits = [scored(x, y, seed) for seed in range(args.splits)]
+        measure(name, splits, LABEL_METRICS, "multilabel")
+    header("multiclass")
+    data = intents(args.data / "banking77", int(args.confirm))
+    for tail in (1, TAIL):
+        splits = [scored_texts(data, tail, seed) for seed in range(args.splits)]
+        measure(f"intents 1 : {tail}", splits, ("f1",), "multiclass")
 
 
 if __name__ == "__main__":

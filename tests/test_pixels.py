@@ -75,6 +75,13 @@ def sets(per, n):
     return [per == k for k in per.unique()]
 
 
+def between(task, z):
+    """A threshold between any two neighbouring probabilities: there areas are exact."""
+    p = torch.softmax(z, 1) if task == "multiclass" else torch.sigmoid(z)
+    p = p.flatten().unique()
+    return ((p[1:] + p[:-1]) / 2).tolist()
+
+
 CASES = [
     (name, task, average)
     for name, row in ss.METRICS.items()
@@ -97,8 +104,10 @@ def test_every_shape_and_set_equals_scikit_learn(name, task, average, kind):
         for scores in (z, channel):
             got = ss.evaluate(scores, y, metric, task=task, per=per)
             np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
-        if average is not None and not metric.curve:
-            loss = ss.metric_loss(channel, y, metric, task=task, per=per, step=SHARP)
+        if average is not None:
+            grid = between(task, z) if metric.curve else None
+            settings = {"task": task, "per": per, "step": SHARP, "thresholds": grid}
+            loss = ss.metric_loss(channel, y, metric, **settings)
             assert loss.item() == pytest.approx(1 - wanted, abs=1e-12)
 
 
@@ -123,9 +132,9 @@ def test_ignored_positions_and_weights_equal_scikit_learn_without_them(name, tas
             settings = {"task": task, "per": per, "ignore_index": 255, "sample_weight": w}
             got = ss.evaluate(spoiled, marked, name, **settings)
             assert got == pytest.approx(wanted, abs=1e-12)
-            if not make(name).curve:
-                loss = ss.metric_loss(spoiled, marked, name, step=SHARP, **settings)
-                assert loss.item() == pytest.approx(1 - wanted, abs=1e-12)
+            settings["thresholds"] = between(task, z) if make(name).curve else None
+            loss = ss.metric_loss(spoiled, marked, name, step=SHARP, **settings)
+            assert loss.item() == pytest.approx(1 - wanted, abs=1e-12)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -172,7 +181,66 @@ def test_gradients(name, task, per):
         assert torch.autograd.gradgradcheck(loss, (x,), fast_mode=True)
 
 
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ss.METRICS)
+def test_gradients_of_every_metric_over_sets(name, task):
+    """With fractions, position weights and ignored positions."""
+    z, _ = masks(task, (2, 2), n=3, seed=3)
+    target = fractions(task, z)
+    target[0, ..., 0] = -1
+    grid = [0.25, 0.5, 0.75] if make(name).curve else None
+    w = torch.rand(3, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    settings = {"per": torch.tensor([1, 0, 1]), "thresholds": grid, "sample_weight": w}
+    settings |= {"task": task, "soft_targets": True, "ignore_index": -1}
+    x = z.clone().requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda x: ss.metric_loss(x, target, name, **settings), (x,), fast_mode=True
+    )
+
+
 # soft targets
+
+
+def fractions(task, z):
+    """Targets strictly between 0 and 1, in the shape of the scores."""
+    t = 0.1 + 0.8 * torch.rand(z.shape, dtype=z.dtype, generator=torch.Generator().manual_seed(0))
+    return t / t.sum(1, keepdim=True) if task == "multiclass" else t
+
+
+def expected_soft(name, task, z, t, w):
+    """The oracle's value of one set: each position once for every class, by its share."""
+    if task == "multilabel":
+        each = [expected_soft(name, "binary", z[:, k], t[:, k], w) for k in range(CLASSES)]
+        return np.mean(each)
+    z, t = (a.movedim(1, -1).reshape(-1, CLASSES) if task == "multiclass" else a.reshape(-1)
+            for a in (z, t))  # fmt: skip
+    shares = t.numpy() if task == "multiclass" else np.column_stack([1 - t, t])
+    n, many = shares.shape
+    y, p = np.tile(np.arange(many), n), torch.repeat_interleave(z, many, 0)
+    p = (torch.softmax(p, -1) if task == "multiclass" else torch.sigmoid(p)).numpy()
+    said = p.argmax(-1) if task == "multiclass" else (p >= 0.5).astype(int)
+    weight = (shares * w.reshape(-1, 1).numpy()).reshape(-1)
+    return oracle(name, task, "macro", y, said, p, weight)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ss.METRICS)
+def test_soft_targets_equal_scikit_learn_with_weights(name, task):
+    z, _ = masks(task, (3, 4), seed=7)
+    t = fractions(task, z)
+    w = torch.rand(5, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) + 0.1
+    marked, spoiled = t.clone(), z.clone()
+    marked[..., 0], spoiled[..., 0] = -1, torch.nan
+    for per in ("batch", "image", NUMBERS):
+        parts = [(z[s][..., 1:], t[s][..., 1:], w[s][..., 1:]) for s in sets(per, 5)]
+        wanted = np.mean([expected_soft(name, task, *part) for part in parts])
+        settings = {"task": task, "per": per, "sample_weight": w, "ignore_index": -1}
+        settings["soft_targets"] = True
+        got = ss.evaluate(spoiled, marked, name, **settings)
+        assert got == pytest.approx(wanted, abs=1e-12)
+        grid = between(task, z) if make(name).curve else None
+        loss = ss.metric_loss(spoiled, marked, name, step=SHARP, thresholds=grid, **settings)
+        assert loss.item() == pytest.approx(1 - wanted, abs=1e-12)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -48,6 +48,40 @@ def test_the_mean_over_rows_is_that_of_sets():
 
 @pytest.mark.parametrize("task", ["multilabel", "multiclass"])
 @pytest.mark.parametrize("name", ["recall@2", "f1@2_micro"])
+@pytest.mark.parametrize("per", ["batch", "image", "sets"])
+def test_images_equal_scikit_learn_position_by_position(task, name, per):
+    """With position weights and ignored positions; hard, and in the sharp limit."""
+    flat, target = random_problem(task, n=60)
+    z = flat.reshape(5, 3, 4, 4).movedim(-1, 1)
+    y = target.reshape(5, 3, 4, -1).movedim(-1, 1) if task == "multilabel" else target
+    y = y if task == "multilabel" else y.reshape(5, 3, 4)
+    w = torch.from_numpy(np.random.default_rng(0).uniform(0.1, 2, (5, 3, 4)))
+    marked = y.clone()
+    marked[..., 0] = -1
+    numbers = torch.tensor([3, 1, 3, 1, 1])
+    parts = {"batch": [slice(None)], "image": [[i] for i in range(5)]}
+    parts["sets"] = [numbers == 1, numbers == 3]
+    each = []
+    for part in parts[per]:
+        scores = z[part][..., 1:].movedim(1, -1).reshape(-1, 4)
+        true = y[part][..., 1:]
+        true = true.movedim(1, -1).reshape(-1, 4) if task == "multilabel" else true.reshape(-1)
+        true = true.numpy() if task == "multilabel" else np.eye(4, dtype=int)[true]
+        score = skm.recall_score if "recall" in name else skm.f1_score
+        settings = {"sample_weight": w[part][..., 1:].reshape(-1), "zero_division": 0}
+        settings["average"] = "micro" if "micro" in name else "macro"
+        each.append(score(true, largest(scores, 2), **settings))
+    settings = {"task": task, "sample_weight": w, "ignore_index": -1}
+    settings["per"] = numbers if per == "sets" else per
+    got = ss.evaluate(z, marked, name, **settings)
+    assert got == pytest.approx(np.mean(each), abs=1e-12)
+    if per != "image":  # of an image a class may be absent, which a loss leaves out
+        loss = ss.metric_loss(z, marked, name, step=ss.SigmoidStep(1e9), **settings)
+        assert loss.item() == pytest.approx(1 - np.mean(each), abs=1e-12)
+
+
+@pytest.mark.parametrize("task", ["multilabel", "multiclass"])
+@pytest.mark.parametrize("name", ["recall@2", "f1@2_micro"])
 def test_it_is_trained_for_and_becomes_the_hard_one(task, name):
     z, y = random_problem(task, n=30)
     hard = ss.evaluate(z, y, name, task=task)

@@ -10,7 +10,8 @@ from torch import Tensor
 from softset.counting.cells import Confusion, confusion
 from softset.counting.problem import arrange, to_logits
 from softset.decisions.cuts import EQUAL, OUTER, gaps, pick
-from softset.decisions.thresholds import BLOCK, MAX_PASSES, thresholded
+from softset.decisions.shrinking import shrunk_offsets
+from softset.decisions.thresholds import BLOCK, MAX_PASSES, alone, thresholded
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
 from softset.metrics.registry import MetricLike
@@ -26,6 +27,7 @@ def best_offsets(
     sample_weight: Any = None,
     class_weight: Any = None,
     ignore_index: int | None = None,
+    shrink: bool = False,
 ) -> list[float]:
     """Offsets of the classes' log-probabilities with a high ``metric``, by coordinate ascent.
 
@@ -33,6 +35,10 @@ def best_offsets(
     value, one sort), until no class improves: a local optimum, never worse than no offsets. At the
     end each offset moves to the middle of the gap it lies in, which changes no decision here and
     leaves new rows most room.
+
+    With ``shrink``, those for an average over classes (macro or weighted F1, say) are then drawn
+    towards ``-t log(prior)`` with the best ``t``, the more the fewer rows a class has: the best
+    offset of five rows is luck.
 
     >>> import torch
     >>> z = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.5, 0.0]])
@@ -68,7 +74,14 @@ def best_offsets(
         if centred:  # and look once more: in the middle, another class may find something better
             for k in range(len(offsets)):
                 offsets[k] += _centring_shift(_flips(s + offsets, k)[0])
-    return (offsets - offsets[-1]).tolist()
+    offsets = offsets - offsets[-1]
+    if shrink and alone(m) and not m.joint:
+
+        def worth(at: Tensor) -> float:
+            return float(m(confusion(s, y, task="multiclass", sample_weight=w, offsets=at)))
+
+        offsets = shrunk_offsets(y, w, offsets, worth)
+    return offsets.tolist()
 
 
 def _reads_matrix(m: Metric, classes: int) -> bool:

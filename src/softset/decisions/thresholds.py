@@ -12,6 +12,7 @@ from softset.counting.cells import Confusion
 from softset.counting.problem import arrange, probabilities
 from softset.counting.values import check_labels, refuse_rows
 from softset.decisions.cuts import EQUAL, Cuts, all_cuts, pick
+from softset.decisions.shrinking import shrunk_cuts
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
 from softset.metrics.registry import MetricLike, decided_elsewhere, one_number
@@ -32,6 +33,7 @@ def best_threshold(
     sample_weight: Any = None,
     class_weight: Any = None,
     ignore_index: int | None = None,
+    shrink: bool = False,
 ) -> Any:
     """The threshold in (0, 1) with the highest ``metric``: a float, or a list of one a label.
 
@@ -39,6 +41,10 @@ def best_threshold(
     cuts the one in the widest gap between two scores is taken, at its middle, both in logits; the
     gaps outside of all scores count as two logits wide. Labels are tuned each on its own where
     the average allows it (macro, weighted, none), else in turn until nothing improves.
+
+    With ``shrink``, thresholds of labels that are tuned each on its own are then drawn towards one
+    that all labels share, the more the fewer positives a label has: the best threshold of five
+    positives is luck.
 
     >>> import torch
     >>> p = torch.tensor([0.2, 0.8, 0.9, 0.95])
@@ -62,8 +68,11 @@ def best_threshold(
     if torch.isnan(p).any():
         refuse_rows(torch.isnan(p))
     check_labels(problem.y)
-    cuts = all_cuts(torch.logit(p), problem.y, problem.w, task)
+    s = torch.logit(p)
+    cuts = all_cuts(s, problem.y, problem.w, task)
     chosen = best_cuts(m, cuts)
+    if shrink and task == "multilabel" and alone(m):
+        chosen = shrunk_cuts(m, s, problem.y, cuts, chosen)
     taus = [
         _between(own, float(at))
         for own, at in zip(p.reshape(-1, p.shape[-1]), chosen.reshape(-1), strict=True)
@@ -76,12 +85,17 @@ def best_cuts(m: Metric, cuts: Cuts) -> Tensor:
     place, width, counts = cuts
     if counts.task == "binary":
         return place[pick(m(counts), place, width)]
-    per_label = isinstance(getattr(m, "beta", None), tuple)
-    if isinstance(m, Custom) or m.average == "micro" or per_label:
+    if not alone(m):
         return _tune_in_turn(m, cuts)
     values = replace(m, both_classes=False)(replace(counts, task="binary"))
     each = zip(values, place, width, strict=True)
     return torch.stack([own[pick(v, own, wide)] for v, own, wide in each])
+
+
+def alone(m: Metric) -> bool:
+    """Whether the best cut of a label does not depend on the others'."""
+    per_label = isinstance(getattr(m, "beta", None), tuple)
+    return not (isinstance(m, Custom) or m.average == "micro" or per_label)
 
 
 def thresholded(metric: MetricLike) -> Metric:

@@ -13,8 +13,9 @@ from softset.counting.cells import confusion
 from softset.decisions.cuts import all_cuts, gaps
 from softset.decisions.decision import Decision
 from softset.decisions.offsets import best_offsets
+from softset.decisions.shrinking import shrunk_cuts
 from softset.decisions.smoothing import smooth_cut
-from softset.decisions.thresholds import best_cuts
+from softset.decisions.thresholds import alone, best_cuts
 from softset.metrics.base import Metric
 from softset.tables.splits import dealt_folds
 
@@ -38,9 +39,11 @@ class Tuner:
     """The decision with the best ``metric`` on rows that training has not seen.
 
     Scores are what a ``Decision`` takes: logits ``(n,)`` or ``(n, labels)``, log-probabilities
-    ``(n, classes)``. ``rule`` says how a cut of two classes is found: ``"exact"``, the best of all
-    cuts, or ``"smooth"``, the best by smoothed counts, which follows luck less where positives are
-    few. Offsets of several classes and cuts of labels are exact.
+    ``(n, classes)``. ``rule`` says how a cut is found: ``"exact"``, the best of all, or
+    ``"smooth"``, which follows luck less where positives are few: of two classes the best by
+    smoothed counts; cuts of labels and offsets of classes are exact, then drawn towards what all
+    of them share (``shrinking``), for metrics that are averages over them: not for micro averages
+    and accuracy.
 
     ``clear=False`` takes a tuned cut of two classes where it is better at all on rows that it was
     not tuned on: for out-of-fold scores of all rows; a single hold-out has too few rows for it.
@@ -126,13 +129,17 @@ class Tuner:
     def best(self, scores: Floats, y: Ints, w: Floats) -> Decision:
         """The best decision on these rows."""
         if self.task == "multiclass":
-            found = best_offsets(scores, y, self.metric, sample_weight=w)
+            shrink = self.rule == "smooth"
+            found = best_offsets(scores, y, self.metric, sample_weight=w, shrink=shrink)
             return Decision(self.task, np.array(found))
         if self.task == "binary" and self.rule == "smooth" and not self._separates(scores, y):
             return Decision(self.task, np.asarray(smooth_cut(scores, y, w, self.metric)[0]))
         s, target = torch.from_numpy(scores.T.copy()), torch.from_numpy(y.T.copy())
         cuts = all_cuts(s, target, torch.from_numpy(w), self.task)
-        return Decision(self.task, best_cuts(self.metric, cuts).numpy())
+        chosen = best_cuts(self.metric, cuts)
+        if self.task == "multilabel" and self.rule == "smooth" and alone(self.metric):
+            chosen = shrunk_cuts(self.metric, s, target, cuts, chosen)
+        return Decision(self.task, chosen.numpy())
 
     def _separates(self, scores: Floats, y: Ints) -> bool:
         """Whether a cut makes no mistake: then there is nothing to smooth."""
