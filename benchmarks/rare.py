@@ -212,27 +212,29 @@ def run(results: Path) -> None:
 # --- tables ---------------------------------------------------------------------------------------
 
 
+def whole_trials(records: list[dict]) -> list[int]:
+    """The trials of which every training has been run."""
+    done = {tuple(r["job"]) for r in records}
+    return [t for t in range(TRIALS) if all(job in done for job in jobs() if job[1] == t)]
+
+
 def chosen(records: list[dict], name: str, way: str, size: int, at: str) -> np.ndarray:
     """Test F1 of each trial, at the learning rate with the best F1 on the validation rows."""
     values = []
-    for trial in range(TRIALS):
+    for trial in whole_trials(records):
         own = [r for r in records if r["job"][:4] == [name, trial, way, size]]
-        if len(own) < len(RATES):
-            return np.empty(0)
         values.append(max(own, key=lambda r: r[f"held_{at}"])[f"test_{at}"])
     return np.array(values)
 
 
 def spread(values: np.ndarray) -> str:
-    return f"{values.mean():.3f} ± {values.std(ddof=1):.3f}" if len(values) else "not run"
+    return f"{values.mean():.3f} ± {values.std(ddof=1):.3f}"
 
 
 def recovered(records: list[dict], name: str, size: int) -> str:
     """What of the gap between plain mini-batches and the full batch the best way wins back."""
     full = chosen(records, name, FULL, 0, "half")
     plain = chosen(records, name, "plain mini-batches", size, "half")
-    if not len(full) or not len(plain):
-        return ""
     gap = full - plain
     error = gap.std(ddof=1) / np.sqrt(len(gap))
     lines = [
@@ -255,7 +257,11 @@ def recovered(records: list[dict], name: str, size: int) -> str:
 def show(results: Path) -> None:
     records = read(results)
     minutes = sum(r["seconds"] for r in records) / 60
-    print(f"{TRIALS} trials, seeds 0 to {TRIALS - 1}, rates {RATES}, {minutes:.0f} core-minutes\n")
+    trials = whole_trials(records)
+    print(f"trials {trials} of {TRIALS}, rates {RATES}, {minutes:.0f} core-minutes so far\n")
+    if len(trials) < 2:
+        print("Too few: run `python benchmarks/rare.py run`.")
+        return
     for name in SETS:
         print(f"| {name} | 64: at 1/2 | tuned | 128: at 1/2 | tuned |\n|---|---|---|---|---|")
         for way in WAYS:

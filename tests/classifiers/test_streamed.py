@@ -115,6 +115,16 @@ def test_what_does_not_fit_is_refused():
         small().fit([(x[:2], ["no", "yes"])])
 
 
+@pytest.mark.parametrize("kind", ["networks", "lightgbm"])
+def test_several_labels(kind):
+    x, _ = problem(500)
+    y = (x[:, :2] + 0.2 * np.random.default_rng(0).normal(size=(500, 2)) > 0.5).astype(int)
+    model = MAKERS[kind]().fit(cut(x, y, 120))
+    assert model.task_ == "multilabel"
+    assert model.predict(x).shape == (500, 2)
+    assert model.score(x, y) > 0.8
+
+
 def test_boosting_takes_missing_values():
     x, y = problem(400)
     x[::7, 3] = np.nan
@@ -215,8 +225,8 @@ def memory(folder, rows, epochs, recipe):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no getrusage")
 def test_four_times_as_much_data_as_memory(tmp_path):
-    data, taken, epochs = memory(tmp_path, 2_000_000, 1, "cross-entropy")
-    assert data > 150
+    data, taken, epochs = memory(tmp_path, 1_000_000, 1, "cross-entropy")
+    assert data > 90
     assert epochs == 1
     assert 4 * taken < data
 

@@ -53,7 +53,8 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
     values beyond about 3 standard deviations squashed smoothly.
 
     There is no ``partial_fit``: early stopping and the threshold need rows that were never
-    trained on, and a stream does not keep any.
+    trained on, and what comes once does not keep any. Rows that do not fit into memory are given to
+    ``fit`` as blocks that can be gone through again: a ``ParquetRows``, or a list of ``(X, y)``.
 
     Args:
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.

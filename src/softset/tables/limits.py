@@ -35,5 +35,6 @@ def too_large(name: str, size: int | None, limit: int) -> ValueError:
     return ValueError(
         f"{name} holds {holds} than the limit of {limit / 2**20:.0f} MB here (an eighth of the "
         "free memory). Take a sample of the rows, leave out columns, use a larger machine, or "
-        "raise the limit with SOFTSET_LIMIT (megabytes)."
+        "raise the limit with SOFTSET_LIMIT (megabytes). Parquet files beyond it can be trained on "
+        "and predicted block by block (ParquetRows, `softset train`)."
     )
