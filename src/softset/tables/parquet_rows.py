@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from softset.checks import check_number, listed
+from softset.checks import check_number, listed, require
 from softset.tables.columnar import check_schema, damaged, row_numbers, unpacked_size
 from softset.tables.files import check_columns, expanded
 from softset.tables.labels import label_matrix
@@ -69,6 +69,8 @@ class ParquetRows:
         sample_weight: str | None = None,
         drop: Collection[str] = (),
     ) -> None:
+        for package in ("pandas", "pyarrow"):
+            require(package, "cli", "reading Parquet files")
         self.path = Path(path)
         self.files = _files(self.path)
         found = [_opened(file) for file in self.files]
