@@ -2,17 +2,20 @@
 
     python benchmarks/efficacy.py tune      # the half that everything is chosen on
     python benchmarks/efficacy.py confirm   # the other half: once, when all is chosen
-    python benchmarks/efficacy.py show      # tables of what was measured
+    python benchmarks/efficacy.py time      # the default network beside scikit-learn's
 
-Options: --data-dir DIR, --out FILE, --splits 3, --rows N (at most), --models A,B, --sets A,B.
+Options: --data-dir DIR, --out FILE, --splits 3, --rows N (at most), --models A,B, --sets A,B, and
+--suffix TEXT, which is added to names (for a run with the sources of another version).
 
 Every rival is fitted six times for a set and split: for out-of-fold scores (five folds, equal rows
 together) and for scores of the test rows. They are kept in ``results/scores/`` and cut for each
-metric: at 1/2, by scikit-learn's ``TunedThresholdClassifierCV`` and by our
-``MetricThresholdClassifier``, all on the same folds. Our own classifiers are trained for a metric,
-so they are fitted for each. One JSON line for each set, split, classifier, cut and metric goes to
-``--out``; what is there is skipped. ``efficacy_rules.py`` chooses by the tuning half how to cut and
-how to blend.
+metric: at 1/2, by our ``MetricThresholdClassifier`` and, where the two are compared, by
+scikit-learn's ``TunedThresholdClassifierCV``, all on the same folds. Networks are fitted once and
+cut for each metric; what is trained for the metric is fitted for F1 alone. One JSON line for each
+set, split, classifier, cut and metric goes to ``--out``; what is there is skipped. All sets come
+once before any has a second split, and the classifiers of the claims before other rivals: a run
+that is stopped early has whole tables. ``efficacy_tables.py`` prints them; ``efficacy_rules.py``
+and ``efficacy_networks.py`` choose by the tuning half how to cut, how to blend, and which networks.
 
 Sets: of the 22 by name, the first 11 tune and the last 11 confirm (siblings are neighbours); Adult,
 CocktailParty, digits and iris tune; credit card, protein homology, wine and Fashion-MNIST confirm.
@@ -24,9 +27,11 @@ import argparse
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +39,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata, studentized_range, wilcoxon
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.ensemble import (
@@ -50,13 +54,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import softset as ss
-from softset.comparison.statistics import holm, paired
+from softset.classifiers.phases import PhasedClassifier
 from softset.tables.rows import alike
 from softset.tables.splits import repeated_folds
 
 DATA = Path(os.environ.get("SOFTSET_DATA") or Path(__file__).parents[2] / "shared" / "data")
 OUT = Path(__file__).parent / "results" / "efficacy.jsonl"
 METRICS = ("f1", "mcc", "f2", "balanced_accuracy")
+CLAIMED = ("f1", "mcc")  # what several classes have, and where scikit-learn's cut is compared
 FOLDS, TEST_FOLDS = 5, 4  # a quarter of the rows is tested
 SEED = 0
 
@@ -147,12 +152,13 @@ class Split:
             yield np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k)
 
 
-def splits(table: Table, count: int) -> Iterator[Split]:
-    groups = alike(table.x)
+def splits(table: Table, count: int) -> list[Split]:
+    groups, found = alike(table.x), []
     for number, place in enumerate(repeated_folds(table.y, groups, TEST_FOLDS, count, SEED)):
         train, test = table.take(place != 0), table.take(place == 0)
         fold = repeated_folds(train.y, alike(train.x), FOLDS, 1, SEED)[0]
-        yield Split(number, train, test, fold)
+        found.append(Split(number, train, test, fold))
+    return found
 
 
 # --- classifiers ----------------------------------------------------------------------------------
@@ -294,7 +300,7 @@ class Cut(ss.MetricThresholdClassifier):
         pass
 
 
-def cuts(split: Split, found: Scores, metric: str) -> dict[str, np.ndarray]:
+def cuts(split: Split, found: Scores, metric: str, theirs: bool) -> dict[str, np.ndarray]:
     """Decisions of the test rows by each way of cutting the same scores."""
     told = Told(np.concatenate([found.oof, found.test]))
     n = len(split.fold)
@@ -306,10 +312,10 @@ def cuts(split: Split, found: Scores, metric: str) -> dict[str, np.ndarray]:
         "ours": ours.fit(rows, split.train.y, sample_weight=split.train.w).predict(test),
     }
     # scikit-learn's takes two classes, and weights of the metric by routing only.
-    if split.train.task == "binary" and np.ptp(split.train.w) == 0:
+    if theirs and split.train.task == "binary" and np.ptp(split.train.w) == 0:
         score = make_scorer(lambda y, said: value(np.asarray(said), y, None, metric, "binary"))
-        theirs = TunedThresholdClassifierCV(told, scoring=score, cv=folds)
-        decided["sklearn"] = theirs.fit(rows, split.train.y).predict(test)
+        tuned = TunedThresholdClassifierCV(told, scoring=score, cv=folds)
+        decided["sklearn"] = tuned.fit(rows, split.train.y).predict(test)
     return decided
 
 
@@ -319,140 +325,114 @@ def value(decided: np.ndarray, y: np.ndarray, w: Any, metric: str, task: str) ->
 
 
 OWN: dict[str, Callable[[str], Any]] = {
+    # No limit of the clock, which would depend on what else the machine does.
+    "MetricEnsembleClassifier": lambda metric: ss.MetricEnsembleClassifier(
+        metric, time_limit=None, random_state=SEED
+    ),
     "MetricLinearClassifier": ss.MetricLinearClassifier,
     "MetricForestClassifier": lambda metric: ss.MetricForestClassifier(metric, random_state=SEED),
     "MetricBoostingClassifier": lambda metric: ss.MetricBoostingClassifier(
         metric, random_state=SEED
     ),
-    "MetricClassifier": lambda metric: ss.MetricClassifier(metric, random_state=SEED),
-    "MetricEnsembleClassifier": lambda metric: ss.MetricEnsembleClassifier(
-        metric, random_state=SEED
-    ),
 }
+NETWORKS = {"cross-entropy": "MetricClassifier", "warm": "MetricClassifier-warm"}
+CLAIMS = [*FOUR, "mlp", "lightgbm", "xgboost", *NETWORKS.values(), "MetricEnsembleClassifier"]
 
 
 def measure(half: str, args: argparse.Namespace) -> None:
     """Append what is not there yet."""
-    done = {(r["set"], r["split"], r["rows"], r["model"], r["metric"]) for r in read(args.out)}
     names = [n for n in halves(args.data_dir)[half] if not args.sets or n in args.sets]
-    models = [m for m in available([*RIVALS, *OWN]) if not args.models or m in args.models]
-    for name in names:
-        started = time.process_time()
-        for split in splits(load(args.data_dir, name, args.rows), args.splits):
-            for model in models:
-                key = (name, split.number, len(split.fold), model)
-                wanted = [m for m in METRICS if (*key, m) not in done]
-                for metric in wanted:
-                    found = _measured(split, model, metric, args.scores)
-                    first = {"half": half, "set": name, "split": split.number}
-                    first |= {"rows": len(split.fold), "positives": int((split.train.y == 1).sum())}
-                    lines = [
-                        json.dumps({**first, "model": model, "metric": metric, **line})
-                        for line in found
-                    ]
-                    with open(args.out, "a", encoding="utf-8") as file:
-                        file.write("\n".join(lines) + "\n")
-        print(f"{name}: {time.process_time() - started:.0f} s of processor time", flush=True)
+    known = available([*RIVALS, *OWN, *NETWORKS.values()])
+    models = [m for m in known if not args.models or m in args.models]
+    turns = [[m for m in models if m in CLAIMS], [m for m in models if m not in CLAIMS]]
+    tables = {name: load(args.data_dir, name, args.rows) for name in names}
+    started = time.process_time()
+    for number, turn in product(range(args.splits), turns):
+        for name, table in tables.items() if turn else ():
+            split = splits(table, number + 1)[number]
+            first = {"half": half, "set": name, "split": number, "rows": len(split.fold)}
+            first["positives"] = int((split.train.y == 1).sum())
+            found = [r for r in read(args.out) if (r["set"], r["split"]) == (name, number)]
+            done = {(r["model"], r["metric"]) for r in found if r["rows"] == first["rows"]}
+            for line in measured(split, turn, args, done):
+                with open(args.out, "a", encoding="utf-8") as file:
+                    file.write(json.dumps({**first, **line}) + "\n")
+            spent = time.process_time() - started
+            print(f"split {number}, {name}: {spent:.0f} s of processor time so far", flush=True)
 
 
-def _measured(split: Split, model: str, metric: str, folder: Path) -> list[dict[str, Any]]:
-    test = split.test
-    if model in RIVALS:
-        found = scores(split, model, RIVALS[model], folder)
-        decided, seconds = cuts(split, found, metric), found.seconds
-    else:
-        started = time.process_time()
-        weight = split.train.w if np.ptp(split.train.w) else None
-        fitted = OWN[model](metric).fit(split.train.x, split.train.y, sample_weight=weight)
-        seconds = time.process_time() - started
-        decided = {"own": fitted.predict(test.x)}
-    return [
-        {
-            "cut": cut,
-            "value": round(value(said, test.y, test.w, metric, test.task), 6),
-            "seconds": round(seconds, 2),
-        }
-        for cut, said in decided.items()
-    ]
+def measured(
+    split: Split, models: list[str], args: argparse.Namespace, done: set[tuple[str, ...]]
+) -> Iterator[dict[str, Any]]:
+    """What each model has on the test rows: a line for each cut and metric."""
+    metrics = METRICS if split.train.task == "binary" else CLAIMED
+    for model in models:
+        label = model + args.suffix
+        if model in RIVALS:
+            for metric in metrics:
+                if (label, metric) not in done:
+                    found = scores(split, model, RIVALS[model], args.scores)
+                    theirs = model in FOUR and metric in CLAIMED
+                    for cut, said in cuts(split, found, metric, theirs).items():
+                        yield _line(split, label, metric, cut, said, found.seconds)
+        elif model in OWN and (label, "f1") not in done:
+            fitted, seconds = _own(OWN[model]("f1"), split)
+            yield _line(split, label, "f1", "own", fitted.predict(split.test.x), seconds)
+    labels = {r: name + args.suffix for r, name in NETWORKS.items() if name in models}
+    if any((label, "f1") not in done for label in labels.values()):
+        model, seconds = _own(PhasedClassifier("f1", recipe="warm", random_state=SEED), split)
+        for recipe, label in labels.items():
+            for metric in metrics if recipe == "cross-entropy" else ("f1",):
+                own = model if recipe == "warm" else model.first_phase(metric=metric)
+                spent = seconds if recipe == "warm" else seconds * model.first_phase_share
+                if (label, metric) not in done:
+                    yield _line(split, label, metric, "own", own.predict(split.test.x), spent)
+
+
+def _own(model: Any, split: Split) -> tuple[Any, float]:
+    """Fitted, and the processor time of it."""
+    weight = split.train.w if np.ptp(split.train.w) else None
+    started = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # classes too rare to be held out
+        model.fit(split.train.x, split.train.y, sample_weight=weight)
+    return model, time.process_time() - started
+
+
+def _line(
+    split: Split, model: str, metric: str, cut: str, said: np.ndarray, seconds: float
+) -> dict[str, Any]:
+    found = value(said, split.test.y, split.test.w, metric, split.test.task)
+    line = {"model": model, "metric": metric, "cut": cut}
+    return {**line, "value": round(found, 6), "seconds": round(seconds, 2)}
+
+
+def compare_times(args: argparse.Namespace) -> None:
+    """The default network beside scikit-learn's with a tuned threshold, fits in turn."""
+    print("| set | rows | MetricClassifier, s | TunedThresholdClassifierCV(MLPClassifier()), s |")
+    print("|---|---|---|---|")
+    for name in args.sets or ("pen_digits", "mammography", "letter_img", "adult"):
+        table = load(args.data_dir, name, args.rows)
+        makers: list[Callable[[], Any]] = [
+            lambda: ss.MetricClassifier("f1", random_state=SEED),
+            lambda: TunedThresholdClassifierCV(
+                _scaled(MLPClassifier(random_state=SEED)), scoring="f1", random_state=SEED
+            ),
+        ]
+        found: list[float] = []
+        for make in makers:
+            started = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # scikit-learn's says where it has not converged
+                make().fit(table.x, table.y)
+            found.append(time.perf_counter() - started)
+        print(f"| {name} | {len(table.y)} | {found[0]:.1f} | {found[1]:.1f} |", flush=True)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-# --- tables ---------------------------------------------------------------------------------------
-
-
-def show(args: argparse.Namespace) -> None:
-    for half in ("tune", "confirm"):
-        for metric in METRICS:
-            records = [r for r in read(args.out) if (r["half"], r["metric"]) == (half, metric)]
-            if records:
-                print(f"\n## {metric}, sets that {half}\n")
-                show_means(records)
-                show_claim(records)
-
-
-def show_means(records: list[dict[str, Any]]) -> None:
-    """Mean over sets, mean rank, and how far apart ranks must be (Nemenyi, 5 %)."""
-    table = pd.DataFrame(records)
-    table["model"] = table["model"] + ", " + table["cut"]
-    table = table[~table["cut"].isin(["sklearn"])]
-    by_set = table.pivot_table(index="set", columns="model", values="value")
-    by_set = by_set.dropna(axis=1)
-    ranks = pd.DataFrame(
-        rankdata(-by_set.round(6), axis=1), index=by_set.index, columns=by_set.columns
-    )
-    seconds = table.groupby("model")["seconds"].mean()
-    sets, count = ranks.shape
-    q = studentized_range.ppf(0.95, count, np.inf) / np.sqrt(2)
-    apart = q * np.sqrt(count * (count + 1) / (6 * sets))
-    best = ranks.mean().idxmin()
-    print(f"{sets} sets; mean ranks less than {apart:.2f} apart do not differ clearly (5 %).\n")
-    print("| classifier, cut | mean | mean rank | wins / ties / losses of the best | s |")
-    print("|---|---|---|---|---|")
-    for model in ranks.mean().sort_values().index:
-        difference = (by_set[best] - by_set[model]).round(6)
-        won = f"{(difference > 0).sum()} / {(difference == 0).sum()} / {(difference < 0).sum()}"
-        print(
-            f"| {model} | {by_set[model].mean():.4f} | {ranks[model].mean():.2f} | "
-            f"{'' if model == best else won} | {seconds[model]:.1f} |"
-        )
-
-
-def show_claim(records: list[dict[str, Any]]) -> None:
-    """``MetricThresholdClassifier`` against ``TunedThresholdClassifierCV``, same scores."""
-    table = pd.DataFrame([r for r in records if r["model"] in FOUR])
-    if "sklearn" not in set(table.get("cut", [])):
-        return
-    wide = table.pivot_table(index=["set", "split", "model"], columns="cut", values="value")
-    wide = wide.dropna()
-    gain = (wide["ours"] - wide["sklearn"]).unstack("model")
-    means = gain.groupby("set").mean()
-    print("\nMetricThresholdClassifier minus TunedThresholdClassifierCV, same scores:\n")
-    print("| | " + " | ".join(means.columns) + " | all four |\n|---" + "|---" * 5 + "|")
-    every = means.mean(axis=1)
-    columns = [*(means[m] for m in means.columns), every]
-    print("| mean over sets | " + " | ".join(f"{c.mean():+.4f}" for c in columns) + " |")
-    tests = [wilcoxon(c, alternative="greater").pvalue if c.any() else 1.0 for c in columns]
-    print("| one-sided Wilcoxon p | " + " | ".join(f"{p:.3f}" for p in tests) + " |")
-    pairs = [(name, model) for name in means.index for model in means.columns]
-    positives = {r["set"]: r["positives"] for r in records}
-    found = []
-    for name, model in pairs:
-        differences = gain.loc[name, model].tolist()
-        # A positive in the test rows is worth about this much of the metric.
-        one_row = (TEST_FOLDS - 1) / positives[name]
-        found.append(paired(differences, [0.0] * len(differences), 1 / TEST_FOLDS, one_row))
-    adjusted = holm([t.p for t in found])
-    worse = [
-        f"{model} on {name}"
-        for (name, model), t, p in zip(pairs, found, adjusted, strict=True)
-        if p < 0.05 and t.mean < 0
-    ]
-    print(f"\nclearly worse: {', '.join(worse) or 'none'}")
 
 
 def arguments(*choices: str) -> argparse.Namespace:
@@ -465,12 +445,13 @@ def arguments(*choices: str) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--models", type=lambda text: text.split(","))
     parser.add_argument("--sets", type=lambda text: text.split(","))
+    parser.add_argument("--suffix", default="")
     return parser.parse_args()
 
 
 def main() -> None:
-    args = arguments("tune", "confirm", "show")
-    show(args) if args.what == "show" else measure(args.what, args)
+    args = arguments("tune", "confirm", "time")
+    compare_times(args) if args.what == "time" else measure(args.what, args)
 
 
 if __name__ == "__main__":

@@ -265,11 +265,12 @@ def blends(split: Split, metric: str, folder: Path) -> dict[str, float]:
     found = {name: blended_value(split, [part], metric, equal) for name, part in parts.items()}
     trees = [parts[name] for name in TREES]
     found["extra trees, forest, boosting, equal"] = blended_value(split, trees, metric, equal)
-    every = list(parts.values())
-    found["all, equal"] = blended_value(split, every, metric, equal)
-    for strength in STRENGTHS:
-        weigh = partial(blend_weights, shrinkage=strength)
-        found[f"all, shrinkage {strength:g}"] = blended_value(split, every, metric, weigh)
+    plain = [part for name, part in parts.items() if not name.endswith("-metric")]
+    for label, some in (("all", list(parts.values())), ("not trained for the metric", plain)):
+        found[f"{label}, equal"] = blended_value(split, some, metric, equal)
+        for strength in STRENGTHS:
+            weigh = partial(blend_weights, shrinkage=strength)
+            found[f"{label}, shrinkage {strength:g}"] = blended_value(split, some, metric, weigh)
     return found
 
 

@@ -308,7 +308,7 @@ def test_39_to_46_arguments_that_are_refused(run, tmp_path, arguments, words):
 
 def test_40_41_46_settings_in_python():
     frame = table()
-    small = {"n_members": 1, "max_epochs": 2, "hidden": (4,)}
+    small = {"recipe": "warm", "n_members": 1, "max_epochs": 2, "hidden": (4,)}
     for bad in (-1.0, float("nan")):
         with pytest.raises(ValueError, match="learning_rate"):
             train_model(frame[["x"]], frame["label"], learning_rate=bad, **small)

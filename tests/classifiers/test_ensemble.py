@@ -44,12 +44,12 @@ def blend(metric="f1", parts=("linear", "extra-trees", "forest"), **settings):
 @pytest.fixture
 def small(monkeypatch):
     """Small networks, for time."""
-    own = ensemble.PhasedClassifier
+    own = ensemble.MetricClassifier
 
     def make(metric, **settings):
         return own(metric, **{**settings, "n_members": 2, "max_epochs": 4})
 
-    monkeypatch.setattr(ensemble, "PhasedClassifier", make)
+    monkeypatch.setattr(ensemble, "MetricClassifier", make)
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -70,7 +70,6 @@ def test_every_kind_of_part_takes_part_in_every_task(task, small, monkeypatch, t
         "boosting",
         "boosting-metric",
         "network",
-        "network-metric",
     ]
     assert sum(part.weight for part in model.parts_) == pytest.approx(1)
     assert model.predict(X).shape == y.shape
@@ -281,12 +280,12 @@ def test_a_file_whose_parts_do_not_fit_is_refused(change, tmp_path):
         MetricEnsembleClassifier.load(path)
 
 
-def test_the_recipe_best_is_saved_with_its_table(small, tmp_path):
+def test_it_is_what_train_model_makes_and_is_saved_with_its_table(small, tmp_path):
     pytest.importorskip("lightgbm")
     X, y = problem(n=200)
     frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
     frame["town"] = np.where(X[:, 3] > 0, "Bonn", "Ulm")
-    model = ss.train_model(frame, np.array(["no", "yes"])[y], recipe="best", cv=2)
+    model = ss.train_model(frame, np.array(["no", "yes"])[y], cv=2)
     model.save(tmp_path / "best.softset")
     again = ss.load_model(tmp_path / "best.softset")
     assert type(again.classifier) is MetricEnsembleClassifier

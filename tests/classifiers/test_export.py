@@ -157,7 +157,9 @@ def test_a_model_takes_what_its_encoder_gives(first):
     x, targets = table()
     frame = pd.DataFrame(x[:, :4], columns=list("abcd"))
     frame["city"] = np.where(x[:, 0] > 0, "Rome", "Oslo")
-    model = ss.train_model(frame, targets["binary"], pos_label=first, n_members=2, max_epochs=5)
+    model = ss.train_model(
+        frame, targets["binary"], recipe="warm", pos_label=first, n_members=2, max_epochs=5
+    )
     p, decision = model.to_torch()(torch.tensor(model.inputs(frame)))
     np.testing.assert_allclose(p.numpy(), model.predict_proba(frame), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(model.classes_[decision], model.predict(frame))
@@ -227,7 +229,9 @@ def test_onnxruntime_says_what_the_classifier_says(model, runtime, tmp_path, cap
 def test_the_metadata_says_what_the_numbers_mean(runtime, tmp_path):
     x, targets = table()
     frame = pd.DataFrame({"a": x[:, 0], "city": np.where(x[:, 1] > 1000, "Rome", "Łódź")})
-    model = ss.train_model(frame, targets["binary"], pos_label="no", n_members=1, max_epochs=5)
+    model = ss.train_model(
+        frame, targets["binary"], recipe="warm", pos_label="no", n_members=1, max_epochs=5
+    )
     model.to_onnx(tmp_path / "model.onnx")
     session = runtime.InferenceSession(tmp_path / "model.onnx")
     found = session.get_modelmeta().custom_metadata_map

@@ -82,7 +82,7 @@ def test_a_saved_model_predicts_the_same(tmp_path, recipe, kind):
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     frame, z = mixed()
-    model = train_model(frame, targets("text", z), pos_label="no", **FAST)
+    model = train_model(frame, targets("text", z), recipe="warm", pos_label="no", **FAST)
     return (
         save(model, tmp_path_factory.mktemp("model") / "model.softset"),
         frame,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 
@@ -19,10 +20,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import softset as ss
 from softset import MetricClassifier, SavedFileError
+from softset.classifiers.base import DecidingClassifier
 from softset.decisions.decision import Decision
 from softset.tables.rows import Rows, distinct_rows
 from softset.tables.scaling import Scaler
-from softset.tables.splits import content_split
+from softset.tables.splits import content_split, salted_folds
 
 FAST = {
     "n_members": 2,
@@ -241,6 +243,40 @@ def test_without_early_stopping_all_rows_train(binary):
     model = MetricClassifier(recipe="metric", **settings).fit(X, y)
     assert [len(h["loss"]) for h in model.history_] == [5, 5]
     assert model.history_[0]["validation_loss"] == [None] * 5
+
+
+@pytest.mark.parametrize("members", [2, 5, 10])
+def test_rows_are_scored_for_the_cut_by_members_that_have_not_seen_them(
+    binary, monkeypatch, members
+):
+    X, y = binary
+    told = []
+    monkeypatch.setattr(
+        MetricClassifier,
+        "_decide_by",
+        lambda self, *given: (told.extend(given), DecidingClassifier._decide_by(self, *given)),
+    )
+    model = MetricClassifier(**FAST | {"n_members": members}).fit(X, y)
+    rows = distinct_rows(X, y, np.ones(len(y)))
+    fold = salted_folds(rows, 5, int(np.random.RandomState(0).randint(2**31 - 1)))
+    covered = fold < members
+    assert covered.mean() == pytest.approx(min(members, 5) / 5, abs=0.02)
+    scores, target, weight = told
+    assert np.array_equal(target, rows.y[covered])
+    assert (weight == 1).all()
+    for k in range(min(members, 5)):
+        alone = copy.copy(model)
+        alone._weights = model._weights[k::5]  # those that leave out fold k
+        np.testing.assert_array_equal(scores[fold[covered] == k], alone._scores(rows.x[fold == k]))
+
+
+def test_the_default_is_cross_entropy_with_a_tuned_cut(binary):
+    assert MetricClassifier().recipe == "cross-entropy"
+    X, y = binary
+    model = MetricClassifier(max_epochs=3, hidden=(4,), random_state=0).fit(X, y)
+    assert {phase for h in model.history_ for phase in h["phase"]} == {0}
+    assert len({len(h["loss"]) for h in model.history_}) == 1  # all stop together
+    assert len(model.history_) == 10
 
 
 # --- labels --------------------------------------------------------------------------------------

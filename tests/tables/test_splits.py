@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from softset.tables.rows import Rows
-from softset.tables.splits import content_split, join, repeated_folds
+from softset.tables.splits import content_split, join, repeated_folds, salted_folds
 
 
 def shares(folds, strata, k):
@@ -104,3 +104,35 @@ def test_several_labels_are_held_out_by_the_rarest():
     y = (random.random((2000, 3)) < [0.5, 0.2, 0.02]).astype(int)
     _, held = held_rows(random.normal(size=(2000, 2)), y)
     assert abs(y[held, 2].sum() - 0.25 * y[:, 2].sum()) < 1
+
+
+# --- folds by content -----------------------------------------------------------------------------
+
+
+def test_folds_by_content_have_their_share_whatever_the_order_and_equal_inputs_are_together():
+    random = np.random.default_rng(0)
+    y = random.permutation(np.repeat([0, 1, 2], [800, 180, 20]))
+    x = random.normal(size=(1000, 2))
+    x[1:200:2] = x[0:200:2]  # pairs of equal inputs, some of two classes
+    rows = Rows(x, y, np.ones(1000))
+    fold = salted_folds(rows, 5, salt=3)
+    assert (fold[1:200:2] == fold[0:200:2]).all()
+    assert (abs(np.bincount(fold) - 200) <= 12).all()
+    assert (np.bincount(fold[y == 2]) >= 3).all()
+    order = random.permutation(1000)
+    again = salted_folds(rows.take(order), 5, salt=3)
+    assert np.array_equal(again, fold[order])
+    assert (salted_folds(rows, 5, salt=4) != fold).any()
+
+
+def test_what_cannot_be_left_out_is_in_no_fold():
+    x = np.arange(30.0)[:, None]
+    one = Rows(x, (np.arange(30) == 7).astype(int), np.ones(30))
+    fold = salted_folds(one, 5, salt=0)
+    assert fold[7] == -1
+    assert sorted(np.unique(np.delete(fold, 7))) == [0, 1, 2, 3, 4]
+    few = salted_folds(Rows(x[:6], np.array([0, 0, 1, 1, 1, 2]), np.ones(6)), 50, salt=0)
+    assert few[5] == -1
+    assert sorted(few[:5]) == [0, 1, 2, 3, 4]  # numbers without holes
+    none = salted_folds(Rows(x[:2], np.array([0, 1]), np.ones(2)), 5, salt=0)
+    assert (none == -1).all()

@@ -18,7 +18,7 @@ from softset.tables.rows import strata_of
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 # How strongly weights are held near equal ones: see ``blend_weights`` and docs/efficacy.md.
-SHRINKAGE = 0.3
+SHRINKAGE = 1.0
 # On more rows than this weights are searched on a sample.
 MOST_ROWS = 20_000
 _STEPS = 60

@@ -23,7 +23,6 @@ from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
 from softset.classifiers.parts import pack_part, unpack_part
-from softset.classifiers.phases import PhasedClassifier
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_metric, label_of, one_number
 from softset.tables.rows import Rows, strata_of
@@ -88,12 +87,11 @@ def _boosting(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
 
 
 def _network(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
-    model = PhasedClassifier(
-        order.metric, n_members=4, max_epochs=100, threshold=None, random_state=order.seed
-    ).fit(*rows)
-    found = {"network": model.first_phase(), "network-metric": model}
-    # Without the rows that it holds for the other phase.
-    return {name: MetricClassifier.from_state(m.state(), order.metric) for name, m in found.items()}
+    # Without training for the metric, which added nothing to networks: docs/efficacy.md.
+    model = MetricClassifier(
+        order.metric, n_members=5, max_epochs=100, threshold=None, random_state=order.seed
+    )
+    return {"network": model.fit(*rows)}
 
 
 # In the order in which they are fitted while there is time.

@@ -154,7 +154,7 @@ def train_model(
     y: Any = None,
     metric: MetricLike = "f1",
     *,
-    recipe: str = "warm",
+    recipe: str | None = None,
     pos_label: Any = None,
     sample_weight: Any = None,
     seed: int = 0,
@@ -164,11 +164,12 @@ def train_model(
 ) -> Model:
     """One classifier for one table: ``X`` a data frame, ``y`` labels ``(n,)`` or ``(n, labels)``.
 
-    ``recipe`` is one of ``RECIPES``; ``settings`` go to its classifier. The classes of the model
-    are ``[negative, positive]`` if there are two.
+    ``recipe`` is one of ``RECIPES``, ``"best"`` if left out; ``settings`` go to its classifier. The
+    classes of the model are ``[negative, positive]`` if there are two.
 
     A ``ParquetRows`` in the place of ``X`` holds labels and weights too, and need not fit into
-    memory; networks trained on one save to the file ``checkpoint``, and go on from it.
+    memory; its recipe is ``"cross-entropy"`` if left out. Networks trained on one save to the file
+    ``checkpoint``, and go on from it.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"x": np.linspace(0, 200, 100), "colour": ["red", "blue"] * 50})
@@ -179,6 +180,7 @@ def train_model(
     >>> model.classes_.tolist(), model.predict(frame[:3]).shape
     (['low', 'high'], (3,))
     """
+    recipe = recipe or ("cross-entropy" if isinstance(X, ParquetRows) else "best")
     check_choice("recipe", recipe, RECIPES)
     get_metric(metric)
     make, preset = classifier_class(RECIPES[recipe].classifier), RECIPES[recipe].settings

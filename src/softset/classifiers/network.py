@@ -1,4 +1,4 @@
-"""``MetricClassifier``: scikit-learn's contract around many small networks trained for a metric."""
+"""``MetricClassifier``: scikit-learn's contract around many small networks cut for a metric."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers, averaged
 from softset.classifiers.streamed import fit_network
-from softset.metrics.registry import MetricLike
-from softset.tables.rows import Rows, distinct_rows
+from softset.decisions.tuner import Tuner
+from softset.metrics.registry import MetricLike, get_metric
+from softset.tables.rows import Ints, Rows, distinct_rows
 from softset.tables.scaling import SQUASH, Scaler
-from softset.tables.splits import content_split
+from softset.tables.splits import salted_folds
 from softset.tables.streams import is_stream
-from softset.training.data import AbsentClassWarning, Data, data_of
+from softset.training.data import data_of
+from softset.training.folds import fold_of
 from softset.training.members import Member, Trained, train_members
 from softset.training.networks import Mlp, score
 
@@ -41,16 +43,18 @@ _BLOCK = 2**13
 
 
 class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  # type: ignore[misc]
-    """Small neural networks trained for the metric they are judged by.
+    """Small neural networks, cut (and if wanted trained) for the metric they are judged by.
 
-    ``n_members`` networks are trained together; their probabilities are averaged, and the
-    threshold (for several classes: offsets of the log-probabilities) with the best ``metric`` on
-    held-out rows decides. So ``predict`` may disagree with ``predict_proba >= 0.5``.
+    ``n_members`` networks are trained together; their probabilities are averaged. Each leaves out
+    one of five folds of the rows, so that together they have seen all. The threshold (for several
+    classes: offsets of the log-probabilities) with the best ``metric`` on the scores of rows by
+    members that have not seen them decides. So ``predict`` may disagree with
+    ``predict_proba >= 0.5``.
 
-    Rows are what they hold: equal rows are put together, and the validation rows are chosen by
-    content within each class, so that the order of the rows does not matter, a weight of 2 is a
-    row given twice, and equal rows are on one side of the split. Inputs are standardised, and
-    values beyond about 3 standard deviations squashed smoothly.
+    Rows are what they hold: equal rows are put together, and folds are dealt by content within each
+    class, so that the order of the rows does not matter, a weight of 2 is a row given twice, and
+    equal rows are in one fold. Inputs are standardised, and values beyond about 3 standard
+    deviations squashed smoothly.
 
     There is no ``partial_fit``: early stopping and the threshold need rows that were never
     trained on, and what comes once does not keep any. Rows that do not fit into memory are given to
@@ -58,14 +62,18 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
 
     Args:
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
-        recipe: ``"warm"`` (cross-entropy, then the soft metric) or another name in
-            ``softset.training.recipes.RECIPES``, a loss, or a list of ``Phase``.
+        recipe: ``"cross-entropy"``; ``"warm"`` (after that, the soft metric) or another name in
+            ``softset.training.recipes.RECIPES``, a loss, or a list of ``Phase``. With the cut tuned
+            for the metric, training for it has added nothing: docs/efficacy.md.
         hidden: widths of the hidden layers.
-        n_members: how many networks are averaged.
+        n_members: how many networks are averaged. With fewer than there are folds, the threshold
+            is tuned on the rows that some member leaves out.
         batch_size: the most rows in a batch; ``None`` takes a tenth of the rows, from 32 to 1024.
         max_epochs: the most passes over the data in each phase of the recipe.
-        early_stopping: stop a member after ``patience`` epochs without a better validation loss.
-        validation_fraction: share of the rows held out for early stopping and the threshold.
+        early_stopping: stop all members after ``patience`` epochs without a better mean of their
+            losses on the folds that they leave out.
+        validation_fraction: share of the rows that each member leaves out for early stopping and
+            the threshold: 0.2 makes five folds.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights.
@@ -89,9 +97,9 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         self,
         metric: MetricLike = "f1",
         *,
-        recipe: Any = "warm",
+        recipe: Any = "cross-entropy",
         hidden: Any = (64, 32),
-        n_members: int = 8,
+        n_members: int = 10,
         batch_size: int | None = None,
         learning_rate: float = 0.003,
         weight_decay: float = 0.01,
@@ -144,42 +152,33 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         random = check_random_state(self.random_state)
         salt = int(random.randint(2**31 - 1))
         seeds = random.randint(2**31 - 1, size=int(self.n_members))
-        rows, held = self._hold_out(rows, salt)
-        if self.batch_size is not None and self.batch_size > len(rows.x):
-            warnings.warn(
-                f"batch_size={self.batch_size} is more than the {len(rows.x)} distinct rows to "
-                "train on; all of them make one batch.",
-                UserWarning,
-                stacklevel=2,
-            )
+        fold = self._folds(rows, salt)
         self._scaler = Scaler.of(rows.x, rows.w)
         self._begin(X, y)
-        with warnings.catch_warnings():
-            # _hold_out has said so already, with the name of the class
-            warnings.simplefilter("ignore", AbsentClassWarning)
-            trained = self._train(rows, held, seeds, self._on_epoch(X, y))
+        trained = self._train(rows, fold, seeds, self._on_epoch(X, y))
         self._weights = trained.weights.double()
         self._widths = trained.network.widths  # type: ignore[attr-defined]
         self.history_ = trained.history
-        self._tune_on(held)
+        self._tune_on(rows, fold)
         self._end(X, y)
-        self._warn_if_constant(rows, held)
+        self._warn_if_constant(rows)
         return self
 
-    def _train(self, rows: Rows, held: Rows | None, seeds: Array, on_epoch: Any) -> Trained:
+    def _train(self, rows: Rows, fold: Ints | None, seeds: Array, on_epoch: Any) -> Trained:
+        count = len(rows.x) if fold is None else int((fold != 0).sum())
         return train_members(
             tuple(self.hidden),
-            self._tensors(rows),
-            self._tensors(held) if held is not None and self.early_stopping else None,
+            data_of(rows._replace(x=self._scaler(rows.x))),
             members=[
                 Member(int(s), self.learning_rate, self.weight_decay, self.dropout) for s in seeds
             ],
             recipe=self.recipe,
             metric=self.metric,
             task=self._task,
-            batch_size=self._batch_size(len(rows.x)),
+            batch_size=self._batch_size(count),
             max_epochs=self.max_epochs,
-            patience=self.patience,
+            patience=self.patience if self.early_stopping else None,
+            folds=None if fold is None else fold.tolist(),
             verbose=self.verbose,
             on_epoch=on_epoch,
         )
@@ -192,27 +191,32 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
                 "Leave its rows out."
             )
 
-    def _hold_out(self, rows: Rows, salt: int) -> tuple[Rows, Rows | None]:
-        wanted = self.early_stopping or self._tunes()
-        if not wanted or len(rows.x) < 2:
-            return rows, None
-        train, held = content_split(rows, self.validation_fraction, salt)
-        parts = tuple(Rows(rows.x[i], rows.y[i], rows.w[i]) for i in (train, held))
+    def _folds(self, rows: Rows, salt: int) -> Ints | None:
+        """The fold of every row; ``None`` where all members are trained on all rows."""
+        if not (self.early_stopping or self._tunes()):
+            return None
+        fold = salted_folds(rows, self._fold_count(), salt)
         if rows.y.ndim == 1:
-            self._warn_of_absent(parts[0].y, parts[1].y)
-        return parts[0], parts[1] if len(held) else None
+            self._warn_of_absent(rows.y, rows.y[fold >= 0])
+        return fold if fold.max() > 0 else None
 
     def _batch_size(self, rows: int) -> int:
-        return int(self.batch_size or min(1024, max(32, rows // 10)))
+        """The most rows in a batch, of so many to train on."""
+        if self.batch_size is None:
+            return min(1024, max(32, rows // 10))
+        if self.batch_size > rows:
+            warnings.warn(
+                f"batch_size={self.batch_size} is more than the {rows} distinct rows to train on; "
+                "all of them make one batch.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return int(self.batch_size)
 
-    def _tensors(self, rows: Rows) -> Data:
-        return data_of(rows._replace(x=self._scaler(rows.x)))
-
-    def _warn_if_constant(self, rows: Rows, held: Rows | None) -> None:
+    def _warn_if_constant(self, rows: Rows) -> None:
         if self._task == "multilabel":
             return
-        x = rows.x if held is None else np.concatenate([rows.x, held.x])
-        decided = np.unique(self._decision(self._scores(x)))
+        decided = np.unique(self._decision(self._scores(rows.x)))
         if len(decided) == 1:
             name = self._labels.names[decided[0]]
             warnings.warn(
@@ -222,23 +226,45 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
                 stacklevel=3,
             )
 
-    def _tune_on(self, held: Rows | None) -> None:
-        if held is None or not self._tunes():
+    def _tune_on(self, rows: Rows, fold: Ints | None) -> None:
+        """The decision by out-of-fold scores: of each row by the members that have not seen it."""
+        if fold is None or not self._tunes():
             self._decide_by(None, np.empty(0), np.empty(0))
-        else:  # its rows are in the order of hashes
-            self._decide_by(self._scores(held.x), held.y, held.w)
+            return
+        count = int(fold.max()) + 1
+        left_out = np.array([fold_of(k, count) for k in range(len(self._weights))])
+        held = rows.take(np.isin(fold, left_out))  # in the order of hashes
+        fold = fold[np.isin(fold, left_out)]
+        scores = np.empty((len(held.y), *self._outputs()))
+        for k in np.unique(left_out):
+            own = torch.from_numpy(left_out == k)
+            scores[fold == k] = self._member_scores(held.x[fold == k], self._weights[own])
+        self._decide_by(scores, held.y, held.w)
+
+    def _tuner(self) -> Tuner:
+        # Where every row is scored by a member, a gain need not be clear: see Tuner.
+        return Tuner(get_metric(self.metric), self._task, clear=self.n_members < self._fold_count())
+
+    def _fold_count(self) -> int:
+        return max(2, round(1 / self.validation_fraction))
 
     # --- predict ---------------------------------------------------------------------------------
 
     def _scores(self, x: Array) -> Array:
-        """Of the mean over members of their probabilities, by blocks of rows."""
+        return self._member_scores(x, self._weights)
+
+    def _member_scores(self, x: Array, weights: torch.Tensor) -> Array:
+        """Of the mean over these members of their probabilities, by blocks of rows."""
         network = self._network()
         parts = []
         for start in range(0, len(x), _BLOCK):
             inputs = torch.from_numpy(self._scaler(x[start : start + _BLOCK]))
-            z = score(network, self._weights, {}, inputs, self._task)
+            z = score(network, weights, {}, inputs, self._task)
             parts.append(averaged(z, self._task))
         return torch.cat(parts).numpy()
+
+    def _outputs(self) -> tuple[int, ...]:
+        return () if self._task == "binary" else (len(self.classes_),)
 
     def _network(self) -> Mlp:
         return Mlp(self._widths[0], self._widths[1:-1], self._widths[-1])

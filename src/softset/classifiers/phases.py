@@ -8,13 +8,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from softset.classifiers.network import MetricClassifier
-from softset.tables.rows import Rows
+from softset.tables.rows import Ints, Rows
 from softset.training.loop import until_phase
 from softset.training.members import Trained
 
 
 class PhasedClassifier(MetricClassifier):
-    """A ``MetricClassifier`` that keeps its validation rows, and what its first phase gave.
+    """A ``MetricClassifier`` that keeps its rows, and what its first phase gave.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, random_state=0)
@@ -25,14 +25,14 @@ class PhasedClassifier(MetricClassifier):
     True
     """
 
-    def _train(self, rows: Rows, held: Rows | None, seeds: NDArray[Any], on_epoch: Any) -> Trained:
-        trained = super()._train(rows, held, seeds, on_epoch)
+    def _train(self, rows: Rows, fold: Ints | None, seeds: NDArray[Any], on_epoch: Any) -> Trained:
+        trained = super()._train(rows, fold, seeds, on_epoch)
         self._after_first = [*trained.phase_ends, trained.weights][0]
         return trained
 
-    def _tune_on(self, held: Rows | None) -> None:
-        self._held = held
-        super()._tune_on(held)
+    def _tune_on(self, rows: Rows, fold: Ints | None) -> None:
+        self._seen = rows, fold
+        super()._tune_on(rows, fold)
 
     @property
     def first_phase_share(self) -> float:
@@ -45,5 +45,5 @@ class PhasedClassifier(MetricClassifier):
         found = copy.copy(self).set_params(**params)
         found._weights = self._after_first.double()
         found.history_ = [until_phase(history, 1) for history in self.history_]
-        found._tune_on(self._held)
+        found._tune_on(*self._seen)
         return found

@@ -162,7 +162,8 @@ def fit_network(model: Any, stream: Any, checkpoint: str | os.PathLike[str] | No
     model._weights = trained.weights.double()
     model._widths = trained.network.widths  # type: ignore[attr-defined]
     model.history_ = trained.history
-    model._tune_on(found.held)
+    held = found.held
+    model._decide_by(model._scores(held.x) if model._tunes() else None, held.y, held.w)
 
 
 def _trained(

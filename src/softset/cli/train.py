@@ -19,7 +19,8 @@ from softset.cli.outputs import fresh_name, print_json, say, say_notes
 _FOLDS = 5  # one of them is held out for the score
 
 
-_RECIPES = ", ".join(f"{name} ({row.about})" for name, row in RECIPES.items()) + "."
+_RECIPES = ", ".join(f"{name} ({row.about})" for name, row in RECIPES.items())
+_RECIPES += ". If left out: best; for files beyond memory cross-entropy."
 
 
 @app.command("train")
@@ -27,7 +28,7 @@ def run(
     file: opt.DataFiles,
     target: opt.Target,
     metric: opt.MetricName = "f1",
-    recipe: Annotated[str, typer.Option(help=_RECIPES)] = "warm",
+    recipe: Annotated[str | None, typer.Option(help=_RECIPES)] = None,
     output: opt.Output = None,
     force: opt.Force = False,
     pos_label: opt.PosLabel = None,
@@ -56,7 +57,9 @@ def run(
     need("pandas")
     check_files(file, directory=file)
     from softset.storage.files import check_writable
+    from softset.tables.parquet_rows import ParquetRows, is_beyond_memory
 
+    recipe = recipe or ("cross-entropy" if is_beyond_memory(file) else "best")
     path = output or fresh_name(f"{stem(file)}-{recipe}.softset")
     check_writable(path, force, inputs=[file])
 
@@ -64,7 +67,6 @@ def run(
     from softset.checks import check_choice
     from softset.classifiers.model import train_model
     from softset.metrics.registry import one_number
-    from softset.tables.parquet_rows import ParquetRows, is_beyond_memory
 
     one_number(metric)
     check_choice("recipe", recipe, RECIPES)

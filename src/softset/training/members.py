@@ -24,6 +24,7 @@ from softset.metrics.registry import MetricLike, one_number
 from softset.training.batches import SAMPLING, epoch_orders, slices
 from softset.training.checkpoints import Checkpoint, check_finite, check_form, fingerprint
 from softset.training.data import Data, compare_data, make_data, outputs_of
+from softset.training.folds import Judge, checked_folds, fold_judges, own_rows
 from softset.training.judging import member_losses, member_metrics, soft_metric
 from softset.training.loop import NOT_FINITE, History, Judged, Loop, Outcome
 from softset.training.networks import Buffers, Dropout, Mlp, Network, arranged, make_network, score
@@ -104,11 +105,12 @@ def train_members(
     optimizer: str = "adamw",
     batch_size: int = 1024,
     max_epochs: int = 200,
-    patience: int = 20,
+    patience: int | None = 20,
     monitor: str = "loss",
     sampling: str = "shuffled",
     shared_order: int | None = None,
     class_weight: Any = None,
+    folds: Sequence[int] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_seconds: float = 30.0,
     verbose: int = 0,
@@ -127,11 +129,15 @@ def train_members(
         max_epochs: the most epochs in each phase of the recipe.
         patience: epochs without a better validation before a phase ends (with ``"anneal"``,
             before the temperature falls). A phase starts from the best weights of the last one.
+            ``None`` runs all epochs, and nothing is judged.
         monitor: stop by the validation ``"loss"`` or by the ``"metric"`` of hard decisions.
         sampling: ``"shuffled"``, ``"stratified"`` or ``"oversampled"`` batches.
         shared_order: a seed: all members see the same batches, which is faster. Without it each
             draws its own order.
         class_weight: as for the losses; for recipes given by name.
+        folds: instead of ``validation``, the fold of each row of ``train``, from 0; -1 is in none.
+            Member k is not trained on fold ``k % count`` and is judged by it. All members stop at
+            the same epoch, the best for the mean of their losses, so that every row counts.
         checkpoint: a file to save to, and to go on from when it exists.
         verbose: 1 shows progress: live on a terminal and in a notebook, plain lines elsewhere.
         on_epoch: called after each epoch; stops the training by returning true.
@@ -161,6 +167,9 @@ def train_members(
     judged = None if validation is None else make_data("validation", validation, task)
     if judged is not None:
         compare_data(data, judged, task)
+    if folds is not None and (validation is not None or shared_order is not None):
+        raise ValueError("folds take the place of validation, and every member has its own order.")
+    places = None if folds is None else checked_folds(folds, train)
     settings = _Settings(
         members=members,
         metric=one_number(metric),
@@ -175,10 +184,11 @@ def train_members(
         shared_order=None if shared_order is None else int(shared_order),
         network=make_network(network, data.x, outputs_of(data, task)),
     )
-    run = _Members(settings, data, judged)
+    run = _Members(settings, data, judged, places)
     file = None
     if checkpoint is not None:
-        file = Checkpoint(checkpoint, settings.fingerprint(data, judged), checkpoint_seconds)
+        print_of = settings.fingerprint(data, judged, places)
+        file = Checkpoint(checkpoint, print_of, checkpoint_seconds)
     run.run(Progress(verbose, max_epochs, len(members), settings.metric.name), file, on_epoch)
     return run.trained()
 
@@ -194,13 +204,13 @@ class _Settings:
     optimizer: str
     batch_size: int
     max_epochs: int
-    patience: int
+    patience: int | None
     monitor: str
     sampling: str
     shared_order: int | None
     network: Network
 
-    def fingerprint(self, data: Data, validation: Data | None) -> str:
+    def fingerprint(self, data: Data, validation: Data | None, folds: Tensor | None) -> str:
         """A hash of settings and data."""
         described = {
             **vars(self),
@@ -209,6 +219,8 @@ class _Settings:
         }
         parts = {"train": data, "validation": validation or ()}
         tensors = {f"{name}.{i}": t for name, part in parts.items() for i, t in enumerate(part)}
+        if folds is not None:
+            tensors["folds"] = folds
         return fingerprint(described, tensors)
 
 
@@ -217,16 +229,30 @@ class _Members(Loop):
 
     validation_argument = "validation"
 
-    def __init__(self, settings: _Settings, data: Data, validation: Data | None) -> None:
-        self.settings, self.data, self.validation = settings, data, validation
+    def __init__(
+        self,
+        settings: _Settings,
+        data: Data,
+        validation: Data | None,
+        folds: Tensor | None = None,
+    ) -> None:
+        self.settings, self.data = settings, data
         self.members, self.network, self.task = settings.members, settings.network, settings.task
+        everyone = range(len(self.members))
+        self.own: list[Tensor] | None = None  # rows of each member; all of them without folds
+        self.judges = [] if validation is None else [Judge(everyone, validation)]
+        if folds is not None:
+            self.own, self.judges = own_rows(folds, everyone), fold_judges(data, folds, everyone)
+        if settings.patience is None:
+            self.judges = []
         super().__init__(
             settings.phases,
             [member.temperature for member in self.members],
             max_epochs=settings.max_epochs,
-            patience=settings.patience,
+            patience=1 if settings.patience is None else settings.patience,
             monitor=settings.monitor,
-            validated=validation is not None,
+            validated=bool(self.judges),
+            together=folds is not None,
         )
         # Class of each row, for sampling; labels have none.
         several = self.task == "multilabel"
@@ -269,7 +295,7 @@ class _Members(Loop):
                 batch = self.data
             else:
                 index = orders[0, part] if shared else orders[:, part]
-                batch = Data(*(None if t is None else _take(t, index) for t in self.data))  # type: ignore[arg-type]
+                batch = self.data.take(index)
             losses, grad, fine = self.gradients(batch, shared, step)
             if not fine.all():
                 self.fail(fine.tolist())
@@ -285,6 +311,8 @@ class _Members(Loop):
         """How many rows there are in this epoch, their order(s), and whether members share it."""
         n = len(self.data.x)
         sampling = self.settings.sampling
+        if self.own is not None:
+            return self.own_orders(self.own)
         if sampling == "shuffled" and self.settings.batch_size >= n:
             return n, None, True  # one batch: its order does not matter
         generators = (
@@ -292,6 +320,16 @@ class _Members(Loop):
         )
         orders = epoch_orders(self.classes, sampling, generators).to(self.data.x.device)
         return orders.shape[1], orders, self.shared is not None
+
+    def own_orders(self, own: list[Tensor]) -> tuple[int, Tensor, bool]:
+        """Folds are not quite as large: the last rows of longer orders wait for another epoch."""
+        found = []
+        for k in self.ids:
+            classes, generator = self.classes[own[k]], [self.generators[k]]
+            found.append(own[k][epoch_orders(classes, self.settings.sampling, generator)[0]])
+        length = min(len(order) for order in found)
+        orders = torch.stack([order[:length] for order in found]).to(self.data.x.device)
+        return length, orders, False
 
     def gradients(
         self, batch: Data, shared: bool, step: LinearStep | None
@@ -347,22 +385,33 @@ class _Members(Loop):
 
     @torch.no_grad()
     def validate(self) -> list[Judged]:
-        assert self.validation is not None
-        x, y, w = self.validation
-        scores = score(self.network, self.flat, self.buffers, x, self.task)
-        rows = _finite(scores).nonzero().flatten().tolist()
         judged = [NOT_FINITE for _ in self.ids]
+        for judge in self.judges:
+            own = [row for row, k in enumerate(self.ids) if k in judge.members]
+            if own:
+                for row, said in zip(own, self.judged_by(judge.data, own), strict=True):
+                    judged[row] = said
+        return judged
+
+    def judged_by(self, held: Data, own: list[int]) -> list[Judged]:
+        """What held-out rows say of these rows of the stack."""
+        judged = [NOT_FINITE for _ in own]
+        flat, buffers = self.flat, self.buffers
+        if len(own) < len(self.ids):
+            flat, buffers = flat[own], {name: b[own] for name, b in buffers.items()}
+        scores = score(self.network, flat, buffers, held.x, self.task)
+        rows = _finite(scores).nonzero().flatten().tolist()
         if not rows:
             return judged
         scores = scores if len(rows) == len(scores) else scores[rows]
-        loss = self.loss
-        losses = member_losses(loss, scores, y, w, self.step(rows)).double()
-        metrics = member_metrics(self.settings.metric, scores, y, w, self.task)
+        loss, step = self.loss, self.step([own[row] for row in rows])
+        losses = member_losses(loss, scores, held.y, held.w, step).double()
+        metrics = member_metrics(self.settings.metric, scores, held.y, held.w, self.task)
         soft: list[float] | list[None] = [None for _ in rows]
         if isinstance(loss, MetricLoss):
             soft = [1 - value for value in losses.tolist()]
         elif self.soft is not None:
-            soft = (1 - member_losses(self.soft, scores, y, w)).double().tolist()
+            soft = (1 - member_losses(self.soft, scores, held.y, held.w)).double().tolist()
         for row, *numbers in zip(rows, losses.tolist(), metrics.tolist(), soft, strict=True):
             judged[row] = Judged(*numbers)
         return judged
@@ -423,11 +472,6 @@ class _Members(Loop):
 
 def _finite(values: Tensor) -> Tensor:
     return torch.isfinite(values.flatten(1).sum(1) if values.dim() > 1 else values)
-
-
-def _take(values: Tensor, index: Tensor) -> Tensor:
-    """``values[index]`` along the first dimension; ``index_select`` is 5 times as fast."""
-    return values.index_select(0, index.reshape(-1)).reshape(*index.shape, *values.shape[1:])
 
 
 def _mixed(text: str) -> int:
