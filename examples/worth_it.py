@@ -3,7 +3,7 @@
 One call trains sensible classifiers on the same splits, some for the metric and some not, and says
 whether the difference is more than overlapping splits give by chance. Here the digits of 16 grey
 cells again, "is it an 8?". The number behind a name is its mean F1; the bar is the 95 % interval of
-the difference to the best that was not trained for F1.
+the difference to the reference, the best that is trained as usual and cut at 0.5.
 
     python examples/worth_it.py
 """

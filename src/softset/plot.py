@@ -330,8 +330,8 @@ def _wrapped(text: str) -> str:
 
 
 def comparison(found: Comparison, *, ax: Axes | None = None) -> ComparisonDisplay:
-    """Every candidate's difference to the reference (the best that is not trained for the metric),
-    with its 95 % interval; the number behind a name is the mean of the metric itself.
+    """Every candidate's difference to the reference (the best that is trained as usual and cut at
+    0.5), with its 95 % interval; the number behind a name is the mean of the metric itself.
 
     >>> import softset as ss
     >>> from sklearn.datasets import make_classification
