@@ -180,18 +180,21 @@ def test_the_input_is_not_among_the_results(run, data, tmp_path):
 
 def test_all_agree_on_how_long_the_demo_takes(run):
     root = Path(__file__).parents[2]
-    assert "in half a minute" in run("demo", "--help")
+    assert "within a minute" in run("demo", "--help")
     for name, line in (("README.md", "make demo"), ("docs/commands.md", "softset demo")):
         text = (root / name).read_text()
         (found,) = [row for row in text.splitlines() if row.startswith(line)]
-        assert "half a minute" in found, name
+        assert " a minute" in found, name
 
 
 @pytest.mark.slow
-def test_the_demo_takes_less_than_two_minutes(run, tmp_path):
+def test_the_demo_takes_less_than_a_minute_and_pays_on_one_set_only(run, tmp_path):
+    """On two cores that have nothing else to do."""
     started = time.monotonic()
     out = run("demo")
-    assert time.monotonic() - started < 120
-    for name in ("breast-cancer", "synthetic"):
+    assert time.monotonic() - started < 60
+    assert "\nRare: yes, +0." in out
+    assert "\nBreast cancer: no" in out
+    for name in ("breast-cancer", "rare"):
         assert f"softset-demo/{name}/report.html" in out
         assert (tmp_path / "softset-demo" / name / "report.html").exists()

@@ -404,7 +404,7 @@ def test_a_short_budget_takes_fewer_rows_and_says_so():
     X, y = rare(60_000)
     given = {"candidates": ["forest-tuned", "boosting-metric"], "jobs": 1, "quick": True}
     found = compare(X, y, budget=0.3, **given)
-    assert "of 60000 rows were used" in found.splits.note
+    assert "of 60000 rows were compared on" in found.splits.note
     assert found.duration < 18 * 1.5
     assert found.data.rows == 60_000
     assert f"{found.data.used} of 60000 rows" in found.splits.note

@@ -49,7 +49,8 @@ def run(
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer splits, smaller models.")] = False,
     budget: Annotated[
-        float | None, typer.Option(metavar="MINUTES", help="Stop starting runs after this time.")
+        float | None,
+        typer.Option(metavar="MINUTES", help="For all of it; fewer splits or rows if need be."),
     ] = None,
     groups: Annotated[
         str | None,

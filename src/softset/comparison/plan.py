@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 
 import softset
+from softset.comparison.budget import FEWEST_FITS, Budget, Cost, choose_fits, in_order
 from softset.comparison.data import Table
 from softset.comparison.fits import Candidate, Sizes
 from softset.comparison.schema import decoded
@@ -27,6 +29,10 @@ MARGIN = 4.0
 # With a budget, rows of a first look that tells how long a run takes.
 _PILOT_ROWS = 2000
 _FEWEST_ROWS = 1000
+# After this share of the time a look starts no more fits; a second one is on at most so many times
+# the rows of the first.
+_PILOT_SHARE = 0.15
+_LARGER = 10
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class Plan:
             self.fits.setdefault(c.fit, []).append(c.id)
         self.wanted = self.folds * self.repeats
         self.path: Path | None = None
+        self._refit = 0.0  # seconds to be kept for it
         if self.directory is not None:
             self.directory.mkdir(parents=True, exist_ok=True)
             self.path = self.directory / "runs.jsonl"
@@ -83,10 +90,10 @@ class Plan:
                 return self._complete(self._sweep(self.task(), range(self.wanted), folder))
             return self._within_budget(folder)
 
-    def task(self, pilot: bool = False) -> Task:
-        """What the runs share; a ``pilot`` has fewer rows."""
+    def task(self, pilot: int | None = None) -> Task:
+        """What the runs share; a ``pilot`` has so many rows."""
         table, folds = self.table, None
-        used = self.used if not pilot else self._sample(_PILOT_ROWS)
+        used = self.used if pilot is None else self.sample(pilot)
         y = table.y
         strata, groups = table.strata, table.groups
         if used is not None:
@@ -109,15 +116,23 @@ class Plan:
             table.schema,
         )
 
-    def _sample(self, rows: int) -> Any:
+    def sample(self, rows: int) -> Any:
         """Row numbers of a stratified sample that keeps groups whole; None for all."""
-        n = len(self.table.y)
+        strata, groups, n = self.table.strata, self.table.groups, len(self.table.y)
         if rows >= n:
             return None
-        parts = max(2, min(100, n // rows))
-        strata, groups = self.table.strata, self.table.groups
-        place = repeated_folds(strata, groups, parts, 1, self.seed)[0]
-        return np.flatnonzero(place < max(1, round(parts * rows / n)))
+        if groups is not None:
+            parts = max(2, min(100, n // rows)) if 2 * rows < n else 20
+            place = repeated_folds(strata, groups, parts, 1, self.seed)[0]
+            return np.flatnonzero(place < max(1, round(parts * rows / n)))
+        sizes = np.bincount(strata)
+        most = np.maximum(np.ceil(sizes * rows / n), np.minimum(sizes, 2 * self.folds))
+        order = np.random.RandomState(self.seed % 2**32).permutation(n)
+        kept = np.zeros(n, dtype=bool)
+        for k in range(len(sizes)):
+            own = order[strata[order] == k]
+            kept[own[: int(most[k])]] = True
+        return np.flatnonzero(kept)
 
     def _settings(self, task: Task) -> dict[str, Any]:
         """What the results depend on: a file of runs belongs to them."""
@@ -175,24 +190,27 @@ class Plan:
     # --- with a budget ---------------------------------------------------------------------------
 
     def _within_budget(self, folder: Path) -> list[list[Run]]:
-        """As many whole splits as fit; fewer rows if not even one repeat would."""
+        """As many whole splits as fit; fewer rows and fits if not even one repeat would."""
         started = time.monotonic()
         n = len(self.table.y)
         seen = self.directory / "rows.txt" if self.directory else None
         if seen is not None and self.resume and seen.exists():
-            self._use(_rows_of(seen, n))
+            rows, fits = _kept_of(seen, n, self.fits)
+            self._use(rows, fits)
         elif n > 2 * _PILOT_ROWS:
-            self._use(self._affordable_rows(folder))
+            self._use(*self._affordable(folder))
         if seen is not None:
-            seen.write_text(str(self.rows))
+            seen.write_text(f"{self.rows} {','.join(self.fits)}")
         task = self.task()
         first = time.monotonic()
         groups = self._complete(self._sweep(task, range(1), folder))
         self.resume = True  # from here on, the file is ours
         done, each = 1, time.monotonic() - first
-        while done < self.wanted:
+        # Of fewer rows one repeat is enough: the rest of the time is for the refit.
+        wanted = self.wanted if self.used is None else min(self.wanted, self.folds)
+        while done < wanted:
             left = self.deadline - time.monotonic() - self._reserve(groups)
-            more = min(self.wanted - done, int(left / (1.1 * each + 1e-9)))
+            more = min(wanted - done, int(left / (1.1 * each + 1e-9)))
             if more < 1:
                 break
             before = time.monotonic()
@@ -211,40 +229,86 @@ class Plan:
             )
         return groups
 
-    def _affordable_rows(self, folder: Path) -> int:
-        """Rows for which one repeat fits into the budget, by a look at a small sample."""
-        n, before = len(self.table.y), time.monotonic()
-        task = self.task(pilot=True)
-        sample = int((task.folds[0] >= 0).sum())
-        source = Source(task, folder)
-        runs = [{"split": 0, "fit": fit, "pilot": True} for fit in self.fits]
-        sweep(partial(run_one, source), runs, jobs=self.jobs, backend=self.backend)
-        cost = (time.monotonic() - before) / sample  # seconds a row and split, start-up included
-        left = self.deadline - time.monotonic() - MARGIN
-        # A repeat, and the refit, which takes about a third of a split.
-        rows = int(0.9 * left / (cost * (self.folds + 0.5)))
-        return n if rows >= n else max(rows, min(n, _FEWEST_ROWS))
+    def _affordable(self, folder: Path) -> tuple[int, list[str]]:
+        """Rows and fits for which one repeat and the refit take the time there is.
 
-    def _use(self, rows: int) -> None:
+        The fits are made on a small sample first, as many as there is time for, and those to go on
+        with on a larger one, which tells what a row costs apart from what every fit costs.
+        """
+        order = in_order(self.fits)
+        first = self._pilot(_PILOT_ROWS, order, folder)
+        for fit in order[:FEWEST_FITS]:  # are made in any case
+            first.setdefault(fit, max(first.values()))
+        first = {fit: first[fit] for fit in order if fit in first}
+        sample = _PILOT_ROWS * (self.folds - 1) // self.folds
+        costs = {fit: Cost.through((sample, seconds)) for fit, seconds in first.items()}
+        fits = choose_fits(self._budget(), costs)
+        spend = _PILOT_SHARE / 2 * self._budget().seconds * self._workers()
+        larger = int(spend / sum(costs[fit].per_row for fit in fits))
+        more = min(larger * self.folds // (self.folds - 1), len(self.table.y))
+        more = min(more, _LARGER * _PILOT_ROWS)
+        if more > 2 * _PILOT_ROWS:
+            second = self._pilot(more, fits, folder)
+            larger = more * (self.folds - 1) // self.folds
+            for fit, seconds in second.items():
+                costs[fit] = Cost.through((sample, first[fit]), (larger, seconds))
+            fits = choose_fits(self._budget(), costs)
+        kept = [costs[fit] for fit in fits]
+        rows, self._refit = self._budget().affordable(kept), self._budget().refit(kept)
+        return max(rows, min(len(self.table.y), _FEWEST_ROWS)), fits
+
+    def _pilot(self, rows: int, fits: list[str], folder: Path) -> dict[str, float]:
+        """Seconds of some fits on a split of some of the rows, as far as there is time."""
+        source = Source(self.task(rows), folder)
+        runs = [{"split": 0, "fit": fit, "pilot": rows} for fit in fits]
+        found = sweep(
+            partial(run_one, source),
+            runs,
+            jobs=self.jobs,
+            backend=self.backend,
+            deadline=time.monotonic() + _PILOT_SHARE * self._budget().seconds,
+        )
+        done = {f: r["seconds"] for f, r in zip(fits, found, strict=True) if r and "error" not in r}
+        if not done:
+            raise ValueError(f"no candidate could be fitted on {rows} rows in time; {found[0]}")
+        return {fit: max(seconds, 1e-3) for fit, seconds in done.items()}
+
+    def _budget(self) -> Budget:
+        left = max(0.0, self.deadline - time.monotonic() - MARGIN)
+        return Budget(left, len(self.table.y), self.folds, self._workers())
+
+    def _workers(self) -> int:
+        return self.jobs or joblib.cpu_count()
+
+    def _use(self, rows: int, fits: list[str]) -> None:
+        """Go on with so many rows and with some of the fits."""
         n = len(self.table.y)
+        gone = [c.id for c in self.chosen if c.fit not in fits]
+        if gone:
+            self.chosen = [c for c in self.chosen if c.fit in fits]
+            self.by_id = {c.id: c for c in self.chosen}
+            self.fits = {fit: ids for fit, ids in self.fits.items() if fit in fits}
+            self.notes.append(f"left out for want of time: {', '.join(gone)}")
         if rows < n:
-            self.used = self._sample(rows)
-            if self.used is not None:
-                self.sizes = Sizes.of(len(self.used), self.quick)
-                self.notes.append(f"{len(self.used)} of {n} rows were used, for want of time")
+            self.used = self.sample(rows)
+        if self.used is not None:
+            self.sizes = Sizes.of(len(self.used), self.quick)
+            self.notes.append(f"{len(self.used)} of {n} rows were compared on, for want of time")
 
     def _reserve(self, groups: list[list[Run]]) -> float:
         """Seconds for the refit of the slowest candidate, and for what comes after it."""
         slowest = max((run.seconds for group in groups for run in group), default=0.0)
-        return MARGIN + 1.3 * slowest * self.folds / (self.folds - 1)
+        return MARGIN + max(1.3 * slowest * self.folds / (self.folds - 1), self._refit)
 
 
-def _rows_of(file: Path, most: int) -> int:
-    """How many rows an interrupted comparison used."""
+def _kept_of(file: Path, most: int, fits: Collection[str]) -> tuple[int, list[str]]:
+    """How many rows and which fits an interrupted comparison used."""
     text = file.read_text(encoding="utf-8", errors="replace").strip()
-    if not text.isdecimal() or not 0 < int(text) <= most:
+    rows, _, names = text.partition(" ")
+    kept = names.split(",") if names else list(fits)
+    if not rows.isdecimal() or not 0 < int(rows) <= most or not set(kept) <= set(fits):
         raise SavedFileError(
-            f"{file} must hold how many of {most} rows were used, got {text[:20]!r}. Move the "
-            "directory away and start anew."
+            f"{file} must hold how many of {most} rows were used, and which fits, got "
+            f"{text[:20]!r}. Move the directory away and start anew."
         )
-    return int(text)
+    return int(rows), kept

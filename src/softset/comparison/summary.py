@@ -16,6 +16,7 @@ import numpy as np
 
 import softset
 from softset.classifiers.model import Model
+from softset.comparison.budget import CAUTION
 from softset.comparison.drivers import suspicious_drivers, winner_importances
 from softset.comparison.fits import Candidate, Order
 from softset.comparison.identifiers import worth_of_identifiers
@@ -160,10 +161,10 @@ class Summary:
         plan, table = self.plan, self.plan.table
         rows = np.arange(len(table.y))
         if plan.used is not None:
-            seconds = float(np.mean([outcomes[winner].seconds for outcomes in self.found]))
-            whole = 1.5 * seconds * len(rows) / len(plan.used)
-            if time.monotonic() + whole + MARGIN > plan.deadline:
-                rows = plan.used
+            rows = plan.sample(self._refit_rows(winner))
+            if rows is None:
+                rows = np.arange(len(table.y))
+            else:
                 self.said.append(f"the winner was refitted on {len(rows)} rows, for want of time.")
         encoder, x, _ = encode(table.x, table.schema, rows, rows[:1])
         y = table.y[rows]
@@ -173,6 +174,15 @@ class Summary:
             classifier.fit(x, y)
         info = {"classes": table.classes, "candidate": winner}
         return Model(encoder, classifier, info), encoder, len(rows)
+
+    def _refit_rows(self, winner: str) -> int:
+        """As many as the time allows, by what the fits on fewer took; at least as many as these."""
+        plan = self.plan
+        assert plan.used is not None
+        fitted = len(plan.used) * (1 - 1 / plan.folds)
+        seconds = float(np.mean([outcomes[winner].seconds for outcomes in self.found]))
+        left = plan.deadline - time.monotonic() - MARGIN
+        return max(len(plan.used), int(fitted * left / (CAUTION * seconds + 1e-9)))
 
     def _candidates(
         self,
