@@ -96,11 +96,12 @@ def test_a_damaged_note_of_rows_is_refused(tmp_path, text):
     from softset import compare  # noqa: PLC0415
 
     X = np.random.default_rng(0).standard_normal((60, 2))
+    y = np.arange(60) % 2
     (tmp_path / "rows.txt").write_text(text)
     with pytest.raises(SavedFileError, match=r"rows\.txt must hold how many of 60 rows"):
         compare(
             X,
-            X[:, 0] > 0,
+            y,
             candidates=["linear", "linear-tuned"],
             directory=tmp_path,
             resume=True,

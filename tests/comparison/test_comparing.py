@@ -24,6 +24,8 @@ from softset.comparison.schema import encoded
 from softset.comparison.worker import Task, outcomes
 from softset.tables.splits import repeated_folds
 
+# Small tables are warned of, and these are small.
+pytestmark = pytest.mark.filterwarnings("ignore:.*scores of so few say little", "ignore:too good")
 PAIR = ["cross-entropy-tuned", "metric"]
 
 

@@ -16,6 +16,8 @@ from softset.comparison.fits import Order, Sizes, fit_candidates
 from softset.metrics.registry import get_metric
 from softset.report import render
 
+# Small tables are warned of, and these are small.
+pytestmark = pytest.mark.filterwarnings("ignore:.*scores of so few say little", "ignore:too good")
 X, Y = make_classification(300, 5, weights=[0.85], flip_y=0.1, random_state=0)
 MINE = LogisticRegression(C=0.5)
 

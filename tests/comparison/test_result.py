@@ -17,6 +17,8 @@ from softset.comparison.comparing import compare
 from softset.comparison.result import Comparison
 from softset.storage.files import SavedFileError
 
+# Small tables are warned of, and these are small.
+pytestmark = pytest.mark.filterwarnings("ignore:.*scores of so few say little", "ignore:too good")
 ROOT = Path(__file__).parents[2]
 OLD = ROOT / "tests" / "data" / "v0.1"
 FILES = ["comparison-binary/comparison.json", "comparison-multiclass.json"]
