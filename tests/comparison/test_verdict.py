@@ -48,6 +48,13 @@ def test_a_gain_that_is_not_clear():
     assert found.advice == "Not clear: tuned threshold (+0.040)."
 
 
+def test_an_interval_above_zero_that_is_not_clear_is_explained():
+    gains = np.array([0.02, 0.08, 0.05, 0.03, 0.06])
+    found = said({"linear": LOW, "cut": LOW + gains, "soft": LOW - 0.1})
+    assert found.outcome == "unclear"
+    assert found.headline.endswith("of F1 (taken alone; not clear with all steps allowed for).")
+
+
 @pytest.mark.parametrize("scores", [LOW - 0.1, LOW, [0.9, 0.4, 0.4, 0.4, 0.4]])
 def test_no_gain_is_no_advice_to_change(scores):
     """The last has as good a mean, but not where it is chosen."""

@@ -56,7 +56,8 @@ def verdict(ladder: Ladder, names: Mapping[str, str], label: str) -> Verdict:
     if ladder.clear:
         head = f"Use {name}: worth {gain} over {default}."
         return Verdict("clear", winner, reference, head, " ".join(more))
-    head = f"No clear gain over {default}: the best guess is {name}, worth {gain}."
+    alone = " (taken alone; not clear with all steps allowed for)" if (worth.low or 0) > 0 else ""
+    head = f"No clear gain over {default}: the best guess is {name}, worth {gain}{alone}."
     return Verdict("unclear", winner, reference, head, " ".join(more))
 
 
