@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The kernels in C (docs/kernels.md); without a compiler there are none, which is no harm.
+NATIVE := src/softset/counting/kernels/native
 
 .PHONY: demo test test-slow test-integrations test-lowest bench lint coverage dist docs gallery browser clean
 
@@ -75,7 +77,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-$(READY): pyproject.toml papers/pyproject.toml constraints.txt
+$(READY): pyproject.toml papers/pyproject.toml constraints.txt hatch_build.py $(wildcard $(NATIVE)/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]" --editable ./papers

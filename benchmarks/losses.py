@@ -1,16 +1,20 @@
 """What a loss costs, forward and backward, as a ratio to PyTorch's cross-entropy in the same run.
 
-    make bench                                    # the table in the README
-    python benchmarks/losses.py --threads 1 --rounds 15
+    make bench                                   # the table in the README
+    python benchmarks/losses.py --seed 7 --draws 10
 
-Runs are interleaved (every contestant once in each round), and the number is the median of the
-rounds' ratios: eager mode, default settings, validation included. "plain" is the same formula
-written with ordinary PyTorch operations; "torch-btg" is the package of the papers' authors,
-averaged over its nine thresholds, with its hard-coded `.cuda()` neutralised so that it runs on a
-CPU at all.
+Shapes are drawn at random from four families: rows of several classes, images, binary problems,
+and labels; contiguous, channels-last or strided, with and without weights and ignored positions,
+with several metrics and steps. Each draw is the median of nine pairs, ours and unweighted
+cross-entropy on the same tensors by turns (with the same ``ignore_index``), in processor time on
+one thread: eager mode, default settings, checks included. Images are also compared with the soft
+IoU that people write by hand. Both paths are measured, the kernels in C and those in PyTorch, which
+serve where there is no compiler. docs/kernels.md says what the numbers depend on; the two settings
+that matter are fixed here: the allocator is warm, and PyTorch runs with AVX2 (``--instructions``),
+as its cross-entropy of fewer than 16 classes is five times slower with AVX-512.
 
 Memory is the rise of the process's peak above its resident size before the call, in units of the
-scores' own size (the gradient alone is 1.0), in a process of its own; on Linux only.
+scores' own size (the gradient alone is 1.0), in a process of its own, for 2^20 scores and more.
 """
 
 from __future__ import annotations
@@ -18,12 +22,15 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
+import os
+import random
 import statistics
 import subprocess
 import sys
 import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,216 +39,309 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import softset as ss
+from softset.counting.kernels.native.library import native, without_native
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+PAIRS = 9
+LARGE = 2**16  # scores from which the goals for large batches hold
+MEMORY_FROM = 2**20
+MOST = 2**24  # scores
+IGNORED = -100  # what cross-entropy ignores by itself
+METRICS = ("f1", "f2", "jaccard", "dice", "mcc", "balanced_accuracy", "accuracy", "cohen_kappa")
+STEPS: dict[str, Any] = {
+    "linear": None,
+    "sigmoid": ss.SigmoidStep(),
+    "identity": ss.IdentityStep(),
+}
+FAMILIES = ("rows", "images", "binary", "labels")
+GOALS = {"large": "median 1.5, 95th percentile 3", "small": "median 3.5"}
 
 
-def plain_binary(z: Tensor, y: Tensor, tau: float = 0.5, delta: float = 0.1) -> Tensor:
-    """Soft F1 as one would write it from the paper (paper 000 eq. 5 and 6)."""
-    p = torch.sigmoid(z)
-    m = min(tau, 1 - tau)
-    a, b = tau - m / 2, tau + m / 2
-    middle = 0.5 + (1 - 2 * delta) / m * (p - tau)
-    h = torch.where(p < a, p * delta / a, torch.where(p > b, 1 - delta * (1 - p) / (1 - b), middle))
-    tp, fp, fn = (h * y).sum(), (h * (1 - y)).sum(), ((1 - h) * y).sum()
-    return 1 - 2 * tp / (2 * tp + fp + fn)
+@dataclass(frozen=True)
+class Draw:
+    """A random problem."""
+
+    family: str
+    shape: tuple[int, ...]
+    layout: str  # contiguous, channels-last or strided
+    metric: str
+    step: str
+    weighted: bool
+    ignored: bool
+    seed: int
+
+    @property
+    def scores(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def task(self) -> str:
+        tasks = {"rows": "multiclass", "images": "multiclass", "binary": "binary"}
+        return tasks.get(self.family, "multilabel")
+
+    def __str__(self) -> str:
+        size = " x ".join(f"{n:,}" for n in self.shape)
+        words = [size, self.layout, self.metric, self.step]
+        words += ["weighted"] * self.weighted + ["ignored"] * self.ignored
+        return ", ".join(words)
 
 
-def plain_multiclass(z: Tensor, y: Tensor, t: float = 0.2) -> Tensor:
-    """Soft macro F1 with the confusion matrix, as written in paper 002 (eq. 3 to 5)."""
+def log_uniform(rng: random.Random, low: float, high: float) -> int:
+    return round(math.exp(rng.uniform(math.log(low), math.log(high))))
+
+
+def draw_shape(rng: random.Random, family: str, most: int) -> tuple[int, ...]:
+    if family == "rows":
+        classes = log_uniform(rng, 2, min(2000, most // 2**8))
+        return log_uniform(rng, 2**8, min(2**23, most // classes)), classes
+    if family == "binary" and rng.random() < 0.75:
+        return (log_uniform(rng, 2**8, min(2**23, most)),)
+    if family == "labels" and rng.random() < 0.75:
+        labels = log_uniform(rng, 2, min(200, most // 2**8))
+        return log_uniform(rng, 2**8, min(2**23, most // labels)), labels
+    while True:  # images
+        n, side = log_uniform(rng, 1, 32), [log_uniform(rng, 16, 512) for _ in range(2)]
+        classes = 1 if family == "binary" else log_uniform(rng, 2, 150)
+        if 2**8 <= n * classes * side[0] * side[1] <= most:
+            return n, classes, *side
+
+
+def draws(family: str, seed: int, count: int, most: int = MOST) -> Iterator[Draw]:
+    """The same for the same seed, and more of them begin with the same ones."""
+    rng = random.Random(f"{family} {seed}")
+    for _ in range(count):
+        shape = draw_shape(rng, family, most)
+        layouts = ["contiguous", "contiguous", "strided"]
+        layouts += ["channels-last"] if len(shape) == 4 and shape[1] > 1 else []
+        ignored = rng.random() < 0.5 and family in ("rows", "images")  # BCE has no such thing
+        yield Draw(
+            family,
+            shape,
+            rng.choice(layouts),
+            rng.choice(METRICS),
+            rng.choice(["linear", "linear", "sigmoid", "identity"]),
+            rng.random() < 0.5,
+            ignored,
+            rng.randrange(2**31),
+        )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The tensors of a draw, and the losses that are compared on them."""
+
+    z: Tensor
+    ours: Callable[[], Tensor]
+    reference: Callable[[], Tensor]
+    naive: Callable[[], Tensor] | None
+
+
+def laid_out(z: Tensor, layout: str) -> Tensor:
+    if layout == "channels-last":
+        return z.contiguous(memory_format=torch.channels_last)
+    if layout == "strided":  # a part of a larger tensor, such as a crop
+        room = torch.zeros(*z.shape[:-1], z.shape[-1] + 8)
+        room[..., : z.shape[-1]] = z
+        return room[..., : z.shape[-1]]
+    return z
+
+
+def make(draw: Draw) -> Problem:
+    g = torch.Generator().manual_seed(draw.seed)
+    z = laid_out(torch.randn(draw.shape, generator=g) * 2, draw.layout).requires_grad_()
+    positions = draw.shape[:1] + draw.shape[2:] if len(draw.shape) > 1 else draw.shape
+    loss = ss.MetricLoss(draw.metric, task=draw.task, step=STEPS[draw.step],
+                         ignore_index=IGNORED if draw.ignored else None)  # fmt: skip
+    w = torch.rand(positions, generator=g) + 0.5 if draw.weighted else None
+    if draw.task != "multiclass":
+        y = (torch.rand(draw.shape, generator=g) < 0.2).float()
+        return Problem(
+            z, lambda: loss(z, y, w), lambda: F.binary_cross_entropy_with_logits(z, y), None
+        )
+    classes = draw.shape[1]
+    y = torch.randint(0, classes, positions, generator=g)
+    if draw.ignored:
+        y[torch.rand(positions, generator=g) < 0.1] = IGNORED
+    naive = (lambda: naive_iou(z, y, draw.ignored)) if draw.family == "images" else None
+    return Problem(
+        z, lambda: loss(z, y, w), lambda: F.cross_entropy(z, y, ignore_index=IGNORED), naive
+    )
+
+
+def naive_iou(z: Tensor, y: Tensor, ignored: bool) -> Tensor:
+    """The soft IoU that one writes by hand."""
     p = torch.softmax(z, 1)
-    tau = p.topk(2, 1).values.mean(1, keepdim=True)
-    m = 5 * t * torch.minimum(tau, 1 - tau)
-    a, b = tau - m / 2, tau + m / 2
-    middle = 0.5 + (1 - 2 * t) / m * (p - tau)
-    h = torch.where(p < a, p * t / a, torch.where(p > b, 1 - t * (1 - p) / (1 - b), middle))
-    g = h / h.sum(1, keepdim=True)
-    matrix = F.one_hot(y, z.shape[1]).to(g.dtype).T @ g
-    tp = matrix.diagonal()
-    return 1 - (2 * tp / (matrix.sum(0) + matrix.sum(1))).mean()
+    t = F.one_hot(y.clamp(min=0), z.shape[1]).movedim(-1, 1).to(p.dtype)
+    if ignored:
+        there = (y != IGNORED).unsqueeze(1)
+        p, t = p * there, t * there
+    both = (p * t).sum((0, 2, 3))
+    return 1 - (both / (p.sum((0, 2, 3)) + t.sum((0, 2, 3)) - both)).mean()
 
 
-def plain_auroc(z: Tensor, y: Tensor, size: int = 100, delta: float = 0.1) -> Tensor:
-    """Soft AUROC, one threshold after the other."""
-    p, rates = torch.sigmoid(z), [(torch.ones(()), torch.ones(()))]
-    for i in range(1, size):
-        h = ss.LinearStep(delta)(p, i / size)
-        rates.append(((h * y).sum() / y.sum(), (h * (1 - y)).sum() / (1 - y).sum()))
-    tpr, fpr = (torch.stack([*r, torch.zeros(())]) for r in zip(*rates, strict=True))
-    return 1 - torch.trapezoid(tpr, -fpr)
-
-
-def btg() -> Loss | None:
-    """The papers' own package, if it is installed."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from torch_btg.loss import fb_loss  # noqa: PLC0415
-    except ImportError:
-        return None
-    torch.Tensor.cuda = lambda self, *a, **k: self  # type: ignore[method-assign]
-    loss = fb_loss()
-    return lambda z, y: loss(torch.sigmoid(z), y)[0]
-
-
-def grid(size: int) -> tuple[float, ...]:
-    return tuple(i / size for i in range(1, size))
-
-
-def binary_data(n: int) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    y = (torch.rand(n, generator=generator) < 0.05).float()
-    return torch.randn(n, generator=generator) + 2 * y - 2, y
-
-
-def multiclass_data(n: int, classes: int) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    y = torch.randint(0, classes, (n,), generator=generator)
-    return torch.randn(n, classes, generator=generator) * 2, y
-
-
-# name, data, reference, ours, plain, most it may cost, most memory it may take (in scores)
-CASES: list[tuple[str, Any, Loss, Any, Loss | None, float, float | None]] = [
-    *[
-        (
-            f"binary F1, n = {n:,}",
-            (binary_data, n),
-            F.binary_cross_entropy_with_logits,
-            ss.MetricLoss("f1"),
-            plain_binary,
-            limit,
-            memory,
-        )
-        for n, limit, memory in ((1024, 3.5, None), (1_000_000, 1.0, None), (10_000_000, 1.0, 1.5))
-    ],
-    *[
-        (
-            f"macro F1, {n:,} x {d}",
-            (multiclass_data, n, d),
-            F.cross_entropy,
-            ss.MetricLoss("f1", task="multiclass"),
-            plain_multiclass,
-            limit,
-            memory,
-        )
-        for n, d, limit, memory in (
-            (65536, 10, 4.0, None),
-            (4096, 257, 3.5, None),
-            (4096, 1000, 3.5, None),
-            (65536, 257, 1.8, 2.5),
-        )
-    ],
-    *[
-        (
-            f"AUROC, {k} thresholds, n = 1,000,000",
-            (binary_data, 1_000_000),
-            F.binary_cross_entropy_with_logits,
-            ss.MetricLoss("auroc", thresholds=grid(k)),
-            plain_auroc if k == 100 else None,
-            2.0,
-            1.5,
-        )
-        for k in (100, 1000)
-    ],
-]
-
-
-def make(recipe: Any) -> tuple[Tensor, Tensor]:
-    function, *arguments = recipe
-    z, y = function(*arguments)
-    return z.requires_grad_(), y
-
-
-def run(loss: Loss, z: Tensor, y: Tensor) -> float:
+def timed(loss: Callable[[], Tensor], z: Tensor, calls: int) -> float:
+    """Processor seconds of a forward and a backward pass."""
     z.grad = None
-    start = time.perf_counter()
-    loss(z, y).backward()
-    return time.perf_counter() - start
+    start = time.process_time()
+    for _ in range(calls):
+        z.grad = None
+        loss().backward()
+    return (time.process_time() - start) / calls
 
 
-def measure(case: Any, rounds: int, other: Loss | None) -> dict[str, Any]:
-    name, recipe, reference, ours, plain, limit, _ = case
-    z, y = make(recipe)
-    contestants = {"reference": reference, "softset": ours}
-    if plain is not None:
-        contestants["plain"] = plain
-    if other is not None and name.startswith("binary"):
-        contestants["torch-btg"] = other
-    slow = {"plain", "torch-btg"} if z.numel() >= 1_000_000 else set()
-    if z.numel() > 1_000_000:
-        contestants.pop("torch-btg", None)  # minutes, and gigabytes
-    many = max(rounds, min(200, 200_000_000 // z.numel()))  # small batches: more rounds
-    times: dict[str, list[float]] = {key: [] for key in contestants}
-    for i in range(many + 2):
-        for key, loss in contestants.items():
-            if key in slow and i > 3:
-                continue
-            spent = run(loss, z, y)
-            if i >= 2:
-                times[key].append(spent)
-    base = times.pop("reference")
-    ratios = {
-        key: statistics.median(a / b for a, b in zip(spent, base, strict=False))
-        for key, spent in times.items()
-    }
-    return {"case": name, "limit": limit, **ratios}
+def compare(loss: Callable[[], Tensor], other: Callable[[], Tensor], z: Tensor, pairs: int) -> Any:
+    """Medians of both times over so many pairs, by turns, and the median of their ratio."""
+    calls = max(1, min(20, LARGE // z.numel()))
+    for _ in range(2 if pairs > 1 else 1):
+        timed(loss, z, 1), timed(other, z, 1)
+    found = [(timed(loss, z, calls), timed(other, z, calls)) for _ in range(pairs)]
+    ratio = statistics.median(a / b for a, b in found)
+    return ratio, *(statistics.median(times) for times in zip(*found, strict=True))
 
 
-def peak_memory(index: int) -> float:
+def measure(draw: Draw, plain: bool) -> dict[str, Any]:
+    """All that is known of a draw; ``plain``: the PyTorch kernels too."""
+    problem = make(draw)
+    z = problem.z
+    row: dict[str, Any] = {**asdict(draw), "scores": draw.scores}
+    if native() is not None:
+        row["native"] = compare(problem.ours, problem.reference, z, PAIRS)
+    if plain:
+        with without_native():
+            pairs = 3 if draw.scores <= 2**20 else 1
+            row["pytorch"] = compare(problem.ours, problem.reference, z, pairs)
+    if problem.naive is not None:
+        row["naive"] = compare(problem.ours, problem.naive, z, 5)
+    return row
+
+
+def warm_allocator() -> None:
+    """As in a process that has trained for a while. The first block of a size is fresh memory from
+    the system, page by page, until one as large has been freed; the largest that glibc remembers
+    has 32 MB."""
+    block = torch.zeros(31 * 2**18)
+    del block
+
+
+def peak_memory(draw: Draw) -> float:
     """In this process: the rise of the peak over what is resident, in sizes of the scores."""
-    function, n, *rest = CASES[index][1]
-    z, y = make((function, 10 * n if not rest and n < 10_000_000 else n, *rest))  # large n
-    small = z[:64].detach().requires_grad_()
-    loss = CASES[index][3]
-    loss(small, y[:64]).backward()
+    problem = make(draw)
 
     def status(key: str) -> int:
         text = Path("/proc/self/status").read_text()
         return 1024 * int(text.split(key + ":")[1].split()[0])
 
+    small = torch.randn(64, requires_grad=True)
+    ss.MetricLoss("f1")(small, (small > 0).long()).backward()  # what is loaded on first use
     Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = status("VmRSS")
-    loss(z, y).backward()
-    return (status("VmHWM") - before) / (z.numel() * z.element_size())
+    problem.ours().backward()
+    return (status("VmHWM") - before) / (4 * draw.scores)
+
+
+def memory_of(chosen: list[Draw], options: argparse.Namespace) -> list[float]:
+    """Of all draws, in a process in which every block goes back to the system."""
+    if not Path("/proc/self/clear_refs").exists() or not chosen:
+        return []
+    command = [sys.executable, __file__, "--memory", "--seed", str(options.seed)]
+    command += ["--draws", str(options.draws)]
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
+    done = subprocess.run(command, capture_output=True, check=True, env=environment)
+    return [float(line) for line in done.stdout.split()]
+
+
+def large_draws(options: argparse.Namespace) -> list[Draw]:
+    return [
+        draw
+        for family in FAMILIES
+        for draw in draws(family, options.seed, options.draws)
+        if draw.scores >= MEMORY_FROM
+    ]
+
+
+def percentile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, math.ceil(share * len(values)) - 1)]
+
+
+def summary(rows: list[dict[str, Any]], path: str) -> Iterator[str]:
+    """A table in markdown: ratios to cross-entropy by family and size."""
+    yield "| family | scores | draws | median | 95th percentile | slowest | goal |"
+    yield "|---|---|---|---|---|---|---|"
+    for size, name in (("small", "below 2^16"), ("large", "from 2^16 on")):
+        for family in (*FAMILIES, "all"):
+            found = [
+                row[path][0]
+                for row in rows
+                if path in row
+                and family in ("all", row["family"])
+                and (row["scores"] >= LARGE) == (size == "large")
+            ]
+            if found:
+                numbers = statistics.median(found), percentile(found, 0.95), max(found)
+                cells = " | ".join(f"{x:.2f}" for x in numbers)
+                yield f"| {family} | {name} | {len(found)} | {cells} | {GOALS[size]} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
-    parser.add_argument("--memory-of", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--draws", type=int, default=40, help="for each family")
+    parser.add_argument("--instructions", default="avx2", help="for PyTorch: avx2, avx512, default")
+    parser.add_argument("--native-only", action="store_true", help="not the PyTorch kernels")
+    parser.add_argument("--json", type=Path, help="write one line for each draw to this file")
+    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    if options.memory_of is not None:
-        print(peak_memory(options.memory_of))
+    if os.environ.get("ATEN_CPU_CAPABILITY") != options.instructions:  # read on loading PyTorch
+        os.environ["ATEN_CPU_CAPABILITY"] = options.instructions
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+    torch.set_num_threads(1)
+    if options.memory:
+        for draw in large_draws(options):
+            print(peak_memory(draw), flush=True)
         return
-    other = btg()
-    rows = []
-    for index, case in enumerate(CASES):
-        row = measure(case, options.rounds, other)
-        if case[6] is not None and Path("/proc/self/clear_refs").exists():
-            command = [sys.executable, __file__, "--memory-of", str(index)]
-            command += ["--threads", str(options.threads)]
-            row["memory"] = float(subprocess.run(command, capture_output=True, check=True).stdout)
-            row["memory_limit"] = case[6]
-        rows.append(row)
-        if options.json:
-            print(json.dumps(row), flush=True)
-    if options.json:
-        return
-    print(f"{datetime.date.today()}, torch {torch.__version__}, {options.threads} thread(s),")
-    print(f"median of at least {options.rounds} rounds; time as a ratio to cross-entropy\n")
+    warm_allocator()
+    path = "native" if native() is not None else "PyTorch only: the kernels in C are not built"
+    print(f"{datetime.date.today()}, torch {torch.__version__}, one thread, processor time,")
     print(
-        "| loss, forward + backward | softset | goal | plain PyTorch | torch-btg | memory | goal |"
+        f"PyTorch with {torch.backends.cpu.get_cpu_capability()}; path: {path}; seed {options.seed}"
     )
-    print("|---|---|---|---|---|---|---|")
-    for row in rows:
-        cells = [
-            f"{float(f'{row[key]:.2g}'):g}" if key in row else ""
-            for key in ("softset", "limit", "plain", "torch-btg", "memory", "memory_limit")
-        ]
-        print(f"| {row['case']} | {' | '.join(cells)} |")
+    rows = []
+    for family in FAMILIES:
+        print(
+            f"\n{family}: ours / cross-entropy in ms, ratio; the PyTorch kernels' ratio", flush=True
+        )
+        for draw in draws(family, options.seed, options.draws):
+            row = measure(draw, plain=not options.native_only or native() is None)
+            rows.append(row)
+            print(line(draw, row), flush=True)
+            if options.json:
+                with options.json.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+    for key, title in (("native", "kernels in C"), ("pytorch", "PyTorch kernels")):
+        if any(key in row for row in rows):
+            print(f"\nTime as a ratio to cross-entropy, {title}:\n")
+            print("\n".join(summary(rows, key)))
+    naive = [row["naive"][0] for row in rows if "naive" in row]
+    if naive:
+        print(f"\nImages, as a ratio to the soft IoU written by hand: median "
+              f"{statistics.median(naive):.2f}, slowest {max(naive):.2f} (goal: 1).")  # fmt: skip
+    memory = memory_of(large_draws(options), options)
+    if memory:
+        print(f"\nMemory from 2^20 scores on, in scores: median {statistics.median(memory):.2f}, "
+              f"most {max(memory):.2f} of {len(memory)} draws (goal: 1.5).")  # fmt: skip
+
+
+def line(draw: Draw, row: dict[str, Any]) -> str:
+    parts = []
+    if "native" in row:
+        ratio, ours, reference = row["native"]
+        parts.append(f"{1e3 * ours:9.3f} / {1e3 * reference:9.3f} = {ratio:5.2f}")
+    if "pytorch" in row:
+        ratio, ours, reference = row["pytorch"]
+        shown = "" if parts else f"{1e3 * ours:9.3f} / {1e3 * reference:9.3f} = "
+        parts.append(f"{shown}{ratio:6.2f}")
+    if "naive" in row:
+        parts.append(f"{row['naive'][0]:5.2f} of the naive IoU")
+    return f"  {'   '.join(parts)}   {draw}"
 
 
 if __name__ == "__main__":

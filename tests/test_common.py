@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from contextlib import nullcontext
 
 import hypothesis.strategies as st
 import numpy as np
@@ -14,7 +15,8 @@ import torch
 from hypothesis import given, settings
 
 import softset as ss
-from softset.counting.kernels import blocks, multiclass
+from softset.counting.kernels import binary, multiclass
+from softset.counting.kernels.native.library import without_native
 from tests.oracles import oracle
 from tests.reference import SOFT_STEPS, TASKS, random_problem, soft_cells, soft_matrix
 
@@ -339,15 +341,21 @@ def test_tied_scores_do_not_depend_on_the_order_of_rows(name, task):
     assert one.item() == pytest.approx(other.item(), abs=1e-12)
 
 
-@pytest.mark.parametrize("chunk", [2**16, 20])
+@pytest.fixture(params=["native", "chunks"])
+def kernels(request, monkeypatch):
+    """The kernels in C, or those in PyTorch in small chunks."""
+    with nullcontext() if request.param == "native" else without_native():
+        monkeypatch.setattr(binary, "CHUNK", 20)
+        monkeypatch.setattr(multiclass, "CHUNK", 20)
+        yield
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("name", DELICATE)
-def test_results_are_ordinary_tensors(name, task, dtype, chunk, monkeypatch):
-    """Kernels work in inference mode, of which nothing may show: gradients accumulate in place,
-    counts have a graph, a graph serves twice, and a first call in inference mode leaves nothing."""
-    monkeypatch.setattr(blocks, "CHUNK", chunk)
-    monkeypatch.setattr(multiclass, "CHUNK", chunk)
+def test_results_are_ordinary_tensors(name, task, dtype, kernels):
+    """Gradients accumulate in place, counts have a graph, a graph serves twice, and a first call in
+    inference mode leaves nothing."""
     z, y = random_problem(task, n=70, classes=3, dtype=dtype)
     loss = ss.MetricLoss(name, task=task)
     with torch.inference_mode():

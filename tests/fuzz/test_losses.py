@@ -5,7 +5,7 @@ Each case is made from its number alone; a failure names it, and ``check(number)
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
@@ -15,8 +15,9 @@ import pytest
 import torch
 
 import softset as ss
-from softset.counting.kernels import binary_grid, blocks, multiclass, multiclass_linear
-from softset.counting.numerics import working
+from softset.counting.kernels import binary, multiclass
+from softset.counting.kernels.choice import Scores
+from softset.counting.kernels.native.library import without_native
 from tests.fuzz import loss_oracle
 from tests.fuzz.loss_oracle import CURVES, JOINT, Setting
 
@@ -235,27 +236,23 @@ def at_a_corner(z: np.ndarray, s: Setting, near: float) -> np.ndarray:
     return rows
 
 
-def in_small_pieces() -> ExitStack:
-    stack = ExitStack()
-    for module, name, size in (
-        (blocks, "CHUNK", 20),
-        (binary_grid, "KEEP", 0),
-        (multiclass, "CHUNK", 40),
-        (multiclass_linear, "ROWS", 16),
-    ):
-        stack.enter_context(patch.object(module, name, size))
-    return stack
+@contextmanager
+def in_small_pieces():
+    """The PyTorch kernels, in chunks of a few rows."""
+    with without_native(), patch.object(binary, "CHUNK", 20), patch.object(multiclass, "CHUNK", 40):
+        yield
 
 
 @np.errstate(all="ignore")  # scores of 1e4
-def check(number: int) -> int:
+def check(number: int, native: bool = True) -> int:
     """Compare; return how many slopes were compared."""
     compared = 0
     case = make(number)
     s, dtype = case.setting, case.z.dtype
     rng = np.random.default_rng([8, number])
     z = case.z.clone().requires_grad_()
-    with in_small_pieces() if case.pieces else ExitStack():
+    pieces, whole = in_small_pieces(), nullcontext() if native else without_native()
+    with pieces if case.pieces and not native else whole:
         found = ss.metric_loss(z, case.y, our_metric(s), **case.own)
         (slopes,) = torch.autograd.grad(found.sum(), z, allow_unused=True, materialize_grads=True)
     assert slopes.isfinite().all(), number
@@ -308,10 +305,12 @@ def directions(rng, g, free):
     yield np.where(free, rng.choice([-1.0, 1.0], size=g.shape), 0.0)
 
 
+@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("part", range(PARTS))
-def test_losses_and_gradients_are_those_of_the_oracle(part):
+def test_losses_and_gradients_are_those_of_the_oracle(part, native):
+    """By the kernels in C, where there are any, and by those in PyTorch."""
     numbers = range(part, COUNT, PARTS)
-    compared = sum(check(number) for number in numbers)
+    compared = sum(check(number, native) for number in numbers)
     assert len(numbers) == COUNT // PARTS
     assert compared > 4 * len(numbers)  # not one in five is left out for lying on a corner
 
@@ -322,19 +321,21 @@ def test_losses_and_gradients_are_those_of_the_oracle_at_length():
     assert compared > 4 * SLOW
 
 
+def in_given_precision(scores: Scores, _: float) -> torch.dtype:
+    return torch.float64 if scores.dtype == torch.float64 else torch.float32
+
+
 @pytest.mark.parametrize(
     ("where", "wrong", "number"),
     [
-        # slopes of a step are made from one another, small ones from large ones
-        ("kernels.binary_linear._alike", lambda m1, *_: m1 > 0, 701),
         # float32 for steep steps too
-        ("kernels.choice._resolving", lambda z, _: working(z), 135),
+        ("kernels.choice.Scores.resolving", in_given_precision, 135),
         # tn and rejected are always differences
         ("cells._cancels", lambda *_: False, 9),
     ],
 )
 def test_the_oracle_finds_what_was_wrong(where, wrong, number):
     """With an old fault put back in, a case fails that does not without it."""
-    check(number)
+    check(number, native=False)
     with patch(f"softset.counting.{where}", wrong), pytest.raises(AssertionError):
-        check(number)
+        check(number, native=False)

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import softset as ss
-from softset.counting.kernels.binary_grid import grid_kernel
-from softset.counting.kernels.binary_linear import LinearKernel
-from softset.counting.kernels.choice import _is_uniform
-from softset.counting.kernels.multiclass_linear import MulticlassLinearKernel, _numbers
+from softset.counting.direct import _chosen
+from softset.counting.kernels.binary import BinaryKernel
+from softset.counting.kernels.choice import _is_uniform, grid_kernel
+from softset.counting.kernels.multiclass import MulticlassKernel
+from softset.counting.kernels.native.kernels import NativeBinary, NativeMulticlass
+from softset.counting.kernels.native.library import native, without_native
 from softset.counting.problem import _checked_grid
 from softset.losses import soft_metric
 from softset.metrics.custom import _tried
@@ -91,6 +95,14 @@ def test_mistakes_are_found_when_the_loss_is_made(settings, message):
         ss.MetricLoss(**settings)
 
 
+# Every metric that is a function of two sums per class, with averages.
+SHORT = [
+    name
+    for name, row in ss.METRICS.items()
+    if not row.make().curve and not isinstance(row.make(), ss.AtK)
+] + ["f1_macro", "f1_micro", "jaccard_weighted"]
+
+
 def test_it_trains():
     g = torch.Generator().manual_seed(0)
     x = torch.randn(400, 2, generator=g)
@@ -107,18 +119,20 @@ def test_it_trains():
         assert ss.evaluate(model(x), y, metric) > max(before, 0.5)
 
 
-@pytest.mark.parametrize("metric", ["f1", "f2", "precision", "recall", "jaccard"])
+@pytest.mark.parametrize("metric", SHORT)
 @pytest.mark.parametrize("empty", ["penalise", "ignore"])
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("task", TASKS)
 def test_the_short_way_leads_to_the_same_loss(metric, empty, task, monkeypatch):
+    """Slopes in closed form, and those of autograd."""
     z, y = random_problem(task, n=50)
     w = torch.rand(50, dtype=torch.float64)
-    settings = {"task": task, "empty": empty} | ({"threshold": 0.3} if task == "binary" else {})
+    settings = {"task": task, "empty": empty}
+    settings |= {"threshold": 0.3} if task != "multiclass" else {}
     for labels, weights in ((y, w), (y, None), (y * 0, w)):
         short, long = z.clone().requires_grad_(), z.clone().requires_grad_()
         a = ss.metric_loss(short, labels, metric, sample_weight=weights, **settings)
         with monkeypatch.context() as without:
-            without.setattr("softset.losses.soft_metric._shortcut", lambda *_, **__: None)
+            without.setattr(soft_metric, "direct_loss", lambda *_, **__: None)
             b = ss.metric_loss(long, labels, metric, sample_weight=weights, **settings)
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
         (a * 3).backward()
@@ -145,15 +159,18 @@ def test_a_graph_can_be_walked_twice(task, n):
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 @pytest.mark.parametrize("labels", [True, False])
-def test_a_batch_is_arranged_and_counted_once(task, labels, monkeypatch):
-    """Also one without positives, for which the short way has no answer."""
-    seen = {"arrange": 0, "count": 0}
+@pytest.mark.parametrize("in_c", [True, False])
+def test_a_batch_is_counted_once(task, labels, in_c, monkeypatch):
+    """Also one without positives, of which the metric has no slopes in closed form."""
+    if in_c and native() is None:
+        pytest.skip("the kernels in C are not here")
+    seen = []
 
     def watch(where, name):
         original = getattr(where, name)
 
         def watched(*args, **kwargs):
-            seen[name] += 1
+            seen.append(name)
             return original(*args, **kwargs)
 
         monkeypatch.setattr(where, name, watched)
@@ -161,13 +178,17 @@ def test_a_batch_is_arranged_and_counted_once(task, labels, monkeypatch):
     loss = ss.MetricLoss("f1", task=task, ignore_index=-1)
     z, y = random_problem(task)
     y = y if labels else torch.full_like(y, -1 if task == "multiclass" else 0)
-    watch(soft_metric, "arrange")
-    watch(LinearKernel, "count")
-    watch(MulticlassLinearKernel, "count")
+    for native_kernel, kernel in (
+        (NativeBinary, BinaryKernel),
+        (NativeMulticlass, MulticlassKernel),
+    ):
+        watch(native_kernel, "count_rows")
+        watch(kernel, "count")
     x = z.clone().requires_grad_()
-    value = loss(x, y)
-    value.backward()
-    assert seen == {"arrange": 1, "count": 1}
+    with nullcontext() if in_c else without_native():
+        value = loss(x, y)
+        value.backward()
+    assert seen == ["count_rows" if in_c else "count"]
     assert value.isfinite()
 
 
@@ -292,7 +313,7 @@ def test_losses_without_values_leave_nothing_behind(metric, task, where):
         return
     z, y = random_problem(task, n=20)
     weights = [1.0, 2.0] if task == "binary" else [1.0, 2.0, 3.0, 4.0]
-    for memory in (_numbers, _is_uniform, grid_kernel, _checked_grid):
+    for memory in (_chosen, _is_uniform, grid_kernel, _checked_grid):
         memory.cache_clear()
     _tried.clear()
     with where():

@@ -12,7 +12,12 @@ from torch import Tensor
 from softset.checks import check_choice
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.careful import all_but_each
-from softset.counting.kernels.choice import binary_kernel, careful_kernels, multiclass_kernel
+from softset.counting.kernels.choice import (
+    Scores,
+    binary_kernel,
+    careful_kernels,
+    multiclass_kernel,
+)
 from softset.counting.kernels.interface import Counts, Kernel, count
 from softset.counting.kernels.multiclass import memberships
 from softset.counting.numerics import (
@@ -323,7 +328,7 @@ class Counting:
             problem = problem if offsets is None else problem.shifted(offsets)
             if step is None or is_hard(step):
                 return cls(problem, step, (), False, None)
-            return cls(problem, step, (), False, multiclass_kernel(problem, step))
+            return cls(problem, step, (), False, multiclass_kernel(Scores.of(problem), step))
         if offsets is not None:
             raise ValueError(
                 f"offsets are for task='multiclass', not {problem.task!r}. Use threshold."
@@ -331,7 +336,7 @@ class Counting:
         taus, grid = problem.thresholds(threshold, thresholds)
         if step is None or is_hard(step):
             return cls(problem, step, taus, grid, None)
-        return cls(problem, step, taus, grid, binary_kernel(problem, step, taus, grid))
+        return cls(problem, step, taus, grid, binary_kernel(Scores.of(problem), step, taus, grid))
 
     @property
     def learnt(self) -> bool:
@@ -415,12 +420,12 @@ def _hard(counting: Counting, matrix: bool) -> Confusion:
     if under_transform(z, y, w):
         return counting.confusion(hard.compose(z, y, w))
     check_not_nan(z, torch.isnan(z))
-    counts, _ = hard.count(z, y, w)
+    counts = hard.count(z, y, w)
     if w is None or not _cancels(counts, torch.float64):
         return counting.confusion(counts)
     others = kernel(lambda p, tau: p.to(wide(p.device)) < tau)
     negative = 1 - y.to(wide(y.device)) if problem.soft else y == 0
-    return counting.confusion(counts, others.count(z, negative, w)[0])
+    return counting.confusion(counts, others.count(z, negative, w))
 
 
 def _hard_multiclass(problem: Problem, matrix: bool) -> Confusion:

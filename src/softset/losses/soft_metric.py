@@ -13,10 +13,10 @@ from torch import Tensor
 from softset.checks import check_choice
 from softset.counting.cells import Confusion, Counting, count_cells
 from softset.counting.flat import Form, flatten
-from softset.counting.kernels.interface import differentiable, linearised_loss, tally
-from softset.counting.numerics import as_dtype, raised, under_transform, working
-from softset.counting.problem import PER, Problem, arrange, as_numbers
+from softset.counting.numerics import as_dtype, raised, working
+from softset.counting.problem import PER, Problem, as_numbers
 from softset.counting.steps import LinearStep, Step, is_hard
+from softset.losses.direct import Settings, direct_loss
 from softset.losses.loss import Loss, refuse_words
 from softset.losses.parts import no_rows, row_in_their_place
 from softset.losses.pointwise import class_weight_buffer
@@ -25,7 +25,6 @@ from softset.losses.running import RunningCounts
 from softset.metrics.at_k import AtK, check_cut
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
-from softset.metrics.formulas import Fraction
 from softset.metrics.registry import MetricLike, get_metric, one_number
 from softset.metrics.sets import mean_over_sets
 
@@ -87,25 +86,40 @@ def metric_loss(
     """
     if unknown:
         refuse_words("metric_loss", unknown, SETTINGS)
-    problem = arrange(
-        scores,
-        target,
+    check_choice("empty", empty, EMPTY)
+    settings = Settings(
         task=task,
-        from_logits=from_logits,
-        sample_weight=sample_weight,
+        step=default_step(task) if step is None else step,
+        threshold=threshold,
+        thresholds=thresholds,
         class_weight=class_weight,
         ignore_index=ignore_index,
+        from_logits=from_logits,
+        empty=empty,
         batch_dims=batch_dims,
         per=per,
         soft_targets=soft_targets,
     )
+    return _loss(scores, target, sample_weight, one_number(metric), settings)
+
+
+def _loss(scores: Any, target: Any, weight: Any, metric: Metric, settings: Settings) -> Tensor:
+    """Of the arguments where they lie, or else of a problem made of them."""
+
+    def again(z: Tensor) -> Confusion:
+        problem = settings.arranged(z, target, weight)
+        return soft_cells(problem, metric, step=settings.step, threshold=settings.threshold)
+
+    value = direct_loss(scores, target, weight, metric, settings, again)
+    if value is not None:
+        return value
     return problem_loss(
-        problem,
-        one_number(metric),
-        step=step,
-        threshold=threshold,
-        thresholds=thresholds,
-        empty=empty,
+        settings.arranged(scores, target, weight),
+        metric,
+        step=settings.step,
+        threshold=settings.threshold,
+        thresholds=settings.thresholds,
+        empty=settings.empty,
     )
 
 
@@ -120,11 +134,6 @@ def problem_loss(
 ) -> Tensor:
     """``metric_loss`` of a problem that is arranged already."""
     check_choice("empty", empty, EMPTY)
-    short = None
-    if isinstance(metric, Fraction) and thresholds is None:
-        short = _shortcut(metric, problem, step, threshold, empty)
-    if short is not None:
-        return short
     c = soft_cells(problem, metric, step=step, threshold=threshold, thresholds=thresholds)
     grid = thresholds is not None
     value = cells_loss(c, metric, grid=grid, empty=empty, in_sets=problem.in_sets)
@@ -168,36 +177,6 @@ def soft_cells(
         matrix=metric.wants_matrix(problem.task, problem.classes, training=True),
         rest=metric.reads_rest(),
     )
-
-
-def _shortcut(
-    m: Fraction, problem: Problem, step: Step | None, threshold: Any, empty: str
-) -> Tensor | None:
-    """The same loss with less ado, where the derivatives of the metric are known: of one class, or
-    of a mean over classes. Autograd on a few numbers takes longer than the rows of a small batch.
-    """
-    if problem.batch_dims or problem.in_sets or isinstance(getattr(m, "beta", None), tuple):
-        return None
-    if m.both_classes if problem.task == "binary" else m.average != "macro":
-        return None
-    if problem.task == "multilabel" or not problem.z.is_cpu:
-        return None
-    step = default_step(problem.task) if step is None else step
-    counting = Counting.of(problem, step, threshold)
-    kernel = counting.kernel
-    if kernel is None or not kernel.closed_form or counting.learnt:
-        return None
-    if under_transform(problem.z, problem.y, problem.w):
-        return None
-
-    def again(tp: Tensor, predicted: Tensor, support: Tensor, total: Tensor) -> Tensor:
-        return 1 - m(Confusion(tp, predicted, support, total, problem.task), empty=empty)
-
-    counted = tally(kernel, problem.z, problem.y, problem.w)
-    loss = linearised_loss(counted, m.slopes, again)
-    if loss is None:  # no support: the counts serve all the same
-        loss = as_dtype(again(*differentiable(counted)), working(problem.z))
-    return loss
 
 
 class MetricLoss(Loss):
@@ -289,31 +268,25 @@ class MetricLoss(Loss):
         labels = torch.tensor([0, 1], device="cpu")
         target = labels if self.task != "multilabel" else labels.unsqueeze(-1).expand(scores.shape)
         step = self.step if not _has_batch_parameters(self.step) else LinearStep()
-        settings = self._arranging() | {"class_weight": None, "batch_dims": 0}
+        settings = replace(self.settings(), class_weight=None, batch_dims=0, step=step)
         with torch.no_grad():
-            problem = arrange(scores, target, **settings)
-            problem_loss(problem, one_number(self.metric), **(self._counting() | {"step": step}))
+            _loss(scores, target, None, one_number(self.metric), settings)
 
-    def _arranging(self) -> dict[str, Any]:
-        """Settings of ``arrange``."""
-        return {
-            "task": self.task,
-            "class_weight": self.class_weight,
-            "ignore_index": self.ignore_index,
-            "from_logits": self.from_logits,
-            "batch_dims": self.batch_dims,
-            "per": self.per,
-            "soft_targets": self.soft_targets,
-        }
-
-    def _counting(self) -> dict[str, Any]:
-        """Settings of ``problem_loss``."""
-        return {
-            "step": self.step,
-            "threshold": self.threshold,
-            "thresholds": self.thresholds,
-            "empty": self.empty,
-        }
+    def settings(self, per: Any = None, batch_dims: int | None = None) -> Settings:
+        """How it counts; ``per`` and ``batch_dims`` take the place of its own."""
+        return Settings(
+            self.task,
+            self.step,
+            self.threshold,
+            self.thresholds,
+            self.class_weight,
+            self.ignore_index,
+            self.from_logits,
+            self.empty,
+            self.batch_dims if batch_dims is None else batch_dims,
+            self.per if per is None else per,
+            self.soft_targets,
+        )
 
     def forward(
         self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
@@ -326,8 +299,7 @@ class MetricLoss(Loss):
                 lambda: flatten(self.cells(scores, target, sample_weight)), scores.device
             )
             return as_dtype(value, working(scores))
-        problem = self._arranged(scores, target, sample_weight, per)
-        return problem_loss(problem, one_number(self.metric), **self._counting())
+        return _loss(scores, target, sample_weight, one_number(self.metric), self.settings(per))
 
     @property
     def _is_part(self) -> bool:
@@ -342,9 +314,13 @@ class MetricLoss(Loss):
         rows: Any = (scores, target, sample_weight)
         if nothing:
             rows = row_in_their_place(scores, self.task, self.batch_dims, self.from_logits)
-        problem = arrange(*rows[:2], sample_weight=rows[2], **self._arranging())
-        settings = {k: v for k, v in self._counting().items() if k != "empty"}
-        c = soft_cells(problem, one_number(self.metric), **settings)
+        c = soft_cells(
+            self.settings().arranged(*rows),
+            one_number(self.metric),
+            step=self.step,
+            threshold=self.threshold,
+            thresholds=self.thresholds,
+        )
         return c.map(lambda t: torch.zeros_like(t) + scores[:0].sum()) if nothing else c
 
     def of_whole(self, count: Callable[[], tuple[Tensor, Form]], device: torch.device) -> Tensor:
@@ -370,28 +346,18 @@ class MetricLoss(Loss):
                 "memory and sync are for one network. Train it with softset.fit, or in a loop of "
                 "your own."
             )
-        problem = self._arranged(scores, target, weight, per, batch_dims=1)
-        counting = self._counting() | ({} if step is None else {"step": step})
-        return problem_loss(problem, one_number(self.metric), **counting)
+        settings = self.settings(per, batch_dims=1)
+        settings.step = self.step if step is None else step
+        return _loss(scores, target, weight, one_number(self.metric), settings)
 
     @torch.no_grad()
     def confusion(
         self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
     ) -> Confusion:
         """The soft counts behind the loss, for logging."""
-        problem = self._arranged(scores, target, sample_weight, per)
+        problem = self.settings(per).arranged(scores, target, sample_weight)
         settings = {"threshold": self.threshold, "thresholds": self.thresholds}
         return count_cells(problem, self.step, **settings)
-
-    def _arranged(
-        self, scores: Tensor, target: Tensor, weight: Any, per: Any, batch_dims: int | None = None
-    ) -> Problem:
-        settings = self._arranging()
-        if per is not None:
-            settings["per"] = per
-        if batch_dims is not None:
-            settings["batch_dims"] = batch_dims
-        return arrange(scores, target, sample_weight=weight, **settings)
 
     def __copy__(self) -> MetricLoss:
         """With a step and a memory of its own."""

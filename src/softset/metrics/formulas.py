@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,29 +56,14 @@ class Fraction(Metric):
         """Numerator and denominator of one ``tp``, and of one ``predicted``."""
         return tuple(self.fraction(_Numbers(*unit)) for unit in ((1, 0, 0), (0, 1, 0)))
 
-    def slopes(self, tp: Tensor, predicted: Tensor, support: Tensor) -> tuple[Any, ...] | None:
-        """The value and its derivatives by ``tp`` and ``predicted``: numbers for one class.
-
-        For several it is the mean over those with support. Nothing where there is no support.
-        """
-        if tp.dim() == 0:
-            c = _Numbers(tp.item(), predicted.item(), support.item())
-            num, den = self.fraction(c)
-            defined = den > NOTHING
-            value = num / den if defined else 0.0
-            by = tuple((n - value * d) / den if defined else 0.0 for n, d in self._units)
-            return (value, *by) if c.support > 0 else None
-        there = torch.gt(support, 0, out=torch.empty_like(support))
-        if not (count := there.sum().item()):
-            return None
+    def parts(self, tp: Any, predicted: Any, support: Any) -> tuple[Any, Any, Any]:
+        """The value of each class and its derivatives by ``tp`` and ``predicted``, from numbers or
+        arrays; not a number where the denominator is nothing."""
         num, den = self.fraction(_Numbers(tp, predicted, support))
-        each = ratio(there, den)
-        value, share = num * each, each / count
-        change = value * share
-        slopes = (
-            torch.add(share * n, change, alpha=-d) if d else share * n for n, d in self._units
-        )
-        return value.sum().item() / count, *slopes
+        per = np.where(den > NOTHING, 1 / den, np.nan)
+        value = num * per
+        by_tp, by_predicted = ((n - value * d) * per for n, d in self._units)
+        return value, by_tp, by_predicted
 
 
 class _Numbers(NamedTuple):

@@ -18,7 +18,7 @@ from scipy.special import expit, log_expit, log_softmax
 
 from softset.counting.cells import Confusion
 from softset.metrics.base import Metric
-from softset.metrics.formulas import Fraction
+from softset.metrics.slopes import Sums, slopes
 
 Array = NDArray[Any]
 # Weights of the squared distance from the logistic solution, in standardised units.
@@ -157,11 +157,12 @@ def soft_loss(
 def _slopes(metric: Metric, tp: Any, predicted: Any, support: Any, total: Any) -> tuple[Any, ...]:
     """The metric of soft counts and its derivatives by ``tp`` and ``predicted``."""
     task = "binary" if np.ndim(tp) == 0 else "multiclass"
+    each = np.broadcast_arrays(*(np.atleast_1d(v) for v in (tp, predicted, support, total)))
+    known = slopes(metric, task, Sums(*each), "penalise")
+    if known is not None:
+        several = task == "multiclass"
+        return known.value.item(), *(b if several else b.item() for b in known[1:])
     counts = [torch.as_tensor(v, dtype=torch.float64) for v in (tp, predicted, support, total)]
-    if isinstance(metric, Fraction) and task == "binary" and not metric.both_classes:
-        known = metric.slopes(*counts[:3])
-        if known is not None:
-            return known
     leaves = [t.clone().requires_grad_() for t in counts[:2]]
     c = Confusion(leaves[0], leaves[1], counts[2], counts[3], task)
     value = metric(c, empty="penalise")

@@ -6,7 +6,7 @@ the way to ask for it.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import contextmanager
 from unittest.mock import patch
 
 import hypothesis.strategies as st
@@ -15,7 +15,8 @@ import torch
 from hypothesis import given, settings
 
 import softset as ss
-from softset.counting.kernels import binary_grid, blocks, multiclass, multiclass_linear
+from softset.counting.kernels import binary, multiclass
+from softset.counting.kernels.native.library import without_native
 from tests.reference import SOFT_STEPS, TASKS
 
 STEPS = [step for name, step in SOFT_STEPS.items() if name != "lookup"]  # which may round to zero
@@ -72,16 +73,11 @@ def gradient(metric, z, y, settled):
     return value.detach(), torch.zeros_like(x) if slope is None else slope
 
 
-def in_small_pieces() -> ExitStack:
-    stack = ExitStack()
-    for module, name, size in (
-        (blocks, "CHUNK", 20),
-        (binary_grid, "KEEP", 0),
-        (multiclass, "CHUNK", 40),
-        (multiclass_linear, "ROWS", 16),
-    ):
-        stack.enter_context(patch.object(module, name, size))
-    return stack
+@contextmanager
+def in_small_pieces():
+    """The PyTorch kernels, in chunks of a few rows."""
+    with without_native(), patch.object(binary, "CHUNK", 20), patch.object(multiclass, "CHUNK", 40):
+        yield
 
 
 def compare(problem):

@@ -12,11 +12,9 @@ import torch
 from torch import Tensor
 
 from softset.counting.kernels.binary import BinaryKernel
-from softset.counting.kernels.blocks import pieces_of
 from softset.counting.kernels.interface import Counts
-from softset.counting.kernels.multiclass import MulticlassKernel, added
+from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.steps import degree_of, rest_of
-from softset.counting.values import check_binary, off_labels
 
 
 class CarefulKernel(BinaryKernel):
@@ -30,14 +28,6 @@ class CarefulKernel(BinaryKernel):
     def degrees(self, z: Tensor) -> Iterator[Tensor]:
         p, q = self.both(z)
         return (degree_of(self.step, p, q, tau) for tau in self.taus)
-
-    def count(
-        self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
-    ) -> tuple[Counts, list[Tensor]]:
-        counts = added([self.compose(*piece) for piece in pieces_of(z, y, w)])
-        bad = None if self.soft else off_labels(y.to(torch.float32))
-        check_binary(z, y, bad, counts[1], self.soft)
-        return counts, []
 
 
 class RestKernel(CarefulKernel):

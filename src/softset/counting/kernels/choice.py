@@ -5,19 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from softset.counting.kernels.binary import BinaryKernel
-from softset.counting.kernels.binary_grid import grid_kernel
-from softset.counting.kernels.binary_linear import LinearKernel
+from softset.counting.kernels.binary_grid import GridKernel
 from softset.counting.kernels.careful import CarefulKernel, MulticlassRestKernel, RestKernel
 from softset.counting.kernels.interface import Kernel
 from softset.counting.kernels.multiclass import MulticlassKernel
-from softset.counting.kernels.multiclass_linear import MulticlassLinearKernel
-from softset.counting.numerics import under_transform, wide, working
+from softset.counting.kernels.native.kernels import (
+    NativeBinary,
+    NativeGrid,
+    NativeMulticlass,
+    is_native,
+)
+from softset.counting.kernels.native.library import native
+from softset.counting.numerics import under_transform, wide
 from softset.counting.problem import Problem
 from softset.counting.steps import SHORTEST, LinearStep, SigmoidStep, Step
 
@@ -36,19 +41,47 @@ def _is_uniform(grid: tuple[float, ...]) -> bool:
     return size > 2 and all(abs(t - i / size) < 1e-12 for i, t in enumerate(grid, 1))
 
 
-def binary_kernel(problem: Problem, step: Step, taus: Sequence[Any], grid: bool) -> Kernel:
+class Scores(NamedTuple):
+    """What matters of the scores."""
+
+    dtype: torch.dtype
+    device: torch.device
+    from_logits: bool
+    soft: bool  # whether targets are fractions
+
+    @classmethod
+    def of(cls, problem: Problem) -> Scores:
+        return cls(problem.z.dtype, problem.z.device, problem.from_logits, problem.soft)
+
+    def resolving(self, steepness: float) -> torch.dtype:
+        """The dtype of work, which is float64 where a step is so steep that the rounding of float32
+        shows in its value."""
+        if self.dtype == torch.float64:
+            return self.dtype
+        return wide(self.device) if steepness > STEEP else torch.float32
+
+    def native(self, step: Step) -> bool:
+        """Whether there is a kernel in C for them."""
+        if torch.compiler.is_compiling() or self.device.type != "cpu":
+            return False
+        return is_native(step) and native() is not None
+
+
+def binary_kernel(scores: Scores, step: Step, taus: Sequence[Any], grid: bool) -> Kernel:
     """The fastest kernel for a step and its thresholds."""
-    z, from_logits = problem.z, problem.from_logits
+    from_logits, soft = scores.from_logits, scores.soft
+    fastest = NativeBinary if scores.native(step) else BinaryKernel
     if not isinstance(step, LinearStep):
-        dtype = _resolving(z, _largest(step.k) / 4 if isinstance(step, SigmoidStep) else 0.0)
+        dtype = scores.resolving(_largest(step.k) / 4 if isinstance(step, SigmoidStep) else 0.0)
         taus = [tau.to(dtype) if isinstance(tau, Tensor) else tau for tau in taus]
-        return BinaryKernel(step, taus, grid, from_logits, dtype, problem.soft)
+        return fastest(step, taus, grid, from_logits, dtype, soft)
     plain = isinstance(step.delta, int | float) and isinstance(step.width, int | float)
     # The compiler sees the composition only; fractions are in no bin.
-    plain = plain and not torch.compiler.is_compiling() and not problem.soft
+    plain = plain and not torch.compiler.is_compiling() and not soft
     if grid and plain and step.width == 1 and _is_uniform(tuple(taus)):
         size = len(taus) + 1
-        return grid_kernel(step, size, from_logits, _resolving(z, size - 1))
+        dtype = scores.resolving(size - 1)
+        return grid_kernel(step, size, from_logits, dtype, scores.native(step))
     low = high = step.pieces(taus[0])
     if grid:
         low, high = step.pieces(min(taus)), step.pieces(max(taus))
@@ -60,26 +93,31 @@ def binary_kernel(problem: Problem, step: Step, taus: Sequence[Any], grid: bool)
             "from 0 and 1."
         )
     if steepness > STEEPER or room < LOWEST or _least(high.beyond) < NEXT_TO_ONE:
-        return CarefulKernel(step, taus, grid, from_logits, wide(z.device), problem.soft)
-    dtype = _resolving(z, max(steepness, _largest(high.m3)))
-    return LinearKernel(step, taus, grid, from_logits, dtype, problem.soft)
+        return CarefulKernel(step, taus, grid, from_logits, wide(scores.device), soft)
+    dtype = scores.resolving(max(steepness, _largest(high.m3)))
+    return fastest(step, taus, grid, from_logits, dtype, soft)
 
 
-def multiclass_kernel(problem: Problem, step: Step) -> Kernel:
+@lru_cache(maxsize=16)
+def grid_kernel(
+    step: LinearStep, size: int, from_logits: bool, dtype: torch.dtype, in_c: bool
+) -> GridKernel:
+    """A kernel that is made once for each grid."""
+    return (NativeGrid if in_c else GridKernel)(step, size, from_logits, dtype)
+
+
+def multiclass_kernel(scores: Scores, step: Step) -> Kernel:
     """The fastest kernel for a step."""
-    z, from_logits = problem.z, problem.from_logits
+    from_logits, soft = scores.from_logits, scores.soft
+    in_c = scores.native(step) and from_logits and not soft
     if not isinstance(step, LinearStep):
-        dtype = _resolving(z, _largest(step.k) / 4 if isinstance(step, SigmoidStep) else 0.0)
-        return MulticlassKernel(step, from_logits, dtype, problem.soft)
+        dtype = scores.resolving(_largest(step.k) / 4 if isinstance(step, SigmoidStep) else 0.0)
+        return (NativeMulticlass if in_c else MulticlassKernel)(step, from_logits, dtype, soft)
     narrow = _least(1 - step.width / 2)
     steepness = _largest((1 - 2 * step.delta) / step.width)
-    delta = _least(step.delta)
-    # In closed form the slope of a row above the step is what is left of that of its middle.
-    dtype = _resolving(z, steepness if delta == 0 else max(steepness, 3 * steepness / delta))
-    dtype = wide(z.device) if narrow < NARROW else dtype
-    if not from_logits or narrow < NARROWEST or steepness > STEEP or problem.soft:
-        return MulticlassKernel(step, from_logits, dtype, problem.soft)
-    return MulticlassLinearKernel(step, dtype)
+    dtype = wide(scores.device) if narrow < NARROW else scores.resolving(steepness)
+    in_c = in_c and narrow >= NARROWEST and steepness <= STEEP
+    return (NativeMulticlass if in_c else MulticlassKernel)(step, from_logits, dtype, soft)
 
 
 def careful_kernels(
@@ -107,11 +145,3 @@ def _largest(x: Any) -> float:
     if not isinstance(x, Tensor):
         return float(x)
     return 0.0 if under_transform(x) else float(x.detach().max())
-
-
-def _resolving(z: Tensor, steepness: float) -> torch.dtype:
-    """The dtype of work, which is float64 where a step is so steep that the rounding of float32
-    shows in its value."""
-    if z.dtype == torch.float64:
-        return z.dtype
-    return wide(z.device) if steepness > STEEP else working(z)

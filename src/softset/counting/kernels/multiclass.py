@@ -1,23 +1,18 @@
-"""Counts of several classes for any step. Scores ``[*lead, N, C]``, see ``interface``."""
+"""Counts of several classes for any step, in PyTorch: scores ``[*lead, N, C]``."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from softset.counting.kernels.blocks import total_of
+from softset.counting.kernels.chunks import CHUNK, added, chunks, store, total_of, vjp
 from softset.counting.kernels.interface import Counts
-from softset.counting.kernels.scratch import chunks, room_for_gradient, store, vjp
 from softset.counting.numerics import wide
 from softset.counting.steps import Step
 from softset.counting.values import check_rows
-
-# Elements in a chunk, as in the binary kernels; here a call does less for each.
-CHUNK = 2**17
 
 
 def memberships(p: Tensor, step: Step) -> Tensor:
@@ -32,8 +27,6 @@ class MulticlassKernel:
 
     ``soft`` targets are shares of the classes ``[*lead, N, C]``: ``tp += w y g``.
     """
-
-    closed_form = False
 
     def __init__(
         self, step: Step, from_logits: bool, dtype: torch.dtype, soft: bool = False
@@ -66,11 +59,7 @@ class MulticlassKernel:
 
     def size(self, z: Tensor) -> int:
         """Rows in a chunk."""
-        return math.ceil(z.shape[-2] / max(1, round(z.numel() / CHUNK)))
-
-    def parts(self, z: Tensor) -> int:
-        """How many chunks."""
-        return math.ceil(z.shape[-2] / self.size(z))
+        return max(1, CHUNK * z.shape[-2] // z.numel())
 
     def pieces(self, z: Tensor, y: Tensor, w: Tensor | None, size: int) -> Iterator[Any]:
         """Scores, classes and weights of so many rows at a time."""
@@ -80,18 +69,15 @@ class MulticlassKernel:
         rows = zip(chunks(size, -2, z), chunks(size, -1, y, w), strict=True)
         return ((zc, yc, wc) for (zc,), (yc, wc) in rows)
 
-    def count(
-        self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False
-    ) -> tuple[Counts, list[Tensor]]:
-        parts = [self.compose(*part) for part in self.pieces(z, y, w, self.size(z))]
-        counts = added(parts)
+    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
+        counts = added([self.compose(*part) for part in self.pieces(z, y, w, self.size(z))])
         check_rows(z, counts[1])
-        return counts, []
+        return counts
 
     def gradient(
-        self, z: Tensor, y: Tensor, w: Tensor | None, left: Any, d_tp: Tensor, d_pred: Tensor
+        self, z: Tensor, y: Tensor, w: Tensor | None, d_tp: Tensor, d_pred: Tensor
     ) -> Tensor:
-        out = room_for_gradient(z, None)
+        out = torch.empty_like(z, memory_format=torch.contiguous_format)
         size = self.size(z)
         pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, out), strict=True)
         for (zc, yc, wc), (to,) in pieces:
@@ -100,12 +86,3 @@ class MulticlassKernel:
                 sums = self.compose(leaf, yc, wc)[:2]
             store(to, vjp(sums, leaf, (d_tp, d_pred)))
         return out
-
-
-def added(parts: list[Counts]) -> Counts:
-    """The counts of all chunks."""
-    tp, predicted, support, total = (
-        each[0] if len(parts) == 1 else torch.stack(each).sum(0)
-        for each in zip(*parts, strict=True)
-    )
-    return tp, predicted, support, total

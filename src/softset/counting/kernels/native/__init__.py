@@ -1,0 +1,1 @@
+"""The kernels in C, called through ctypes: docs/kernels.md. Absent without harm."""

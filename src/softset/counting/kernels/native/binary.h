@@ -1,0 +1,203 @@
+/* One class, or labels of which each is a problem of its own: tp = sum w y H, predicted = sum w H. */
+
+typedef struct {
+    REAL a, m1, m2, m3, beyond, tau, b;
+} NAME(level);
+
+static NAME(level) NAME(level_of)(const double *v) {
+    return (NAME(level)){(REAL)v[0], (REAL)v[1], (REAL)v[2], (REAL)v[3], (REAL)v[4], (REAL)v[5], (REAL)v[6]};
+}
+
+/* What is known of a block of scores of one label, a lane for each. */
+typedef struct {
+    REAL y[LANES], p[LANES], q[LANES], pull[LANES];
+    double weight[LANES];
+    INT ignored[LANES];
+} NAME(column);
+
+/* Labels and weights of label `c` in a block. Those left out weigh nothing. */
+static int NAME(read_column)(const task *t, int64_t c, const int64_t at[4], int64_t used,
+                             NAME(column) * k, int *some_ignored, double *heaviest) {
+    REAL *y = k->y, ignored = (REAL)t->ignored;
+    int64_t step = t->of_target.inner, target_at = at[1] + c * t->of_target.class;
+    for (int i = 0; i < LANES; i++) y[i] = 0;
+    switch (t->target_kind) {
+    case INT64: READ(y, int64_t, t->target, target_at, step); break;
+    case INT32: READ(y, int32_t, t->target, target_at, step); break;
+    case UINT8: READ(y, uint8_t, t->target, target_at, step); break;
+    case FLOAT32: READ(y, float, t->target, target_at, step); break;
+    default: READ(y, double, t->target, target_at, step);
+    }
+    if (NAME(read_weights)(t, at[2] + c * t->of_weight.class, used, k->weight, heaviest))
+        return BAD_WEIGHT;
+    INT some = 0, stray = 0;
+    if (t->ignores) {
+#pragma omp simd reduction(| : some)
+        for (int i = 0; i < LANES; i++) {
+            INT out = -(INT)((y[i] == ignored) & (i < used));
+            some |= out;
+            k->ignored[i] = out;
+            y[i] = NAME(where)(!out, y[i]);
+        }
+        for (int i = 0; some && i < LANES; i++) k->weight[i] = k->ignored[i] ? 0 : k->weight[i];
+    }
+    *some_ignored = some != 0;
+    if (t->soft)
+#pragma omp simd reduction(| : stray)
+        for (int i = 0; i < LANES; i++) stray |= (y[i] < 0) | (y[i] > 1) | NAME(is_nan)(y[i]);
+    else
+#pragma omp simd reduction(| : stray)
+        for (int i = 0; i < LANES; i++) stray |= ((y[i] != 0) & (y[i] != 1)) | NAME(is_nan)(y[i]);
+    if (stray) return BAD_TARGET;
+    if (t->class_weight) {
+        int both = t->classes == 1; /* one for each of two classes; else one for each label */
+        double v0 = t->class_weight[both ? 0 : c], v1 = t->class_weight[both ? 1 : c];
+        for (int i = 0; i < LANES; i++) k->weight[i] *= y[i] > 0 ? v1 : v0;
+    }
+    return DONE;
+}
+
+/* p and q = 1 - p of a column; both have all their digits. */
+static void NAME(probabilities)(const task *t, const REAL *restrict z, NAME(column) * k) {
+    if (t->from_logits)
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            REAL e = NAME(exp_of)(NAME(min_of)(z[i], -z[i])), d = 1 / (1 + e), e_d = e * d;
+            k->p[i] = z[i] < 0 ? e_d : d;
+            k->q[i] = z[i] < 0 ? d : e_d;
+        }
+    else
+        for (int i = 0; i < LANES; i++) k->p[i] = z[i], k->q[i] = 1 - z[i];
+}
+
+/* p - tau, of the two that are smaller. */
+static inline REAL NAME(above)(NAME(level) v, REAL p, REAL q) {
+    return v.tau <= (REAL)0.5 ? p - v.tau : (1 - v.tau) - q;
+}
+
+/* Whether p is above the upper corner, by the one of p and q that has the digits. */
+static inline int NAME(past)(NAME(level) v, REAL p, REAL q) {
+    return v.tau <= (REAL)0.5 ? p > v.b : q < v.beyond;
+}
+
+/* sum w y H and sum w H of a column at one threshold, in double. */
+static void NAME(add_column)(const task *t, NAME(level) v, const NAME(column) * k, double *tp,
+                             double *predicted) {
+    double found = 0, decided = 0;
+    if (t->step == LINEAR) {
+#pragma omp simd reduction(+ : found, decided)
+        for (int i = 0; i < LANES; i++) {
+            REAL p = k->p[i], q = k->q[i];
+            REAL low = v.m1 * p, high = 1 - v.m3 * q, h = (REAL)0.5 + v.m2 * NAME(above)(v, p, q);
+            h = NAME(past)(v, p, q) ? high : h;
+            h = p < v.a ? low : h;
+            double w = h * k->weight[i];
+            found += k->y[i] * w, decided += w;
+        }
+    } else if (t->step == SIGMOID) {
+#pragma omp simd reduction(+ : found, decided)
+        for (int i = 0; i < LANES; i++) {
+            REAL x = v.a * NAME(above)(v, k->p[i], k->q[i]);
+            REAL e = NAME(exp_of)(NAME(min_of)(x, -x)), d = 1 / (1 + e), e_d = e * d;
+            double w = (x < 0 ? e_d : d) * k->weight[i];
+            found += k->y[i] * w, decided += w;
+        }
+    } else {
+#pragma omp simd reduction(+ : found, decided)
+        for (int i = 0; i < LANES; i++) {
+            double w = k->p[i] * k->weight[i];
+            found += k->y[i] * w, decided += w;
+        }
+    }
+    *tp += found, *predicted += decided;
+}
+
+/* (y L_tp + L_predicted) H' of a column, added up over thresholds in `pull`: `positive` and
+   `negative` are what the bracket is for y = 1 and 0. */
+static void NAME(pull_column)(const task *t, NAME(level) v, NAME(column) * k, REAL positive,
+                              REAL negative) {
+    if (t->step == LINEAR) {
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            REAL y = k->y[i], p = k->p[i], slope = NAME(past)(v, p, k->q[i]) ? v.m3 : v.m2;
+            slope = p < v.a ? v.m1 : slope;
+            k->pull[i] += slope * (y * positive + (1 - y) * negative);
+        }
+    } else if (t->step == SIGMOID) {
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            REAL y = k->y[i], x = v.a * NAME(above)(v, k->p[i], k->q[i]);
+            REAL e = NAME(exp_of)(NAME(min_of)(x, -x)), d = 1 / (1 + e);
+            k->pull[i] += v.a * e * d * d * (y * positive + (1 - y) * negative);
+        }
+    } else {
+#pragma omp simd
+        for (int i = 0; i < LANES; i++)
+            k->pull[i] += k->y[i] * positive + (1 - k->y[i]) * negative;
+    }
+}
+
+static void NAME(sum_labels)(const NAME(column) * k, double *support, double *total) {
+    double positives = 0, all = 0;
+#pragma omp simd reduction(+ : positives, all)
+    for (int i = 0; i < LANES; i++) positives += k->weight[i] * k->y[i], all += k->weight[i];
+    *support += positives, *total += all;
+}
+
+/* A block of all labels, in `z`, which the backward pass turns into the gradient. */
+static int NAME(binary_block)(const task *t, NAME(column) * k, REAL *z, int64_t used, int64_t b,
+                              const int64_t at[4], int backward, double *heaviest) {
+    int64_t count = t->level_count;
+    NAME(read_scores)(t, at[0], used, z);
+    for (int64_t c = 0; c < t->classes; c++) {
+        REAL *x = z + c * LANES;
+        int some_ignored, outcome = NAME(read_column)(t, c, at, used, k, &some_ignored, heaviest);
+        if (outcome) return outcome;
+        if (NAME(clean)(x, some_ignored ? k->ignored : 0, 1)) return BAD_SCORES;
+        NAME(probabilities)(t, x, k);
+        const double *level = t->levels + LEVEL * (b * t->level_batch + c * t->level_class);
+        int64_t which = b * t->classes + c;
+        if (!backward) {
+            double *sums = t->sums + which * (2 * count + 2);
+            for (int64_t l = 0; l < count; l++)
+                NAME(add_column)(t, NAME(level_of)(level + LEVEL * l), k, sums + l, sums + count + l);
+            NAME(sum_labels)(k, sums + 2 * count, sums + 2 * count + 1);
+            continue;
+        }
+        for (int i = 0; i < LANES; i++) k->pull[i] = 0;
+        for (int64_t l = 0; l < count; l++) {
+            double tp = t->by_tp[which * count + l], predicted = t->by_predicted[which * count + l];
+            NAME(pull_column)(t, NAME(level_of)(level + LEVEL * l), k, (REAL)(tp + predicted),
+                              (REAL)predicted);
+        }
+        if (t->from_logits)
+            for (int i = 0; i < LANES; i++) x[i] = (REAL)k->weight[i] * k->pull[i] * k->p[i] * k->q[i];
+        else
+            for (int i = 0; i < LANES; i++) x[i] = (REAL)k->weight[i] * k->pull[i];
+    }
+    if (backward) NAME(write_gradient)(t, at[3], used, z);
+    return DONE;
+}
+
+static int NAME(binary)(const task *t, int backward) {
+    char *memory = room(sizeof(NAME(column)) + sizeof(REAL) * (size_t)(t->classes * LANES));
+    if (!memory) return NO_MEMORY;
+    NAME(column) *k = (NAME(column) *)memory;
+    REAL *z = (REAL *)(memory + sizeof(NAME(column)));
+    double heaviest = 0;
+    int outcome = DONE;
+    if (!backward)
+        for (int64_t i = 0; i < t->batch * t->classes * (2 * t->level_count + 2); i++) t->sums[i] = 0;
+    for (int64_t b = 0; b < t->batch; b++)
+        for (int64_t o = 0; o < t->outer; o++)
+            for (int64_t m = 0; m < t->middle; m++)
+                for (int64_t i = 0; i < t->inner && !outcome; i += LANES) {
+                    int64_t used = t->inner - i < LANES ? t->inner - i : LANES;
+                    int64_t at[4] = {place(&t->of_scores, b, o, m, i), place(&t->of_target, b, o, m, i),
+                                     place(&t->of_weight, b, o, m, i), place(&t->of_gradient, b, o, m, i)};
+                    outcome = NAME(binary_block)(t, k, z, used, b, at, backward, &heaviest);
+                }
+    if (!outcome && t->weight && !usual(heaviest)) outcome = BAD_WEIGHT;
+    free(memory);
+    return outcome;
+}

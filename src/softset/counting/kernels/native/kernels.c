@@ -1,0 +1,63 @@
+/* All kernels for one kind of processor, in float and in double. Compiled once for each kind, with
+   SUFFIX to tell them apart; `dispatch.c` takes the best one that the processor has. */
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "task.h"
+
+enum { LANES = 64 }; /* positions in a block */
+
+static int64_t place(const strides *s, int64_t b, int64_t o, int64_t m, int64_t i) {
+    return b * s->batch + o * s->outer + m * s->middle + i * s->inner;
+}
+
+/* Weights whose largest is far from 1 are counted in units of it, by the PyTorch code. */
+static int usual(double heaviest) { return heaviest >= 1e-6 && heaviest <= 1e6; }
+
+static void *room(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+
+#define REAL float
+#define INT int32_t
+#define WIDE 0
+#define MAGNITUDE 0x7fffffff
+#define INFINITE 0x7f800000
+#define NAME(x) x##_f
+#include "real.h"
+#include "blocks.h"
+#include "multiclass.h"
+#include "binary.h"
+#include "bins.h"
+#undef REAL
+#undef INT
+#undef WIDE
+#undef MAGNITUDE
+#undef INFINITE
+#undef NAME
+
+#define REAL double
+#define INT int64_t
+#define WIDE 1
+#define MAGNITUDE 0x7fffffffffffffff
+#define INFINITE 0x7ff0000000000000
+#define NAME(x) x##_d
+#include "real.h"
+#include "blocks.h"
+#include "multiclass.h"
+#include "binary.h"
+#include "bins.h"
+
+int JOIN(multiclass, SUFFIX)(const task *t, int backward) {
+    return t->wide_work ? multiclass_d(t, backward) : multiclass_f(t, backward);
+}
+
+int JOIN(binary, SUFFIX)(const task *t, int backward) {
+    return t->wide_work ? binary_d(t, backward) : binary_f(t, backward);
+}
+
+int JOIN(bins, SUFFIX)(const task *t, int backward) {
+    return t->wide_work ? bins_d(t, backward) : bins_f(t, backward);
+}

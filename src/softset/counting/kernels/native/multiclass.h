@@ -1,0 +1,389 @@
+/* Several classes. A row belongs to class j to the degree g_j = H_j / sum H. docs/kernels.md derives
+   what is computed here; names are the same. */
+
+/* What is known of the rows of a block, a lane for each. */
+typedef struct {
+    double weight[LANES];
+    INT label[LANES], ignored[LANES];
+    REAL top[LANES], second[LANES]; /* the two largest scores */
+    INT first_place[LANES], second_place[LANES];
+    REAL e_second[LANES], per_t[LANES];   /* exp(second - top); 1 / t, or 1 / sum exp */
+    REAL sum_h[LANES], sum_u[LANES];      /* S; the sum of u or of exp, without the largest */
+    REAL h_top[LANES], s_top[LANES];      /* of the largest, for the linear step */
+    REAL u_y[LANES], h_y[LANES], s_y[LANES]; /* of the true class */
+    REAL l_h[LANES], l_s[LANES], sum_s[LANES], p_l_s[LANES], p_s[LANES]; /* sums with L */
+    REAL scale[LANES], mean[LANES], pull[LANES];                         /* of the gradient */
+    REAL at_top[LANES], at_second[LANES], at_y[LANES];
+} NAME(rows);
+
+/* Labels and weights of a block; those left out weigh nothing. */
+static int NAME(read_rows)(const task *t, int64_t target_at, int64_t weight_at, int64_t used,
+                           NAME(rows) * r, int *some_ignored, double *heaviest) {
+    int64_t label[LANES], step = t->of_target.inner, classes = t->classes;
+    for (int i = 0; i < LANES; i++) label[i] = 0;
+    if (t->target_kind == INT64) READ(label, int64_t, t->target, target_at, step);
+    else if (t->target_kind == INT32) READ(label, int32_t, t->target, target_at, step);
+    else READ(label, uint8_t, t->target, target_at, step);
+    if (NAME(read_weights)(t, weight_at, used, r->weight, heaviest)) return BAD_WEIGHT;
+    int64_t some = 0, stray = 0;
+    if (t->ignores) {
+#pragma omp simd reduction(| : some)
+        for (int i = 0; i < LANES; i++) {
+            int64_t out = -(int64_t)((label[i] == t->ignored) & (i < used));
+            some |= out;
+            label[i] &= ~out;
+            r->ignored[i] = (INT)out;
+        }
+        for (int i = 0; some && i < LANES; i++) r->weight[i] = r->ignored[i] ? 0 : r->weight[i];
+    }
+#pragma omp simd reduction(| : stray)
+    for (int i = 0; i < LANES; i++) {
+        stray |= (label[i] < 0) | (label[i] >= classes);
+        r->label[i] = (INT)label[i];
+    }
+    if (stray) return BAD_TARGET;
+    if (t->class_weight)
+        for (int i = 0; i < LANES; i++) r->weight[i] *= t->class_weight[label[i]];
+    *some_ignored = some != 0;
+    return DONE;
+}
+
+/* The two largest of each row and their places: the first of equal ones. */
+static int NAME(find_two)(const task *t, NAME(rows) * r, const REAL *restrict z) {
+    for (int i = 0; i < LANES; i++) {
+        REAL a = z[i], b = z[LANES + i];
+        r->top[i] = NAME(max_of)(a, b), r->second[i] = NAME(min_of)(a, b);
+        r->first_place[i] = b > a, r->second_place[i] = 1 - (b > a);
+    }
+    for (int64_t c = 2; c < t->classes; c++) {
+        const REAL *x = z + c * LANES;
+        INT here = (INT)c;
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            REAL a = r->top[i], b = r->second[i], v = x[i];
+            r->top[i] = NAME(max_of)(a, v);
+            r->second[i] = NAME(max_of)(b, NAME(min_of)(a, v));
+            INT first = r->first_place[i], second = v > b ? here : r->second_place[i];
+            r->second_place[i] = v > a ? first : second;
+            r->first_place[i] = v > a ? here : first;
+        }
+    }
+    int bad = 0;
+#pragma omp simd reduction(| : bad)
+    for (int i = 0; i < LANES; i++) bad |= NAME(not_finite)(r->top[i]);
+    return bad;
+}
+
+/* --- the linear step ----------------------------------------------------------------------------
+
+   With e_j = exp(z_j - max z), t = (1 + e_2) / 2 and u = e / t, all below the upper corner is
+   H = alpha min(u, a) + beta max(u - a, 0), and only the largest can be above. */
+
+typedef struct {
+    REAL delta, a, reach, alpha, beta;
+} NAME(linear);
+
+static NAME(linear) NAME(linear_of)(const double *level) {
+    double delta = level[0], width = level[1];
+    return (NAME(linear)){(REAL)delta, (REAL)(1 - width / 2), (REAL)(1 + width / 2),
+                          (REAL)(delta / (1 - width / 2)), (REAL)((1 - 2 * delta) / width)};
+}
+
+static inline REAL NAME(degree)(NAME(linear) k, REAL u) {
+    return k.alpha * NAME(min_of)(u, k.a) + k.beta * NAME(max_of)(u - k.a, 0);
+}
+
+/* H of all but the largest, which gets 0, in place of z, and their sums. */
+static void NAME(linear_degrees)(const task *t, NAME(rows) * r, REAL *restrict z, NAME(linear) k) {
+    for (int64_t c = 0; c < t->classes; c++) {
+        REAL *x = z + c * LANES;
+        INT here = (INT)c;
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            REAL u = NAME(exp_of)(x[i] - r->top[i]) * r->per_t[i];
+            u = NAME(where)(r->first_place[i] != here, u);
+            REAL h = NAME(degree)(k, u);
+            r->sum_u[i] += u, r->sum_h[i] += h;
+            x[i] = h;
+        }
+    }
+}
+
+/* u of all but the largest, which gets 0, in place of z, and the sums of the backward pass. */
+static void NAME(linear_sums)(const task *t, NAME(rows) * r, REAL *restrict z, NAME(linear) k,
+                              const REAL *l) {
+    for (int64_t c = 0; c < t->classes; c++) {
+        REAL *x = z + c * LANES, l_c = l[c];
+        INT here = (INT)c;
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            REAL u = NAME(exp_of)(x[i] - r->top[i]) * r->per_t[i];
+            u = NAME(where)(r->first_place[i] != here, u);
+            REAL h = NAME(degree)(k, u), s = (u < k.a ? k.alpha : k.beta) * u;
+            r->sum_u[i] += u, r->sum_h[i] += h, r->sum_s[i] += s;
+            r->l_h[i] += l_c * h, r->l_s[i] += l_c * s;
+            r->u_y[i] += NAME(where)(r->label[i] == here, u);
+            x[i] = u;
+        }
+    }
+}
+
+static void NAME(before_linear)(NAME(rows) * r) {
+    for (int i = 0; i < LANES; i++) {
+        r->e_second[i] = NAME(exp_of)(r->second[i] - r->top[i]);
+        r->per_t[i] = 2 / (1 + r->e_second[i]);
+        r->sum_h[i] = r->sum_u[i] = r->l_h[i] = r->l_s[i] = r->sum_s[i] = r->u_y[i] = 0;
+    }
+}
+
+/* What the largest adds. */
+static void NAME(after_linear)(NAME(rows) * r, NAME(linear) k) {
+    for (int i = 0; i < LANES; i++) {
+        REAL per_t = r->per_t[i], mean_t = 1 / per_t, past = 1 - k.reach * mean_t;
+        REAL rest = r->sum_u[i] * mean_t;
+        REAL beyond = 1 - k.delta * rest / (rest + NAME(max_of)(past, 0) + (REAL)1e-30);
+        r->h_top[i] = past > 0 ? beyond : k.delta + k.beta * (per_t - k.a);
+        r->s_top[i] = past > 0 ? 0 : k.beta * per_t;
+        r->sum_h[i] += r->h_top[i];
+    }
+}
+
+/* The gradient, in place of u. */
+static void NAME(linear_gradient)(const task *t, NAME(rows) * r, REAL *restrict x, NAME(linear) k,
+                                  const REAL *l, const REAL *m) {
+    REAL l_top[LANES], m_y[LANES];
+    for (int i = 0; i < LANES; i++) l_top[i] = l[r->first_place[i]], m_y[i] = m[r->label[i]];
+#pragma omp simd
+    for (int i = 0; i < LANES; i++) {
+        int is_top = r->label[i] == r->first_place[i];
+        REAL mean_t = 1 / r->per_t[i], past = NAME(max_of)(1 - k.reach * mean_t, 0);
+        REAL rest = r->sum_u[i] * mean_t, d = rest + past + (REAL)1e-30;
+        REAL u_y = r->u_y[i], h = NAME(degree)(k, u_y), s = (u_y < k.a ? k.alpha : k.beta) * u_y;
+        REAL h_y = is_top ? r->h_top[i] : h, s_y = is_top ? r->s_top[i] : s;
+        REAL per_s = 1 / r->sum_h[i], scale = (REAL)r->weight[i] * per_s;
+        REAL mean = (r->l_h[i] + l_top[i] * r->h_top[i] + m_y[i] * h_y) * per_s;
+        REAL drift = (r->l_s[i] + l_top[i] * r->s_top[i] + m_y[i] * s_y -
+                      mean * (r->sum_s[i] + r->s_top[i])) * scale;
+        REAL q = (l_top[i] + NAME(where)(is_top, m_y[i]) - mean) * scale;
+        REAL steep = NAME(where)(past > 0, q * k.delta / (d * d));
+        REAL lambda = -(drift * r->per_t[i] + steep * rest * k.reach) / 2;
+        r->mean[i] = mean, r->scale[i] = scale, r->pull[i] = steep * past * mean_t;
+        r->at_top[i] = q * r->s_top[i] + steep * rest + lambda;
+        r->at_second[i] = lambda * r->e_second[i];
+        r->at_y[i] = NAME(where)(!is_top, m_y[i] * scale * s_y);
+    }
+    for (int64_t c = 0; c < t->classes; c++, x += LANES) {
+        REAL l_c = l[c];
+        INT here = (INT)c;
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            REAL slope = (x[i] < k.a ? k.alpha : k.beta) * r->scale[i];
+            REAL g = x[i] * ((l_c - r->mean[i]) * slope - r->pull[i]);
+            g += NAME(where)(r->label[i] == here, r->at_y[i]);
+            g += NAME(where)(r->first_place[i] == here, r->at_top[i]);
+            x[i] = g + NAME(where)(r->second_place[i] == here, r->at_second[i]);
+        }
+    }
+}
+
+/* --- the other steps: H(p, tau) of probabilities ------------------------------------------------ */
+
+/* exp(z - max z) in place of z. */
+static void NAME(exponentials)(const task *t, NAME(rows) * r, REAL *restrict z) {
+    for (int i = 0; i < LANES; i++) {
+        r->sum_u[i] = r->sum_h[i] = r->l_h[i] = r->l_s[i] = r->sum_s[i] = r->p_l_s[i] = r->p_s[i] = 0;
+        r->u_y[i] = r->h_y[i] = r->s_y[i] = 0;
+    }
+    for (int64_t c = 0; c < t->classes; c++, z += LANES)
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            REAL e = NAME(exp_of)(z[i] - r->top[i]);
+            r->sum_u[i] += e;
+            z[i] = e;
+        }
+    for (int i = 0; i < LANES; i++) {
+        r->per_t[i] = 1 / r->sum_u[i];
+        r->e_second[i] = NAME(exp_of)(r->second[i] - r->top[i]);
+    }
+}
+
+/* The identity: H = p, in place of exponentials; S = 1. With `l` the sums of the backward pass. */
+static void NAME(identity_sums)(const task *t, NAME(rows) * r, REAL *restrict x, const REAL *l) {
+    for (int64_t c = 0; c < t->classes; c++, x += LANES) {
+        REAL l_c = l ? l[c] : 0;
+        INT here = (INT)c;
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            REAL p = x[i] * r->per_t[i];
+            r->l_h[i] += l_c * p;
+            r->u_y[i] += NAME(where)(r->label[i] == here, p);
+            x[i] = p;
+        }
+    }
+    for (int i = 0; i < LANES; i++) r->sum_h[i] = 1;
+}
+
+static void NAME(identity_gradient)(const task *t, NAME(rows) * r, REAL *restrict x, const REAL *l,
+                                    const REAL *m) {
+    for (int i = 0; i < LANES; i++) {
+        REAL m_y = m[r->label[i]] * r->u_y[i];
+        r->mean[i] = r->l_h[i] + m_y;
+        r->scale[i] = (REAL)r->weight[i];
+        r->at_y[i] = r->scale[i] * m_y;
+    }
+    for (int64_t c = 0; c < t->classes; c++, x += LANES) {
+        REAL l_c = l[c];
+        INT here = (INT)c;
+#pragma omp simd
+        for (int i = 0; i < LANES; i++)
+            x[i] = x[i] * (l_c - r->mean[i]) * r->scale[i] +
+                   NAME(where)(r->label[i] == here, r->at_y[i]);
+    }
+}
+
+/* The sigmoid: p in place of exponentials, and in `h` the degrees, or, with `l`, their slopes. */
+static void NAME(sigmoid_sums)(const task *t, NAME(rows) * r, REAL *restrict x, REAL *restrict h,
+                               REAL k, const REAL *l) {
+    for (int64_t c = 0; c < t->classes; c++, x += LANES, h += LANES) {
+        REAL l_c = l ? l[c] : 0;
+        INT here = (INT)c;
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            REAL p = x[i] * r->per_t[i], tau = (1 + r->e_second[i]) * r->per_t[i] / 2;
+            REAL above = k * (p - tau), e = NAME(exp_of)(NAME(min_of)(above, -above));
+            REAL d = 1 / (1 + e), e_d = e * d, degree = above < 0 ? e_d : d, slope = k * e_d * d;
+            r->sum_h[i] += degree, r->l_h[i] += l_c * degree;
+            r->sum_s[i] += slope, r->l_s[i] += l_c * slope;
+            r->p_s[i] += p * slope, r->p_l_s[i] += l_c * p * slope;
+            r->u_y[i] += NAME(where)(r->label[i] == here, p);
+            r->h_y[i] += NAME(where)(r->label[i] == here, degree);
+            r->s_y[i] += NAME(where)(r->label[i] == here, slope);
+            x[i] = p;
+            h[i] = l ? slope : degree;
+        }
+    }
+}
+
+/* The gradient, in place of p. */
+static void NAME(sigmoid_gradient)(const task *t, NAME(rows) * r, REAL *restrict x,
+                                   const REAL *restrict slope, const REAL *l, const REAL *m) {
+    for (int i = 0; i < LANES; i++) {
+        REAL m_y = m[r->label[i]], scale = (REAL)r->weight[i] / r->sum_h[i], p_y = r->u_y[i];
+        REAL mean = (r->l_h[i] + m_y * r->h_y[i]) / r->sum_h[i];
+        REAL lambda = -(r->l_s[i] + m_y * r->s_y[i] - mean * r->sum_s[i]) * scale / 2;
+        REAL drift = (r->p_l_s[i] + m_y * p_y * r->s_y[i] - mean * r->p_s[i]) * scale;
+        r->at_top[i] = lambda * r->per_t[i], r->at_second[i] = r->at_top[i] * r->e_second[i];
+        r->pull[i] = drift + r->at_top[i] + r->at_second[i];
+        r->mean[i] = mean, r->scale[i] = scale;
+        r->at_y[i] = scale * p_y * m_y * r->s_y[i];
+    }
+    for (int64_t c = 0; c < t->classes; c++, x += LANES, slope += LANES) {
+        REAL l_c = l[c];
+        INT here = (INT)c;
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            REAL g = x[i] * ((l_c - r->mean[i]) * r->scale[i] * slope[i] - r->pull[i]);
+            g += NAME(where)(r->label[i] == here, r->at_y[i]);
+            g += NAME(where)(r->first_place[i] == here, r->at_top[i]);
+            x[i] = g + NAME(where)(r->second_place[i] == here, r->at_second[i]);
+        }
+    }
+}
+
+/* --- a block, and all of them ------------------------------------------------------------------- */
+
+/* What a call works with; `l` and `m`, the derivatives by the sums, are null in the forward pass. */
+typedef struct {
+    REAL *z, *h, *l, *m;
+    double *tp, *predicted, *support, heaviest;
+} NAME(work);
+
+/* `tp` and `predicted` grow by w g, and `support` by w, in double. The linear step has left its
+   largest out. */
+static void NAME(add_rows)(const task *t, NAME(rows) * r, const REAL *restrict h, NAME(work) * k) {
+    int linear = t->step == LINEAR;
+    for (int i = 0; i < LANES; i++) {
+        r->scale[i] = 1 / r->sum_h[i];
+        r->at_top[i] = linear ? r->h_top[i] * r->scale[i] : 0;
+    }
+    for (int64_t c = 0; c < t->classes; c++, h += LANES) {
+        double tp = 0, predicted = 0, support = 0;
+        INT here = (INT)c;
+#pragma omp simd reduction(+ : tp, predicted, support)
+        for (int i = 0; i < LANES; i++) {
+            REAL g = h[i] * r->scale[i] + NAME(where)(r->first_place[i] == here, r->at_top[i]);
+            double own = r->label[i] == here ? r->weight[i] : 0;
+            predicted += g * r->weight[i];
+            tp += g * own;
+            support += own;
+        }
+        k->tp[c] += tp, k->predicted[c] += predicted, k->support[c] += support;
+    }
+}
+
+static int NAME(multiclass_block)(const task *t, NAME(rows) * r, NAME(work) * k,
+                                  const double *level, int64_t used, const int64_t at[4]) {
+    int some_ignored, outcome = NAME(read_rows)(t, at[1], at[2], used, r, &some_ignored, &k->heaviest);
+    if (outcome) return outcome;
+    NAME(read_scores)(t, at[0], used, k->z);
+    if (NAME(clean)(k->z, some_ignored ? r->ignored : 0, t->classes)) return BAD_SCORES;
+    if (NAME(find_two)(t, r, k->z)) return BAD_SCORES;
+    REAL *degrees = k->z;
+    if (t->step == LINEAR) {
+        NAME(linear) linear = NAME(linear_of)(level);
+        NAME(before_linear)(r);
+        if (k->l) NAME(linear_sums)(t, r, k->z, linear, k->l);
+        else NAME(linear_degrees)(t, r, k->z, linear);
+        NAME(after_linear)(r, linear);
+        if (k->l) NAME(linear_gradient)(t, r, k->z, linear, k->l, k->m);
+    } else {
+        NAME(exponentials)(t, r, k->z);
+        if (t->step == IDENTITY) {
+            NAME(identity_sums)(t, r, k->z, k->l);
+            if (k->l) NAME(identity_gradient)(t, r, k->z, k->l, k->m);
+        } else {
+            NAME(sigmoid_sums)(t, r, k->z, k->h, (REAL)level[0], k->l);
+            if (k->l) NAME(sigmoid_gradient)(t, r, k->z, k->h, k->l, k->m);
+            degrees = k->h;
+        }
+    }
+    if (k->l) NAME(write_gradient)(t, at[3], used, k->z);
+    else NAME(add_rows)(t, r, degrees, k);
+    return DONE;
+}
+
+static int NAME(multiclass)(const task *t, int backward) {
+    int64_t classes = t->classes;
+    size_t block = sizeof(REAL) * (size_t)(classes * LANES);
+    char *memory = room(sizeof(NAME(rows)) + 2 * block + 2 * sizeof(REAL) * (size_t)classes);
+    if (!memory) return NO_MEMORY;
+    NAME(rows) *r = (NAME(rows) *)memory;
+    NAME(work) k = {.z = (REAL *)(memory + sizeof(NAME(rows)))};
+    k.h = k.z + classes * LANES;
+    if (backward) k.l = k.h + classes * LANES, k.m = k.l + classes;
+    int outcome = DONE;
+    for (int64_t b = 0; b < t->batch && !outcome; b++) {
+        if (backward)
+            for (int64_t c = 0; c < classes; c++) {
+                k.l[c] = (REAL)t->by_predicted[b * classes + c];
+                k.m[c] = (REAL)t->by_tp[b * classes + c];
+            }
+        else {
+            k.tp = t->sums + b * 3 * classes, k.predicted = k.tp + classes;
+            k.support = k.predicted + classes;
+            for (int64_t c = 0; c < 3 * classes; c++) k.tp[c] = 0;
+        }
+        const double *level = t->levels + LEVEL * b * t->level_batch;
+        for (int64_t o = 0; o < t->outer; o++)
+            for (int64_t m = 0; m < t->middle; m++)
+                for (int64_t i = 0; i < t->inner && !outcome; i += LANES) {
+                    int64_t used = t->inner - i < LANES ? t->inner - i : LANES;
+                    int64_t at[4] = {place(&t->of_scores, b, o, m, i), place(&t->of_target, b, o, m, i),
+                                     place(&t->of_weight, b, o, m, i), place(&t->of_gradient, b, o, m, i)};
+                    outcome = NAME(multiclass_block)(t, r, &k, level, used, at);
+                }
+    }
+    if (!outcome && t->weight && !usual(k.heaviest)) outcome = BAD_WEIGHT;
+    free(memory);
+    return outcome;
+}
