@@ -107,7 +107,9 @@ def table(rows: list[Row], names: list[str], columns: dict[str, str], against: s
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     minutes = sum(r["core_seconds"] for r in rows) / 60
     count = len({tuple(r[k] for k in rest) for r in rows})
-    return "\n".join([*lines, "", f"{count} runs of each, {minutes:.1f} core-minutes."])
+    return "\n".join(
+        [*lines, "", f"{count} run{'s' * (count > 1)} of each, {minutes:.1f} core-minutes."]
+    )
 
 
 def interval(gains: list[float]) -> str:
