@@ -27,7 +27,6 @@ PAGES = sorted(
 )
 # Pages whose code needs more around it than the page shows: these tests give it, and run it.
 ELSEWHERE = {
-    "README.md": "tests/test_readme.py",
     "docs/efficacy.md": "tests/classifiers/test_efficacy_docs.py",
     "docs/scale.md": "tests/losses/test_scale.py",
     "docs/serving.md": "tests/test_serving.py",
