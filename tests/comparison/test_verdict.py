@@ -48,6 +48,15 @@ def test_a_gain_that_is_not_clear():
     assert found.advice == "Not clear: tuned threshold (+0.040)."
 
 
+def test_a_large_model_that_gains_nothing_is_not_advised():
+    """It has the best mean, but choosing among the small ones does as well."""
+    best = LOW + 0.1 + np.array([0.05, -0.01, -0.01, -0.01, -0.01])
+    sizes = {"linear": 10, "cut": 10, "soft": 5000}
+    found = said({"linear": LOW, "cut": LOW + 0.1, "soft": best}, sizes)
+    assert (found.outcome, found.winner) == ("clear", "cut")
+    assert found.advice.endswith("Not worth its size: soft F1, no better and 500 times as large.")
+
+
 def test_an_interval_above_zero_that_is_not_clear_is_explained():
     gains = np.array([0.02, 0.08, 0.05, 0.03, 0.06])
     found = said({"linear": LOW, "cut": LOW + gains, "soft": LOW - 0.1})

@@ -39,6 +39,9 @@ def verdict(ladder: Ladder, names: Mapping[str, str], label: str) -> Verdict:
     """What to do, from the ladder; ``names`` are those of the candidates in running text."""
     first, last = ladder.rungs[0], ladder.rungs[-1]
     reference, best, worth = first.choice, last.choice, ladder.worth
+    simpler = ladder.simpler
+    if simpler is not None and simpler.difference.mean >= 0:  # the large ones gain nothing
+        best = simpler.candidate
     default, gain = names[reference], f"{in_words(worth)} of {label}"
     stay = best == reference or worth.mean <= 0
     winner = reference if stay else best
@@ -51,8 +54,11 @@ def verdict(ladder: Ladder, names: Mapping[str, str], label: str) -> Verdict:
         head = f"Stay with {default}: choosing among {len(names)} candidates is worth {gain}."
         return Verdict("stay", winner, reference, head, _steps(ladder))
     name, more = names[winner], [_steps(ladder)]
-    if ladder.simpler is not None and ladder.simpler.candidate != winner:
-        more.append(_price(ladder.simpler, names[ladder.simpler.candidate]))
+    if simpler is not None and simpler.candidate != winner:
+        more.append(_price(simpler, names[simpler.candidate]))
+    elif simpler is not None:
+        large = f"{times_in_words(simpler.times)} times as large"
+        more.append(f"Not worth its size: {names[last.choice]}, no better and {large}.")
     if ladder.clear:
         head = f"Use {name}: worth {gain} over {default}."
         return Verdict("clear", winner, reference, head, " ".join(more))
@@ -81,10 +87,8 @@ def _price(simpler: Simpler, name: str) -> str:
     """
     d = simpler.difference
     clear = "clear" if simpler.clear else "not clear"
-    place = f"{-d.mean:.3f} behind" if d.mean < 0 else f"no worse, {d.mean:+.3f}"
-    return (
-        f"Simpler: {name} is {place} ({clear}) and {times_in_words(simpler.times)} times as small."
-    )
+    small = f"{times_in_words(simpler.times)} times as small"
+    return f"Simpler: {name} is {-d.mean:.3f} behind ({clear}) and {small}."
 
 
 def times_in_words(times: float) -> str:
