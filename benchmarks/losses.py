@@ -281,6 +281,25 @@ def summary(rows: list[dict[str, Any]], path: str) -> Iterator[str]:
                 yield f"| {family} | {name} | {len(found)} | {cells} | {GOALS[size]} |"
 
 
+COMPILED = (("rows", (65536, 19)), ("images", (4, 19, 128, 128)), ("binary", (10**6,)))
+
+
+def compare_compiled() -> Iterator[str]:
+    """What ``torch.compile`` makes of the composition, beside the kernels."""
+    yield "| shape | kernels in C | PyTorch kernels | torch.compile |"
+    yield "|---|---|---|---|"
+    for family, shape in COMPILED:
+        draw = Draw(family, shape, "contiguous", "f1", "linear", False, False, 0)
+        problem = make(draw)
+        times = [compare(problem.ours, problem.reference, problem.z, PAIRS)[0]]
+        with without_native():
+            times.append(compare(problem.ours, problem.reference, problem.z, 3)[0])
+        compiled = torch.compile(problem.ours)
+        times.append(compare(compiled, problem.reference, problem.z, PAIRS)[0])
+        size = " x ".join(f"{n:,}" for n in shape)
+        yield f"| {size} | {' | '.join(f'{t:.2g}' for t in times)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
@@ -288,6 +307,7 @@ def main() -> None:
     parser.add_argument("--instructions", default="avx2", help="for PyTorch: avx2, avx512, default")
     parser.add_argument("--native-only", action="store_true", help="not the PyTorch kernels")
     parser.add_argument("--json", type=Path, help="write one line for each draw to this file")
+    parser.add_argument("--compile", action="store_true", help="torch.compile, on three shapes")
     parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if os.environ.get("ATEN_CPU_CAPABILITY") != options.instructions:  # read on loading PyTorch
@@ -299,6 +319,10 @@ def main() -> None:
             print(peak_memory(draw), flush=True)
         return
     warm_allocator()
+    if options.compile:
+        for text in compare_compiled():
+            print(text, flush=True)
+        return
     path = "native" if native() is not None else "PyTorch only: the kernels in C are not built"
     print(f"{datetime.date.today()}, torch {torch.__version__}, one thread, processor time,")
     print(
