@@ -190,7 +190,9 @@ def test_a_part_that_would_take_too_long_is_left_out(monkeypatch):
     model = blend(parts=None, time_limit=110).fit(X, y)
     # 3 x 30, 3 x 5, and then no 3 x 20, which is known after the first of them.
     assert fitted == ["linear"] * 3 + ["extra-trees"] * 3 + ["forest"]
-    assert model.left_out_["forest"] == "would take longer than time_limit"
+    assert (
+        model.left_out_["forest"] == "would take longer than the limit of 110 seconds (time_limit)"
+    )
     fitted.clear()
     clock.now = 0
     model = blend(parts=None, time_limit=1).fit(X, y)

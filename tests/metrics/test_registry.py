@@ -73,3 +73,8 @@ def test_files_of_before_may_name_a_large_beta():
 def test_numbers_between_brackets_are_numbers():
     with pytest.raises(ValueError, match="must hold numbers"):
         ss.get_metric("fbeta(1,,2)")
+
+
+def test_a_beta_is_asked_for():
+    with pytest.raises(ValueError, match="Say which beta: 'f2', 'f0.5'"):
+        get_metric("fbeta")

@@ -208,7 +208,8 @@ class MetricEnsembleClassifier(DecidingClassifier):
                 found = self._fit_kind(KINDS[name], rows, fold, wanted, started, first=not fits)
                 fits += found
                 if not found:
-                    self.left_out_[name] = "would take longer than time_limit"
+                    limit = f"the limit of {self.time_limit:g} seconds"
+                    self.left_out_[name] = f"would take longer than {limit} (time_limit)"
         self._blend(fits, rows)
         return self
 

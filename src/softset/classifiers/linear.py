@@ -322,9 +322,10 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         for target in self._targets:
             if target.path:
                 point = target.path[target.chosen]
-                said = f"penalty {point.penalty:g}" if target.chosen else "not moved"
-                gain, error = point.gain, point.error
-                lines.append(f"moved from logistic regression: {said} ({gain:+.3f} ± {error:.3f})")
+                worth = f"penalty {point.penalty:g} ({point.gain:+.3f} ± {point.error:.3f})"
+                moved = f"moved from logistic regression: {worth}"
+                stays = "stays at logistic regression: moving did not help out of fold"
+                lines.append(moved if target.chosen else stays)
         threshold = self.offsets_ if self._task == "multiclass" else self.threshold_
         lines.append(f"threshold: {np.round(threshold, 4)}")
         width = max(map(len, map(str, names)))

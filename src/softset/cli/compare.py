@@ -45,7 +45,11 @@ def run(
     ] = None,
     force: opt.Force = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted comparison in --output.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with an interrupted comparison, in --output or the name that was chosen.",
+        ),
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer splits, smaller models.")] = False,
     budget: Annotated[

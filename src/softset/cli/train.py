@@ -140,7 +140,7 @@ def _tell(
     if held_out is not None:
         print(
             f"{model.metric} on {held_out.rows} rows held out: {held_out.value:.3f} "
-            f"[{held_out.low:.3f}, {held_out.high:.3f}]"
+            f"[{held_out.low:.3f}, {held_out.high:.3f}], by one like it fitted on the others"
         )
 
 

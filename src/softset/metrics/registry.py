@@ -265,6 +265,8 @@ def _parse(name: str) -> Metric:
             return row.make(**average)
     names = [*METRICS, *AVERAGED, *(alias for row in METRICS.values() for alias in row.aliases)]
     hint = nearest(base, names)
+    if base == "fbeta":
+        hint = " Say which beta: 'f2', 'f0.5' or 'fbeta(3)'."
     if beta is not None:
         hint += f" F-beta with so large a beta is 'fbeta({beta:g})'."
     raise ValueError(f"metric {name!r} is not known.{hint} Known: {', '.join(METRICS)}.")
