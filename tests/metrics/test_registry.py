@@ -77,4 +77,4 @@ def test_numbers_between_brackets_are_numbers():
 
 def test_a_beta_is_asked_for():
     with pytest.raises(ValueError, match="Say which beta: 'f2', 'f0.5'"):
-        get_metric("fbeta")
+        ss.get_metric("fbeta")
