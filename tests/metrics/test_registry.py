@@ -76,5 +76,5 @@ def test_numbers_between_brackets_are_numbers():
 
 
 def test_a_beta_is_asked_for():
-    with pytest.raises(ValueError, match="Say which beta: 'f2', 'f0.5'"):
+    with pytest.raises(ValueError, match=r"Say which beta: 'f2', 'f0\.5'"):
         ss.get_metric("fbeta")
