@@ -200,7 +200,11 @@ def is_beyond_memory(path: Path) -> bool:
         return True
     if path.suffix.lower() not in _ENDINGS or not path.is_file():
         return False
-    return unpacked_size(_opened(path)[1]) > bytes_allowed(None)
+    try:
+        _, metadata = _opened(path)
+    except ValueError:  # damaged, or another format: reading it says which
+        return False
+    return unpacked_size(metadata) > bytes_allowed(None)
 
 
 def _files(path: Path) -> list[Path]:
