@@ -104,7 +104,8 @@ def test_it_is_about_as_good_as_its_best_part_where_parts_differ():
         for kind in ("linear", "extra-trees", "forest")
     }
     assert alone["linear"] < max(alone.values()) - 0.1
-    assert model.score(X[600:], y[600:]) > max(alone.values()) - 0.03
+    # Weights are held near equal ones, so that a part which knows nothing costs a little.
+    assert model.score(X[600:], y[600:]) > max(alone.values()) - 0.05
     weights = {part.name: part.weight for part in model.parts_}
     assert weights.get("linear", 0) < min(weights["forest"], weights["extra-trees"])
 

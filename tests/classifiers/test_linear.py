@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-import sklearn
 import torch
 from scipy import sparse
 from scipy.optimize import check_grad
@@ -21,15 +20,11 @@ from softset.classifiers.path import choose
 from softset.storage.container import write_file
 from softset.training import linear
 
-OLD = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9)
-
-
 @parametrize_with_checks([MetricLinearClassifier()])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_scikit_learn_contract(estimator, check):
-    if OLD and check.func.__name__ == "check_classifiers_train":
-        # It wants the largest probability to decide, which a tuned cut need not agree with; by the
-        # rounding of older libraries it does not.
+    if check.func.__name__ == "check_classifiers_train":
+        # It wants the largest probability to decide, which a tuned cut need not agree with.
         estimator.set_params(threshold=None)
     check(estimator)
 

@@ -106,7 +106,7 @@ ABSENT = [
     (["evaluate", "data.csv", "-t", "y", "--model", "no.softset"], "no file 'no.softset'"),
     (["tune-threshold", "none.csv", "-t", "y"], "there is no file 'none.csv'"),
     (["report", "none"], "none holds no comparison.json"),
-    (["train", ".", "-t", "y"], ". is a directory; a file is expected"),
+    (["compare", ".", "-t", "y"], ". is a directory; a file is expected"),
     (["predict", "..", "data.csv"], ".. is a directory; a file is expected"),
     (["train", "data.csv", "-t", "y", "-o", "no/where"], "there is no directory 'no'"),
     (["train", "data.csv", "-t", "y", "-o", "."], ". is a directory"),

@@ -10,7 +10,10 @@ import softset as ss
 from softset.cli import main
 from softset.comparison import identifiers
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*different whole number.*:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*different whole number.*:UserWarning"),
+    pytest.mark.filterwarnings("ignore:too good:UserWarning"),
+]
 QUICK = {"candidates": ["linear-tuned", "linear-metric"], "quick": True, "jobs": 1, "folds": 3}
 
 

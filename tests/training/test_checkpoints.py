@@ -334,7 +334,9 @@ def test_members_of_version_01_go_on_to_the_weights_of_then(tmp_path):
         checkpoint=shutil.copy(OLD / "members.ckpt", tmp_path),
         on_epoch=lambda: epochs.append(1),
     )
-    assert trained.weights.tolist() == expected("members.ckpt")["weights"]
+    # To the rounding of float32: kernels sum in another order since.
+    then = np.array(expected("members.ckpt")["weights"])
+    np.testing.assert_allclose(trained.weights.numpy(), then, rtol=1e-4, atol=1e-6)
     assert len(epochs) == 12, "four of sixteen were trained by the old version"
 
 

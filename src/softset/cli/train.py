@@ -57,6 +57,9 @@ def run(
     need("pandas")
     check_files(file, directory=file)
     from softset.storage.files import check_writable
+
+    if output is not None:  # before anything heavy is imported
+        check_writable(output, force, inputs=[file])
     from softset.tables.parquet_rows import ParquetRows, is_beyond_memory
 
     recipe = recipe or ("cross-entropy" if is_beyond_memory(file) else "best")
