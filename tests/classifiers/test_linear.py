@@ -20,6 +20,7 @@ from softset.classifiers.path import choose
 from softset.storage.container import write_file
 from softset.training import linear
 
+
 @parametrize_with_checks([MetricLinearClassifier()])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_scikit_learn_contract(estimator, check):
