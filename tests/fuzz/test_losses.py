@@ -17,6 +17,7 @@ import torch
 import softset as ss
 from softset.counting.kernels import binary, multiclass
 from softset.counting.kernels.native.library import without_native
+from softset.counting.steps import Pieces
 from tests.fuzz import loss_oracle
 from tests.fuzz.loss_oracle import CURVES, JOINT, Setting
 
@@ -320,11 +321,21 @@ def test_losses_and_gradients_are_those_of_the_oracle_at_length():
     assert compared > 4 * SLOW
 
 
+def by_differences(step, tau):
+    """The corners of a linear step as the paper has them; next to 1 the digits of ``1 - b`` go."""
+    nearest = torch.minimum(tau, 1 - tau) if isinstance(tau, torch.Tensor) else min(tau, 1 - tau)
+    m = step.width * nearest
+    a, b = tau - m / 2, tau + m / 2
+    return Pieces(a, b, step.delta / a, (1 - 2 * step.delta) / m, step.delta / (1 - b), 1 - b)
+
+
 @pytest.mark.parametrize(
     ("where", "wrong", "number"),
     [
         # tn and rejected are always differences
         ("cells._cancels", lambda *_: False, 9),
+        # as are the lengths of a step
+        ("steps.LinearStep.pieces", by_differences, 2386),
     ],
 )
 def test_the_oracle_finds_what_was_wrong(where, wrong, number):

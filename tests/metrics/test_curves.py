@@ -49,3 +49,17 @@ def test_partial_area_equals_scikit_learn(max_fpr, tied):
         got = ss.evaluate(p, y, metric, from_logits=False, sample_weight=w)
         assert got == pytest.approx(wanted, abs=1e-12)
         assert ss.get_metric(metric.name).name == metric.name
+
+
+@pytest.mark.parametrize("fp", [[3, 3, 1, 1], [3.5, 2, 2, 0.5], [1, 1, 1, 1]])
+def test_slope_of_the_partial_area_where_neighbouring_thresholds_have_equal_rates(fp):
+    """A piece without width has no area and still a slope: within the part half of both sides,
+    beyond it none."""
+    counts = on_a_grid([4.0, 3, 2, 1], fp)
+    tp, fp = counts.tp, counts.predicted - counts.tp
+
+    def area(tp, fp):
+        c = ss.Confusion(tp, tp + fp, counts.support, counts.total)
+        return ss.AUROC(max_fpr=0.6)(c)
+
+    assert torch.autograd.gradcheck(area, (tp.requires_grad_(), fp.requires_grad_()))

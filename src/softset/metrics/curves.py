@@ -67,8 +67,9 @@ class AUROC(Curve):
             area = ((low + high) * width).sum(-1) / 2
         else:  # of each piece, as far as it lies below the highest rate
             m = self.max_fpr
-            inside = torch.minimum((m - fpr[..., 1:]).clamp(min=0), width)
-            area = (inside * (low + (high - low) * ratio(inside, width) / 2)).sum(-1)
+            inside = -fpr.clamp(max=m).diff(dim=-1)
+            share = torch.where(inside < width, ratio(inside, width), 1.0)
+            area = (inside * (low + (high - low) * share / 2)).sum(-1)
             chance = m * m / 2
             area = (1 + (area - chance) / (m - chance)) / 2
         defined = (c.support > 0) & (c.negatives > 0)
