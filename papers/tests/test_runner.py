@@ -121,6 +121,16 @@ def test_slow_rows_run_only_when_named():
             plan(table, Effort(), **choice)
 
 
+def test_a_block_may_have_fewer_rows_and_trials():
+    blocks = (Block("A", "adult-as-read", rows=("f1",), trials=3), Block("M", "mammography"))
+    table = Table("x", "Some", blocks, find_table("000-table-1").rows[:3], ("f1",))
+    found = [(p.block.title, p.row.id, len(p.run["seeds"])) for p in plan(table, Effort())]
+    assert found == [("A", "f1", 3), ("M", "f1", 10), ("M", "accuracy", 10)]
+    named = plan(table, Effort(), ["accuracy"], ["adult-as-read"])
+    assert [p.row.id for p in named] == ["accuracy"]
+    assert {len(p.run["seeds"]) for p in plan(table, Effort(full=True))} == {10}
+
+
 def test_what_differs_on_a_set_is_in_its_runs_alone():
     runs = plan(find_table("000-table-7"), Effort(), ["svm-f1"])
     weighted = {p.block.key for p in runs if p.run["options"].get("weighted")}

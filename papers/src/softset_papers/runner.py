@@ -85,7 +85,7 @@ def plan(
 ) -> list[Planned]:
     """What to run for a table: each row on each data set, and the run that describes it.
 
-    Rows marked as slow are left out unless ``rows`` names them.
+    Rows marked as slow, or not among those of the block, are left out unless ``rows`` names them.
     """
     _all_known("row", rows, [r.id for r in table.rows], table)
     _all_known("dataset", datasets, [b.key for b in table.blocks], table)
@@ -99,7 +99,7 @@ def plan(
         for block in table.blocks
         if datasets is None or block.key in datasets
         for row in table.rows
-        if (not row.slow if rows is None else row.id in rows)
+        if (table.runs(block, row) if rows is None else row.id in rows)
         for split in range(row.splits_on(block))
     ]
 
@@ -130,7 +130,7 @@ def _describe(table: Table, block: Block, row: Row, split: int, effort: Effort) 
         for limit in ("max_epochs", "patience"):
             if effort.max_epochs is not None and limit in options:
                 options[limit] = min(options[limit], effort.max_epochs)
-        trials = effort.trials or (table.full_trials if effort.full else table.trials)
+        trials = effort.trials or (table.full_trials if effort.full else table.trials_on(block))
         seeds = list(range(trials))[split::splits]
         run |= {"fit": row.fit, "options": options, "seeds": seeds}
     return run

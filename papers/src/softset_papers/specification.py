@@ -64,6 +64,8 @@ class Block:
 
     With several ``splits`` the trials are spread over them, one split after the other. ``of`` is
     the title of the part of the paper's table whose values stand beside it, if it is not its own.
+    ``rows`` and ``trials`` are the rows that are run here, all if left out (any other is run when
+    it is asked for by name), and how many networks, the table's if left out.
     """
 
     title: str
@@ -74,6 +76,8 @@ class Block:
     splits: int = 1
     weighted: bool = False  # rows have weights, which not every method can take
     of: str = ""
+    rows: tuple[str, ...] = ()
+    trials: int | None = None
 
     @property
     def key(self) -> str:
@@ -142,6 +146,14 @@ class Table:
     full_trials: int = 10
     lacks: str = ""
     published: Values = field(default_factory=dict)
+
+    def trials_on(self, block: Block) -> int:
+        """How many networks a row has there."""
+        return self.trials if block.trials is None else block.trials
+
+    def runs(self, block: Block, row: Row) -> bool:
+        """Whether a row is run there without being asked for by name."""
+        return not row.slow and (not block.rows or row.id in block.rows)
 
     def value(self, block: Block, row: Row, metric: str) -> Value | None:
         """What the paper says, if anything."""

@@ -1,5 +1,7 @@
 """From records to cells: what belongs to a row, what is shown of it, and what is stale."""
 
+from dataclasses import replace
+
 import pytest
 
 from softset_papers.judging import PROTOCOLS
@@ -55,6 +57,17 @@ def test_whole_runs_are_never_mixed_with_shortened_ones():
         assert shown(records).cells["f1"].measured.mean == pytest.approx(mean)
         assert (words or "Mammography") in to_markdown(summary)
         assert ("cut short" in to_markdown(summary)) == (words is not None)
+
+
+def test_a_row_with_another_number_of_networks_than_the_table_says_so():
+    few = replace(TABLE, blocks=(replace(TABLE.blocks[0], trials=2),))
+    for table, records, words in [
+        (few, [record_of([0.5, 0.6])], "F1 * (2 networks)"),
+        (few, [record_of([0.5] * 10, 10)], "F1 * |"),
+        (replace(TABLE, trials=2), [record_of([0.5] * 10, 10)], "F1 * (10 networks)"),
+        (replace(TABLE, trials=2), [record_of([0.5, 0.6])], "F1 * |"),
+    ]:
+        assert f"| {words}" in to_markdown(summarise(table, records, "fair"))
 
 
 def test_the_papers_own_length_is_shown_before_ours():

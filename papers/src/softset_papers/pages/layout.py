@@ -12,9 +12,9 @@ from softset import __version__
 from softset.metrics.registry import label_of
 from softset.report.layout import escape, page
 from softset_papers.networks.searched import TIE
-from softset_papers.pages.summary import TRAINED, Cell, Shown, Summary, summarise
+from softset_papers.pages.summary import TRAINED, Cell, Shown, Summary, has_networks, summarise
 from softset_papers.results import Record
-from softset_papers.specification import SOURCES, Block, Value, sources
+from softset_papers.specification import SOURCES, Block, Table, Value, sources
 from softset_papers.tables import find_table
 from softset_papers.theory.page import claim_grid, claims_page
 
@@ -168,21 +168,27 @@ def _grid(summary: Summary, block: Block, rows: list[Shown]) -> Grid:
             picks.append((metric, "tuned"))
     body = []
     for s in rows:
-        line = [_label(s)] if named else []
+        line = [_label(s, summary.table)] if named else []
         line += [_text(s.cells[metric], which) for metric, which in picks]
         body.append(line)
     return block.title + (" (not in the paper)" if block.extra else ""), head, body
 
 
-def _label(s: Shown) -> str:
+def _label(s: Shown, table: Table) -> str:
     words = ["not in the paper"] * s.row.extra
     words += [f"cut short: {s.short}"] * bool(s.short)
+    words += [f"{s.trials} networks"] * (_unusual(s, table) and not s.short)
     words += ["as the paper"] * s.full
     if s.records:
         words += [f"run again: {s.stale}"] * bool(s.stale)
         words += ["trained without the weights"] * (s.row.unweighted and s.block.weighted)
         words += [f"{s.row.splits} splits"] * (s.row.splits not in (None, s.block.splits))
     return f"{s.row.label} ({'; '.join(words)})" if words else s.row.label
+
+
+def _unusual(s: Shown, table: Table) -> bool:
+    """Whether it has another number of networks than the table's rows have."""
+    return bool(s.records) and has_networks(table, s.row) and s.trials != table.trials
 
 
 def _text(cell: Cell, which: str) -> str:

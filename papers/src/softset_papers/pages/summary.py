@@ -57,6 +57,7 @@ class Shown:
 
     @property
     def trials(self) -> int:
+        """How many trials it is the mean of."""
         return sum(len(r.run.get("seeds", ())) for r in self.records)
 
 
@@ -190,10 +191,15 @@ def _shortened(table: Table, block: Block, row: Row, records: list[Record], matc
     if own.get("max_epochs", 0) < usual and not match.full:
         words.append(f"{own['max_epochs']} epochs")
     trials = sum(len(r.run.get("seeds", ())) for r in records)
-    few = trials < table.trials and row.fit in ("network", "searched") and table.kind == "train"
+    few = trials < table.trials_on(block) and has_networks(table, row)
     if (words or few) and trials:
         words.append(f"{trials} trial{'s' if trials > 1 else ''}")
     return ", ".join(words)
+
+
+def has_networks(table: Table, row: Row) -> bool:
+    """Whether the trials of a row are small networks, ten of them unless it is said."""
+    return table.kind == "train" and row.fit in ("network", "searched")
 
 
 # --- cells ----------------------------------------------------------------------------------------
