@@ -25,6 +25,13 @@ def test_the_core_never_imports_scikit_learn():
     assert python(code + "; print('sklearn' in sys.modules)") == "False"
 
 
+def test_the_core_never_imports_the_compiler():
+    """Which takes as long to import as the rest of torch."""
+    code = "import sys, torch, softset as s; z = torch.zeros(4, requires_grad=True)"
+    code += "; s.MetricLoss()(z, torch.tensor([0, 1, 0, 1])).backward()"
+    assert python(code + "; print('torch._dynamo' in sys.modules)") == "False"
+
+
 def test_every_public_name_loads_and_has_a_docstring():
     for name in ss.__all__:
         value = getattr(ss, name)

@@ -40,6 +40,11 @@ class Ranks:
             raise ValueError(f"sync must be None, 'auto' or a process group, got {sync!r}.")
         self.sync = sync
         self.agreed: Form | None = None
+        # Not as a decorator: it imports the compiler, which takes as long as torch itself.
+        self.total = torch.compiler.disable(self._total)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ranks, (self.sync,)
 
     def __deepcopy__(self, memo: Any) -> Ranks:
         return Ranks(self.sync)  # a process group cannot be copied
@@ -61,8 +66,7 @@ class Ranks:
             raise ValueError("sync is a process group that this process does not belong to.")
         return size
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def total(self, count: Callable[[], Counted], device: torch.device) -> Counted:
+    def _total(self, count: Callable[[], Counted], device: torch.device) -> Counted:
         """The sum over ranks of what ``count`` gives here, with the derivative of what it gives
         here times the number of ranks: then the mean of the ranks' gradients, which DDP and FSDP
         take, is the gradient of the sum.
