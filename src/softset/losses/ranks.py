@@ -41,7 +41,7 @@ class Ranks:
         self.sync = sync
         self.agreed: Form | None = None
         # Not as a decorator: it imports the compiler, which takes as long as torch itself.
-        self.total = torch.compiler.disable(self._total)
+        self.total = torch.compiler.disable(self._total)  # type: ignore[no-untyped-call]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Ranks, (self.sync,)
