@@ -15,7 +15,7 @@ from sklearn.impute import SimpleImputer
 
 import softset as ss
 from softset.boosting.base import LIBRARIES
-from softset.boosting.rounds import Boosted, boost
+from softset.boosting.rounds import boost
 from softset.classifiers.export import averaged
 from softset.classifiers.path import choose, errors_needed
 from softset.counting.steps import SigmoidStep
@@ -324,12 +324,15 @@ def _boosting(
     if further:
         arms = {METRIC: (size.rounds, size.rounds)}
     if axis == "rivals":
-        arms[WEIGHTED] = (size.rounds, 0)
+        arms |= {WEIGHTED: arms[ENTROPY], FOCAL: arms[ENTROPY], ANYLOSS: arms[METRIC]}
     balance = _balance(problem.train.y, problem.train.w)
 
-    def train(rows: Rows, checks: Rows, rounds: tuple[int, int], k: int) -> Boosted:
+    def train(rows: Rows, checks: Rows, name: str, k: int) -> Callable[[np.ndarray], np.ndarray]:
         settings = {"learning_rate": ROUND_RATE, "seed": 10 * seed + k}
         library = LIBRARIES["lightgbm"](settings, 1, len(rows.y), classes, [], parameters)
+        rounds = arms[name]
+        if name == FOCAL:
+            return _focal(library, rows, checks, rounds[0])
         return boost(
             library,
             rows,
@@ -339,9 +342,10 @@ def _boosting(
             warm_rounds=rounds[0],
             rounds=rounds[1],
             patience=ROUND_PATIENCE,
+            step=SigmoidStep(ANYLOSS_SLOPE) if name == ANYLOSS else None,
         )
 
-    def scored(models: list[Boosted], last: list[Boosted]) -> Scored:
+    def scored(models: list[Any], last: list[Any]) -> Scored:
         """By a model for each fold; test rows by the ``last`` ones."""
         oof = np.zeros((len(fold),) if classes == 2 else (len(fold), classes))
         for k, model in enumerate(models):
@@ -350,19 +354,56 @@ def _boosting(
         return Scored(oof, averaged(test, problem.task).numpy())
 
     found = {}
-    for name, rounds in arms.items():
+    for name in arms:
         every = problem.train
         if name == WEIGHTED:
             every = every._replace(w=every.w * balance[every.y])
         models = [
-            train(every.take(fold != k), every.take(fold == k), rounds, k) for k in range(FOLDS)
+            train(every.take(fold != k), every.take(fold == k), name, k) for k in range(FOLDS)
         ]
-        last = [train(every, every, rounds, FOLDS)] if size.rounds == 1 else models
+        last = [train(every, every, name, FOLDS)] if size.rounds == 1 else models
         found[name] = scored(models, last)
         if further:
             before = [model.log_loss_part() for model in models]
             found[ENTROPY] = scored(before, before)
     return found
+
+
+def _focal(
+    library: Any, rows: Rows, checks: Rows, rounds: int
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Two classes: Newton steps on the focal loss from the log-odds, stopped early by it."""
+    library.load(rows, checks)
+    positive = np.average(rows.y, weights=rows.w)
+    start = float(np.log(positive / (1 - positive)))
+    for part, n in ((library.rows, len(rows.y)), (library.checks, len(checks.y))):
+        part.set_init_score(np.full(n, start))
+
+    def found(scores: np.ndarray, data: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        z = torch.from_numpy(np.array(scores, dtype=np.float64)).requires_grad_()
+        y, w = data.get_label(), data.get_weight()  # None: all are equal
+        weight = np.ones(len(y)) if w is None else w.astype(np.float64)
+        return z, FocalLoss(2.0)(z, y.astype(int), weight) * weight.sum()
+
+    def objective(scores: np.ndarray, data: Any) -> tuple[np.ndarray, np.ndarray]:
+        z, loss = found(scores, data)
+        (g,) = torch.autograd.grad(loss, z, create_graph=True)
+        (h,) = torch.autograd.grad(g.sum(), z)  # of a sum over rows: each row's own curvature
+        return g.detach().numpy(), h.clamp(min=1e-6).numpy()
+
+    def watched(scores: np.ndarray, data: Any) -> tuple[str, float, bool]:
+        return "focal", float(found(scores, data)[1].detach()), False
+
+    lightgbm = library.library
+    booster = lightgbm.train(
+        {**library.settings, "objective": objective, "metric": "none"},
+        library.rows,
+        rounds,
+        valid_sets=[library.checks],
+        feval=watched,
+        callbacks=[lightgbm.early_stopping(ROUND_PATIENCE, verbose=False)],
+    )
+    return lambda x: start + booster.predict(x, raw_score=True)
 
 
 def _logs(z: np.ndarray) -> np.ndarray:

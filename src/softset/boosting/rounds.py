@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from softset.boosting.objective import MetricObjective
 from softset.boosting.spool import blocks
+from softset.counting.steps import Step
 from softset.decisions.evaluation import evaluate
 from softset.decisions.offsets import best_offsets
 from softset.decisions.smoothing import smooth_cut
@@ -71,6 +72,7 @@ def boost(
     warm_rounds: int,
     rounds: int,
     patience: int,
+    step: Step | None = None,
 ) -> Boosted:
     """Train with ``rows``, stop by ``checks``; if no round for the metric helps, none is kept."""
     library.load(rows, checks)
@@ -84,7 +86,7 @@ def boost(
     held = model.start(checks.x)
     # Without log-loss rounds, nothing is what has to be beaten.
     best = -np.inf if model.warm is None else _value(held, checks, metric)
-    objective = MetricObjective(library.name, metric, None, 0.5)
+    objective = MetricObjective(library.name, metric, step, 0.5)
     for i, z in enumerate(library.steps(start, held, objective), 1):
         model.history.append(_value(z, checks, metric))
         if model.history[-1] > best + 1e-9:
