@@ -95,6 +95,17 @@ def test_runs_over_ten_splits_are_not_those_on_one():
     assert means == pytest.approx({"mammography": 0.9, "mammography-splits": 0.45})
 
 
+def test_a_row_says_over_how_many_splits_it_was_run():
+    row = replace(TABLE.rows[0], id="own", label="Own", splits=10)
+    table = replace(TABLE, rows=(row,), trials=3, published={})
+    records = [
+        Record(p.run, 1.0, {"values": {"fair": {"f1": [0.5]}}, "date": "2026-01-01"})
+        for p in plan(table, Effort(), datasets=["mammography"])
+        if p.run["seeds"]
+    ]
+    assert "| Own (3 splits) |" in to_markdown(summarise(table, records, "fair"))
+
+
 def test_rows_say_how_many_networks_hit_the_cap():
     ends = record_of([0.5] * 3, 3, outcome=["stopped", "max_epochs", "max_epochs"])
     assert "Ended by the cap, not by patience: F1 * on Mammography (2 of 3)." in to_markdown(

@@ -182,7 +182,7 @@ def _label(s: Shown, table: Table) -> str:
     if s.records:
         words += [f"run again: {s.stale}"] * bool(s.stale)
         words += ["trained without the weights"] * (s.row.unweighted and s.block.weighted)
-        words += [f"{s.row.splits} splits"] * (s.row.splits not in (None, s.block.splits))
+        words += [f"{len(s.records)} splits"] * (s.row.splits not in (None, s.block.splits))
     return f"{s.row.label} ({'; '.join(words)})" if words else s.row.label
 
 
