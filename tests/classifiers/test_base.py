@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from softset import (
     MetricBoostingClassifier,
@@ -108,3 +111,53 @@ def test_both_predictions_at_once_are_those_of_each(make, classes):
     p, decided = model.predict_both(x)
     assert (p == model.predict_proba(x)).all()
     assert (decided == model.predict(x)).all()
+
+
+# --- scores of rows that were not seen ------------------------------------------------------------
+
+
+def noise_with_twins():
+    """Nothing to learn, and 40 rows given twice: who has seen a row knows it."""
+    random = np.random.RandomState(0)
+    X, y = random.randn(300, 30), random.randint(0, 2, 300)
+    return np.concatenate([X, X[:40]]), np.concatenate([y, y[:40]])
+
+
+MODELS = {
+    "linear": MetricLinearClassifier("f1"),
+    "network": MetricClassifier("f1", n_members=5, patience=30, random_state=0),
+    "forest": MetricForestClassifier("f1", n_trees=60, random_state=0),
+}
+
+
+@pytest.mark.filterwarnings("ignore:every training row")
+@pytest.mark.parametrize("kind", MODELS)
+def test_unseen_scores_are_by_models_that_have_not_seen_the_row(kind):
+    X, y = noise_with_twins()
+    X, y = (X, y) if kind != "forest" else (X[:300], y[:300])  # its bags may part twins
+    model = clone(MODELS[kind]).fit(X, y)
+    found = model.unseen_scores()
+    assert found.shape == y.shape
+    known = np.isfinite(found)
+    assert known.mean() > 0.95
+    assert roc_auc_score(y[known], found[known]) < 0.6
+    assert roc_auc_score(y, model.predict_proba(X)[:, 1]) > 0.65
+
+
+@pytest.mark.filterwarnings("ignore:every training row")
+@pytest.mark.parametrize("kind", ["linear", "network"])
+def test_unseen_scores_stand_in_the_order_of_the_rows(kind):
+    X, y = noise_with_twins()
+    order = np.random.RandomState(1).permutation(len(y))
+    found = clone(MODELS[kind]).fit(X, y).unseen_scores()
+    again = clone(MODELS[kind]).fit(X[order], y[order]).unseen_scores()
+    np.testing.assert_allclose(again, found[order], rtol=1e-5, atol=1e-6)
+    assert np.array_equal(found[:40], found[300:])
+
+
+def test_unseen_scores_are_not_kept_in_pickles_and_are_none_without_a_cut():
+    X, y = noise_with_twins()
+    model = clone(MODELS["linear"]).fit(X, y)
+    assert pickle.loads(pickle.dumps(model)).unseen_scores() is None
+    for kind, plain in MODELS.items():
+        assert clone(plain).set_params(metric="auroc").fit(X, y).unseen_scores() is None, kind

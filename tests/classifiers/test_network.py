@@ -100,7 +100,7 @@ def test_duplicates_are_on_one_side_of_the_split_and_classes_keep_their_share():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 12, (2000, 2)).astype(float)  # 144 distinct inputs
     y = rng.integers(0, 2, 2000)
-    rows = distinct_rows(x, y, np.ones(2000))
+    rows, _ = distinct_rows(x, y, np.ones(2000))
     assert rows.w.sum() == 2000
     assert len(np.unique(np.column_stack([rows.x, rows.y]), axis=0)) == len(rows.x)
     train, held = content_split(rows, 0.25, salt=3)
@@ -257,7 +257,7 @@ def test_rows_are_scored_for_the_cut_by_members_that_have_not_seen_them(
         lambda self, *given: (told.extend(given), DecidingClassifier._decide_by(self, *given)),
     )
     model = MetricClassifier(**FAST | {"n_members": members}).fit(X, y)
-    rows = distinct_rows(X, y, np.ones(len(y)))
+    rows, _ = distinct_rows(X, y, np.ones(len(y)))
     fold = salted_folds(rows, 5, int(np.random.RandomState(0).randint(2**31 - 1)))
     covered = fold < members
     assert covered.mean() == pytest.approx(min(members, 5) / 5, abs=0.02)

@@ -35,9 +35,11 @@ def test_distinct_rows_sum_their_weights_whatever_the_order():
     x = random.integers(0, 3, (500, 2)).astype(float)
     x[random.random((500, 2)) < 0.1] = np.nan
     y, w = random.integers(0, 2, 500), random.random(500) * (random.random(500) < 0.9)
-    rows = distinct_rows(x, y, w)
+    rows, place = distinct_rows(x, y, w)
+    assert np.array_equal(place >= 0, w > 0)
+    assert np.array_equal(rows.x[place[w > 0]], x[w > 0], equal_nan=True)
     order = random.permutation(500)
-    again = distinct_rows(x[order], y[order], w[order])
+    again, _ = distinct_rows(x[order], y[order], w[order])
     for a, b in zip(rows, again, strict=True):
         assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
     assert rows.w.sum() == pytest.approx(w.sum())

@@ -131,9 +131,18 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Whether the cut is tuned: rows that training has not seen are needed for it."""
         return isinstance(self.threshold, str) and not get_metric(self.metric).curve
 
-    def _decide_by(self, scores: Array | None, y: Array, w: Array) -> None:
-        """Keep the threshold that was given, or tune one; None is 1/2 or the largest."""
+    def _decide_by(
+        self, scores: Array | None, y: Array, w: Array, place: Array | None = None
+    ) -> None:
+        """Keep the threshold that was given, or tune one; None is 1/2 or the largest.
+
+        ``place`` says for each row of ``fit`` which of the scores is its own, -1 for none.
+        """
         count = len(self.classes_)
+        self._unseen: Array | None = None
+        if scores is not None and place is not None and len(scores):
+            self._unseen = scores[place]
+            self._unseen[place < 0] = np.nan
         if not isinstance(self.threshold, str):
             given = self.threshold
             plain_one = Decision.plain(self._task, count)
@@ -152,6 +161,16 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._decision = decision
         name = "offsets_" if self._task == "multiclass" else "threshold_"
         setattr(self, name, decision.threshold)
+
+    def unseen_scores(self) -> Array | None:
+        """Scores of the rows of ``fit``, in their order, by models that have not seen them: what
+        the threshold was tuned on. NaN for rows that have none; None where there are none at all.
+        Files, pickles and copies do not hold them.
+        """
+        return self.__dict__.get("_unseen")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in super().__getstate__().items() if k != "_unseen"}
 
     def cut_at(self, threshold: Any = None) -> Self:
         """A copy of the fitted classifier that decides at another threshold.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Self
@@ -33,6 +33,8 @@ Array = NDArray[Any]
 LEAST_SHARE = 0.2
 # On more rows than this, so many of them tell first how long a part would take.
 _PROBE, _PROBE_FROM = 2_000, 10_000
+# Rows that tell what predicting costs, of a part that is there.
+_TIMED = 1_000
 
 
 # --- what it is made of ---------------------------------------------------------------------------
@@ -122,6 +124,16 @@ class Part:
         return averaged(torch.from_numpy(z), task)
 
 
+@dataclass(frozen=True)
+class Ready:
+    """A part that is fitted already: ``scores`` are those of the rows to blend on, in their order,
+    by models that have not seen them, NaN for rows without; areas under curves need none."""
+
+    name: str
+    model: DecidingClassifier
+    scores: Array | None
+
+
 class MetricEnsembleClassifier(DecidingClassifier):
     """Linear models, trees, boosting and networks, blended and cut for the metric.
 
@@ -183,6 +195,13 @@ class MetricEnsembleClassifier(DecidingClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1."""
+        return self.fit_around({}, X, y, sample_weight)
+
+    def fit_around(
+        self, ready: Mapping[str, Sequence[Ready]], X: Any, y: Any, sample_weight: Any = None
+    ) -> Self:
+        """``fit`` where some kinds are there: they are not fitted again. ``ready`` has their parts,
+        by the name of the kind; each predicts by its one model instead of those of the folds."""
         started = time.monotonic()
         one_number(self.metric)
         check_whole("cv", self.cv, 2, 100)
@@ -190,20 +209,23 @@ class MetricEnsembleClassifier(DecidingClassifier):
             check_number("time_limit", self.time_limit, 0, float("inf"))
         x = self._checked_inputs(X, y)
         rows = self._start(x, y, sample_weight)
-        rows = rows.take(rows.w > 0)
         random = check_random_state(self.random_state)
         seed, order = (int(v) for v in random.randint(2**31 - 1, size=2))
-        rows = rows.take(np.random.RandomState(order).permutation(len(rows.y)))
+        place = np.flatnonzero(rows.w > 0)
+        place = place[np.random.RandomState(order).permutation(len(place))]
+        rows = rows.take(place)
         kinds = self._kinds()
         fold = stratified_folds(rows.x, rows.y, self._fold_count(rows.y), seed)
         fits: list[_Fit] = []
         self.left_out_: dict[str, str] = {
             name: f"needs {KINDS[name].needs}: pip install 'softset[boosting]'"
             for name in kinds
-            if not _is_there(KINDS[name])
+            if name not in ready and not _is_there(KINDS[name])
         }
         for name in kinds:
-            if name not in self.left_out_:
+            if name in ready:
+                fits += [_Fit.of(part, rows.x, place) for part in ready[name]]
+            elif name not in self.left_out_:
                 wanted = Order(self.metric, seed, self.n_jobs)
                 found = self._fit_kind(KINDS[name], rows, fold, wanted, started, first=not fits)
                 fits += found
@@ -268,8 +290,11 @@ class MetricEnsembleClassifier(DecidingClassifier):
         return list(found.values())
 
     def _blend(self, fits: list[_Fit], rows: Rows) -> None:
-        tuner, y, w = self._tuner(), rows.y, rows.w
         scores = np.stack([fit.scores for fit in fits])
+        if not get_metric(self.metric).curve:  # only rows that every part has scored unseen
+            some = np.isfinite(scores.reshape(len(fits), len(rows.y), -1)).all((0, 2))
+            scores, rows = scores[:, some], rows.take(some)
+        tuner, y, w = self._tuner(), rows.y, rows.w
         weights = blend_weights(scores, y, w, tuner)
         for kept, fit in zip(weights >= LEAST_SHARE / len(fits), fits, strict=True):
             if not kept:
@@ -380,6 +405,16 @@ class _Fit:
             self.scores = np.empty((self.rows, *z.shape[1:]))
         self.scores[held] = z
         self.models.append(model)
+
+    @classmethod
+    def of(cls, part: Ready, x: Array, place: Array) -> _Fit:
+        """A part that is there, of rows that are at ``place`` among its own."""
+        started = time.perf_counter()
+        part.model._scores(x[:_TIMED])
+        cost = (time.perf_counter() - started) / len(x[:_TIMED])
+        found = cls(part.name, [part.model], len(x), [cost])
+        found.scores = part.model._scores(x) if part.scores is None else part.scores[place]
+        return found
 
     @property
     def cost(self) -> float:

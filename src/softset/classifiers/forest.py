@@ -113,7 +113,9 @@ class MetricForestClassifier(DecidingClassifier):
         seen = np.flatnonzero(np.isfinite(p.reshape(len(p), -1)).all(1) & (weight > 0))
         # The given order may mean something.
         seen = seen[check_random_state(0).permutation(len(seen))]
-        self._decide_by(self._as_scores(p[seen]), codes[seen], weight[seen])
+        place = np.full(len(codes), -1)
+        place[seen] = np.arange(len(seen))
+        self._decide_by(self._as_scores(p[seen]), codes[seen], weight[seen], place)
         return self
 
     # --- predict ---------------------------------------------------------------------------------

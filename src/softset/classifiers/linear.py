@@ -55,6 +55,7 @@ class _Training:
     """What ``scorecard`` and ``logistic_part`` need of fit. Files and pickles do not hold it."""
 
     rows: Rows  # in the units of the user; two classes: ``x`` of the sample only, else of none
+    place: Array | None  # among them, of each row of fit
     sample: Array  # the rows that the path was chosen on
     fold: Array  # of the sample
     origins: list[_Origin]
@@ -138,10 +139,13 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         check_number("l1_ratio", self.l1_ratio, 0, 1, closed="both")
         check_number("path", list(self.path), 0, float("inf"))
         x = self._checked_inputs(X, y)
-        given = self._given_splits(x, y)
+        given, place = self._given_splits(x, y), None
         rows = self._start(x, y, sample_weight)
-        if given is None:
-            rows = distinct_sparse(rows) if sparse.issparse(x) else distinct_rows(*rows)
+        if given is None and sparse.issparse(x):
+            rows = distinct_sparse(rows)
+        elif given is None:
+            rows, place = distinct_rows(*rows)
+        place = None if metric.curve else place  # nothing is held out for areas under curves
         self._center, self._scale = center_and_spread(rows.x, rows.w)
         raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
         sample = _sample(rows)
@@ -149,11 +153,11 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         targets = range(rows.y.shape[1]) if self._task == "multilabel" else [None]
         found = [self._fit_target(rows, sample, fold, metric, k) for k in targets]
         self._targets = [target for target, _, _ in found]
-        self._decide_by(self._joined([z for _, z, _ in found]), rows.y, rows.w)
+        self._decide_by(self._joined([z for _, z, _ in found]), rows.y, rows.w, place)
         origins = [origin for _, _, origin in found]
         kept = raw if len(sample) == len(rows.y) else raw[sample]
         kept = kept if self._task == "binary" else raw[:0]
-        self._training = _Training(rows._replace(x=kept), sample, fold, origins)
+        self._training = _Training(rows._replace(x=kept), place, sample, fold, origins)
         self._describe()
         return self
 
@@ -375,7 +379,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         part._targets = [origin.start for origin in training.origins]
         part._check_threshold()
         scores = self._joined([origin.scores for origin in training.origins])
-        part._decide_by(scores, training.rows.y, training.rows.w)
+        part._decide_by(scores, training.rows.y, training.rows.w, training.place)
         part._describe()
         del part._training  # its folds are those of the moved model
         return part

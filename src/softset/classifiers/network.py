@@ -146,7 +146,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
             fit_network(self, X)
             return self
         X = self._checked_inputs(X, y)
-        rows = distinct_rows(*self._start(X, y, sample_weight))
+        rows, place = distinct_rows(*self._start(X, y, sample_weight))
         self._refuse_weightless(rows)
         rows = rows._replace(w=rows.w / rows.w.mean())
         random = check_random_state(self.random_state)
@@ -159,7 +159,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         self._weights = trained.weights.double()
         self._widths = trained.network.widths  # type: ignore[attr-defined]
         self.history_ = trained.history
-        self._tune_on(rows, fold)
+        self._tune_on(rows, fold, place)
         self._end(X, y)
         self._warn_if_constant(rows)
         return self
@@ -226,20 +226,21 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
                 stacklevel=3,
             )
 
-    def _tune_on(self, rows: Rows, fold: Ints | None) -> None:
+    def _tune_on(self, rows: Rows, fold: Ints | None, place: Ints) -> None:
         """The decision by out-of-fold scores: of each row by the members that have not seen it."""
         if fold is None or not self._tunes():
             self._decide_by(None, np.empty(0), np.empty(0))
             return
         count = int(fold.max()) + 1
         left_out = np.array([fold_of(k, count) for k in range(len(self._weights))])
-        held = rows.take(np.isin(fold, left_out))  # in the order of hashes
-        fold = fold[np.isin(fold, left_out)]
+        has = np.isin(fold, left_out)
+        own_place = np.append(np.where(has, has.cumsum() - 1, -1), -1)[place]  # -1 stays -1
+        held, fold = rows.take(has), fold[has]  # in the order of hashes
         scores = np.empty((len(held.y), *self._outputs()))
         for k in np.unique(left_out):
             own = torch.from_numpy(left_out == k)
             scores[fold == k] = self._member_scores(held.x[fold == k], self._weights[own])
-        self._decide_by(scores, held.y, held.w)
+        self._decide_by(scores, held.y, held.w, own_place)
 
     def _tuner(self) -> Tuner:
         # Where every row is scored by a member, a gain need not be clear: see Tuner.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from numpy.typing import NDArray
@@ -30,9 +29,9 @@ class PhasedClassifier(MetricClassifier):
         self._after_first = [*trained.phase_ends, trained.weights][0]
         return trained
 
-    def _tune_on(self, rows: Rows, fold: Ints | None) -> None:
-        self._seen = rows, fold
-        super()._tune_on(rows, fold)
+    def _tune_on(self, rows: Rows, fold: Ints | None, place: Ints) -> None:
+        self._seen = rows, fold, place
+        super()._tune_on(rows, fold, place)
 
     @property
     def first_phase_share(self) -> float:
@@ -42,7 +41,9 @@ class PhasedClassifier(MetricClassifier):
 
     def first_phase(self, **params: Any) -> MetricClassifier:
         """What the first phase alone gives with other parameters (of the decision)."""
-        found = copy.copy(self).set_params(**params)
+        found = MetricClassifier(**{**self.get_params(deep=False), **params})
+        own = [*found.get_params(deep=False), "_after_first", "_seen"]
+        found.__dict__.update({k: v for k, v in vars(self).items() if k not in own})
         found._weights = self._after_first.double()
         found.history_ = [until_phase(history, 1) for history in self.history_]
         found._tune_on(*self._seen)

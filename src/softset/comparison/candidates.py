@@ -13,6 +13,7 @@ from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
 from softset.comparison.fits import Candidate, Make, Obstacle, Order
+from softset.comparison.gathered import GatheredEnsemble
 from softset.comparison.own import own_candidates, split_off
 from softset.losses.surrogate import SurrogateFBetaLoss
 from softset.metrics.base import Metric
@@ -78,19 +79,36 @@ def _linear(moves: bool, tuned: bool) -> Make:
     return make
 
 
-# Of a quick comparison. Networks are most of the time of an ensemble.
-_QUICK_PARTS = ("linear", "extra-trees", "forest", "boosting")
+# Candidates whose fits the ensemble takes: kind of part, name of the part, candidate. Areas under
+# curves have no threshold and leave linear models where they are.
+_SOURCES = {
+    "linear": {"linear": "linear-tuned", "linear-metric": "linear-metric"},
+    "forest": {"forest": "forest-tuned"},
+    "network": {"network": "cross-entropy-tuned"},
+}
+_SOURCES_OF_CURVES = {
+    "linear": {"linear": "linear"},
+    "forest": {"forest": "forest-tuned"},
+    "network": {"network": "cross-entropy"},
+}
 
 
-def _ensemble(order: Order) -> MetricEnsembleClassifier:
-    quick = order.sizes.quick
-    return MetricEnsembleClassifier(
+def _sources(metric: Metric) -> dict[str, dict[str, str]]:
+    return _SOURCES_OF_CURVES if metric.curve else _SOURCES
+
+
+def _ensemble(order: Order) -> GatheredEnsemble:
+    model = MetricEnsembleClassifier(
         order.metric,
-        parts=_QUICK_PARTS if quick else None,
-        cv=3 if quick else 5,
+        cv=3 if order.sizes.quick else 5,
         time_limit=None,  # which parts there are must not depend on the machine
         random_state=order.seed,
     )
+    sources = {
+        kind: {name: BY_ID[c] for name, c in parts.items()}
+        for kind, parts in _sources(get_metric(order.metric)).items()
+    }
+    return GatheredEnsemble(model, sources, order)
 
 
 # --- when they do not fit -------------------------------------------------------------------------
@@ -280,6 +298,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "ensemble",
         "linear models, trees, boosting and networks, blended and cut for {metric}",
         _ensemble,
+        uses=lambda metric: [c for parts in _sources(metric).values() for c in parts.values()],
     ),
 )
 BY_ID = {c.id: c for c in CANDIDATES}

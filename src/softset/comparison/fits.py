@@ -7,7 +7,7 @@ passes through that solution: one fit gives both.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from softset.classifiers.network import MetricClassifier
 from softset.classifiers.phases import PhasedClassifier
 from softset.comparison.ladder import RungId
 from softset.comparison.result import Family, History
+from softset.comparison.shelf import Fitted, Shelf
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike
 from softset.training.phases import make_phases
@@ -53,15 +54,18 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Order:
-    """What a classifier is made for: the metric, class numbers ``[rows]``, sizes and a seed."""
+    """What a classifier is made for: the metric, class numbers ``[rows]``, sizes and a seed; and
+    what other fits of the split have left."""
 
     metric: MetricLike
     target: Array
     sizes: Sizes
     seed: int
+    shelf: Shelf | None = None
 
 
-Make = Callable[[Order], DecidingClassifier]
+# ``make(order).fit(x, order.target)`` is a fitted ``DecidingClassifier``.
+Make = Callable[[Order], Any]
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ class Candidate:
     make: Make
     obstacles: tuple[Obstacle, ...] = ()
     goes_on: bool = False
+    uses: Callable[[Metric], Collection[str]] = lambda metric: ()  # candidates whose fits it takes
     own: str = ""  # the estimator of the user, as it writes itself
 
     def obstacle(self, metric: Metric, task: str) -> Obstacle | None:
@@ -108,98 +113,67 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """A candidate on one split: its classifier and the seconds that it took (of a shared fit)."""
+class Sharing:
+    """How one fit serves several candidates: ``prepare`` makes of the classifier that goes on
+    furthest one that can be cut ``back`` to another; ``share`` of its time is that other's."""
 
-    candidate: str
-    classifier: DecidingClassifier
-    seconds: float
+    prepare: Callable[[Any], Any]
+    share: Callable[[Any], float]
+    back: Callable[[Any, Any], DecidingClassifier]
+
+
+def _with_rounds(model: Any) -> Any:
+    """Log-loss only, but both thresholds: of no rounds for the metric there is nothing to cut."""
+    return model if model.rounds else model.set_params(rounds=1)
+
+
+def _log_loss_share(model: Any) -> float:
+    warm = int(np.sum(model.warm_rounds_))
+    several = isinstance(model.warm_rounds_, list)  # labels with a booster each
+    more = sum(map(len, model.history_)) if several else len(model.history_)
+    return warm / max(1, warm + more)
+
+
+SHARED: dict[str, Sharing] = {
+    # Cross-entropy networks, and what starts from them.
+    "networks": Sharing(
+        lambda model: PhasedClassifier(**model.get_params(deep=False)),
+        lambda model: model.first_phase_share,
+        lambda model, other: model.first_phase(**other.get_params(deep=False)),
+    ),
+    # Log-loss trees, and the rounds for the metric that go on from them.
+    "boosting": Sharing(
+        _with_rounds, _log_loss_share, lambda model, other: model.log_loss_part(other.threshold)
+    ),
+    # Logistic regression, and what moves on from it: a point of the path takes about as long.
+    "linear": Sharing(
+        lambda model: model,
+        lambda model: 1 / (1 + len(model.path)),
+        lambda model, other: model.logistic_part(other.threshold),
+    ),
+}
+# One model with a tuned threshold, and the same cut at 1/2.
+_CUT = Sharing(
+    lambda model: model, lambda model: 1.0, lambda model, other: model.cut_at(other.threshold)
+)
 
 
 def fit_candidates(rows: Sequence[Candidate], x: Array, order: Order) -> list[Fitted]:
     """Fit candidates that share one fit; each is what its ``make`` gives on its own."""
     first = next((c for c in rows if c.goes_on), rows[0])
-    if len(rows) > 1:
-        return SHARED.get(first.fit, _cut_parts)(first, rows, order, x)
+    how = SHARED.get(first.fit, _CUT)
     started = time.perf_counter()
-    model = first.make(order).fit(x, order.target)
-    return [Fitted(first.id, model, time.perf_counter() - started)]
-
-
-def _boosting_parts(
-    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
-) -> list[Fitted]:
-    """Log-loss trees, and the rounds for the metric that go on from them."""
-    started = time.perf_counter()
-    model: Any = first.make(order)
-    if not first.goes_on:  # log-loss only, but both thresholds
-        model.set_params(rounds=1)
-    model.fit(x, order.target)
-    seconds = time.perf_counter() - started
-    several = order.target.ndim == 2  # labels with a booster each
-    warm = int(np.sum(model.warm_rounds_))
-    more = sum(map(len, model.history_)) if several else len(model.history_)
-    share = warm / max(1, warm + more)
+    model = first.make(order)
+    model = (how.prepare(model) if len(rows) > 1 else model).fit(x, order.target)
+    seconds = time.perf_counter() - started + (order.shelf.taken if order.shelf else 0.0)
+    if len(rows) == 1:
+        return [Fitted.of(first.id, model, seconds)]
     return [
-        Fitted(c.id, model, seconds)
+        Fitted.of(c.id, model, seconds)
         if c.goes_on
-        else Fitted(c.id, model.log_loss_part(c.make(order).threshold), share * seconds)
+        else Fitted.of(c.id, how.back(model, c.make(order)), how.share(model) * seconds)
         for c in rows
     ]
-
-
-def _linear_parts(
-    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
-) -> list[Fitted]:
-    """Logistic regression, and the linear model that moves on from it."""
-    started = time.perf_counter()
-    model: Any = first.make(order).fit(x, order.target)
-    seconds = time.perf_counter() - started
-    share = 1 / (1 + len(model.path))  # a point of the path takes about as long as the start
-    return [
-        Fitted(c.id, model, seconds)
-        if c.goes_on
-        else Fitted(c.id, model.logistic_part(c.make(order).threshold), share * seconds)
-        for c in rows
-    ]
-
-
-def _network_parts(
-    first: Candidate, rows: Sequence[Candidate], order: Order, x: Array
-) -> list[Fitted]:
-    """Cross-entropy networks, and what starts from them."""
-    started = time.perf_counter()
-    model = PhasedClassifier(**first.make(order).get_params(deep=False)).fit(x, order.target)
-    seconds = time.perf_counter() - started
-    share = model.first_phase_share
-    return [
-        Fitted(c.id, model, seconds)
-        if c.goes_on
-        else Fitted(
-            c.id, model.first_phase(**c.make(order).get_params(deep=False)), share * seconds
-        )
-        for c in rows
-    ]
-
-
-def _cut_parts(first: Candidate, rows: Sequence[Candidate], order: Order, x: Array) -> list[Fitted]:
-    """One model with a tuned threshold, and the same cut at 1/2."""
-    started = time.perf_counter()
-    model = first.make(order).fit(x, order.target)
-    seconds = time.perf_counter() - started
-    return [
-        Fitted(c.id, model if c.goes_on else model.cut_at(c.make(order).threshold), seconds)
-        for c in rows
-    ]
-
-
-# How one fit serves several candidates: fits the first, and cuts it back to the others. A fit that
-# is not here gives one model, with and without a tuned threshold.
-SHARED: dict[str, Callable[[Candidate, Sequence[Candidate], Order, Array], list[Fitted]]] = {
-    "networks": _network_parts,
-    "boosting": _boosting_parts,
-    "linear": _linear_parts,
-}
 
 
 def first_member(classifier: DecidingClassifier) -> History | None:

@@ -268,7 +268,8 @@ class Plan:
             backend=self.backend,
             deadline=time.monotonic() + _PILOT_SHARE * self._budget().seconds,
         )
-        done = {f: r["seconds"] for f, r in zip(fits, found, strict=True) if r and "error" not in r}
+        made = [self._read(r) for r in found if r and "error" not in r]
+        done = {run.fit: _seconds(run) for run in made}
         if not done:
             raise ValueError(f"no candidate could be fitted on {rows} rows in time; {found[0]}")
         return {fit: max(seconds, 1e-3) for fit, seconds in done.items()}
@@ -297,8 +298,14 @@ class Plan:
 
     def _reserve(self, groups: list[list[Run]]) -> float:
         """Seconds for the refit of the slowest candidate, and for what comes after it."""
-        slowest = max((run.seconds for group in groups for run in group), default=0.0)
+        slowest = max((_seconds(run) for group in groups for run in group), default=0.0)
         return MARGIN + max(1.3 * slowest * self.folds / (self.folds - 1), self._refit)
+
+
+def _seconds(run: Run) -> float:
+    """Of a fit that takes nothing from others."""
+    fits = [] if run.result is None else [o.seconds for o in run.result.candidates.values()]
+    return max([run.seconds, *fits])
 
 
 def _kept_of(file: Path, most: int, fits: Collection[str]) -> tuple[int, list[str]]:

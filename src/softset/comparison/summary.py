@@ -168,10 +168,10 @@ class Summary:
                 self.said.append(f"the winner was refitted on {len(rows)} rows, for want of time.")
         encoder, x, _ = encode(table.x, table.schema, rows, rows[:1])
         y = table.y[rows]
-        classifier = plan.by_id[winner].make(Order(plan.metric, y, plan.sizes, plan.seed))
+        make = plan.by_id[winner].make
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            classifier.fit(x, y)
+            classifier = make(Order(plan.metric, y, plan.sizes, plan.seed)).fit(x, y)
         info = {"classes": table.classes, "candidate": winner}
         return Model(encoder, classifier, info), encoder, len(rows)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import uuid
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,12 @@ from threadpoolctl import threadpool_limits
 
 from softset.classifiers.base import DecidingClassifier
 from softset.comparison.fits import Candidate, Order, Sizes, first_member, fit_candidates
+from softset.comparison.pickles import dump, dumps
 from softset.comparison.result import History, Threshold
 from softset.comparison.schema import encoded
+from softset.comparison.shelf import Shelf
 from softset.metrics.registry import MetricLike, get_metric
 from softset.tables.encoder import TableEncoder, UnseenWarning
-
-try:  # joblib brings it: inside, or from 1.6 on beside itself
-    from joblib.externals import cloudpickle  # type: ignore[attr-defined,unused-ignore]
-except ImportError:
-    import cloudpickle  # type: ignore[no-redef,import-untyped,unused-ignore]
 
 Array = NDArray[Any]
 
@@ -108,12 +106,14 @@ class Source:
     def __init__(self, task: Task, folder: Path) -> None:
         self.task: Task | None = task
         self.path = folder / "task"
-        with open(self.path, "wb") as file:
-            cloudpickle.dump(task, file)  # a metric may be a function of the user's own
-        self.token = hashlib.sha256(str(self.path).encode()).hexdigest()
+        dump(task, self.path)
+        # Each task has its own: workers live on, and must not take the next one for it.
+        self.token = uuid.uuid4().hex
+        self.shelves = folder / self.token
+        self.shelves.mkdir()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "token": self.token, "task": None}
+        return {**vars(self), "task": None}
 
     def get(self) -> Task:
         """The task, wherever this is."""
@@ -182,21 +182,27 @@ def run_one(source: Source, run: dict[str, Any]) -> dict[str, Any]:
     try:
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = outcomes(task, run["split"], run["fit"])
+            found = outcomes(task, run["split"], run["fit"], source.shelves)
     finally:
         torch.set_num_threads(threads)
     said = {str(w.message) for w in caught if issubclass(w.category, UserWarning)}
     return dict(encoded(Result(found, sorted(said))))
 
 
-def outcomes(task: Task, split: int, fit: str) -> dict[str, Outcome]:
-    """The candidates of a fit on a split."""
+def outcomes(task: Task, split: int, fit: str, shelves: Path | None = None) -> dict[str, Outcome]:
+    """The candidates of a fit on a split. What others will want of them goes to ``shelves``."""
     x, y, x_test, y_test = task.split(split)
-    seed = seed_of(task, split)
-    curve = get_metric(task.metric).curve
+    metric = get_metric(task.metric)
+    wanted = {use for rows in task.fits.values() for c in rows for use in c.uses(metric)}
+    shelf = Shelf(shelves, split, wanted) if shelves and wanted else None
+    order = Order(task.metric, y, task.sizes, seed_of(task, split), shelf)
     found = {}
-    for fitted in fit_candidates(task.fits[fit], x, Order(task.metric, y, task.sizes, seed)):
-        classifier = fitted.classifier
+    with shelf.busy(fit) if shelf else nullcontext():
+        fits = fit_candidates(task.fits[fit], x, order)
+        if shelf:
+            shelf.put(fits)
+    for fitted in fits:
+        classifier, curve = fitted.classifier, metric.curve
         found[fitted.candidate] = Outcome(
             score=float(classifier.score(x_test, y_test)),
             seconds=round(fitted.seconds, 4),
@@ -217,7 +223,7 @@ def size_of(classifier: DecidingClassifier) -> int:
     """Bytes of what a classifier has learned."""
     estimators = getattr(classifier, "estimators_", None)
     if estimators is not None:  # those of others have no state
-        return len(cloudpickle.dumps(estimators))
+        return len(dumps(estimators))
     return _bytes_of(classifier.state()["fitted"])
 
 

@@ -196,14 +196,20 @@ def _lock(file: IO[str]) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock that goes with a file, or fail at once: two runs never share one."""
+def locked(path: Path, wait: bool = False) -> Iterator[None]:
+    """Hold the lock that goes with a file, or fail at once: two runs never share one.
+
+    ``wait`` until it is free instead, where the system has locks.
+    """
     if fcntl is None:
         yield
         return
     with open(path.with_name(f"{path.name}.lock"), "w") as file:
         try:
-            _lock(file)
+            if wait:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            else:
+                _lock(file)
         except BlockingIOError:
             raise SavedFileError(
                 f"{path.name} is in use by another run. Wait for it, or choose another place for "

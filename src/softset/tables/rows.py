@@ -63,29 +63,34 @@ def _mix(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return h ^ (h >> np.uint64(31))
 
 
-def distinct_rows(x: Floats, y: Ints, w: Floats) -> Rows:
+def distinct_rows(x: Floats, y: Ints, w: Floats) -> tuple[Rows, Ints]:
     """Rows in an order of their content: equal ones (inputs and target) are one, their weights
-    summed; those of weight zero are left out.
+    summed; those of weight zero are left out. And for each given row its place among them, -1 for
+    none.
 
-    >>> rows = distinct_rows(np.array([[1.0], [2.0], [1.0]]), np.array([0, 1, 0]), np.ones(3))
-    >>> sorted(zip(rows.x[:, 0].tolist(), rows.w.tolist()))
-    [(1.0, 2.0), (2.0, 1.0)]
+    >>> x = np.array([[1.0], [2.0], [1.0]])
+    >>> rows, place = distinct_rows(x, np.array([0, 1, 0]), np.ones(3))
+    >>> sorted(zip(rows.x[:, 0].tolist(), rows.w.tolist())), bool((rows.x[place] == x).all())
+    ([(1.0, 2.0), (2.0, 1.0)], True)
     """
     some = w > 0
+    place = np.full(len(w), -1, dtype=np.int64)
     if not some.all():
         x, y, w = x[some], y[some], w[some]
     codes = _coded(row_codes(x), y.reshape(len(y), -1).astype(np.float64))
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    place[some] = inverse.ravel()
     if len(first) == len(codes):  # different codes: different rows
-        return Rows(x[first], y[first], w[first].astype(float))
+        return Rows(x[first], y[first], w[first].astype(float)), place
     both = np.column_stack([x, y])
     # Two different rows with one code: about never.
     if not np.array_equal(both[first][inverse], both, equal_nan=True):
         _, first, inverse = np.unique(both, axis=0, return_index=True, return_inverse=True)
+        place[some] = inverse.ravel()
     # Added smallest first: the sum does not depend on the order of the rows.
     order = np.argsort(w, kind="stable")
     summed: Floats = np.bincount(inverse.ravel()[order], weights=w[order]).astype(float)
-    return Rows(x[first], y[first], summed)
+    return Rows(x[first], y[first], summed), place
 
 
 def row_order(x: Any) -> Floats | NDArray[np.uint64]:
