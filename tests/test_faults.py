@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import pickle
+import re
 import signal
 import struct
 import subprocess
@@ -439,16 +440,22 @@ def test_61_an_interrupted_comparison_goes_on(run, tmp_path, number, code):
     csv(table(300))
     program = [sys.executable, "-c", "from softset.cli import main; main()", *COMPARE]
     program += ["--repeats", "10"]
-    process = subprocess.Popen(program, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(program, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     runs = tmp_path / "out" / "runs.jsonl"
     for _ in range(600):
         if runs.exists() and runs.read_text().count("\n") >= 3:
             break
         time.sleep(0.05)
     process.send_signal(number)
-    assert process.wait(30) == code
+    said = process.communicate(timeout=30)[1].splitlines()[-1]
+    assert process.returncode == code
     done = runs.read_text().count("\n") - 1
     assert 2 <= done < 20
+    assert re.fullmatch(
+        rf"softset: stopped; \d+ of 20 runs are kept in out/runs.jsonl. To go on: softset "
+        rf"{re.escape(' '.join(COMPARE))} --repeats 10 --resume",
+        said,
+    ), said
     assert not (tmp_path / "out" / "report.html").exists()
     assert run(*COMPARE, "--repeats", "10", "--resume")[0] == 0
     lines = [json.loads(line) for line in runs.read_text().splitlines()[1:]]

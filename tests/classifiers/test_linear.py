@@ -292,6 +292,18 @@ def test_a_loaded_model_decides_as_the_saved_one(data, tmp_path):
     assert "threshold" in loaded.summary()
 
 
+def test_the_summary_says_which_coefficient_is_standardised(data):
+    x, y = data
+    x = x * np.array([1000.0, *[1.0] * (x.shape[1] - 1)])
+    model = MetricLinearClassifier("f1").fit(x, y)
+    lines = model.summary().splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("coefficient"))
+    assert lines[head].split(maxsplit=2) == ["coefficient", "standardised", "in its units"]
+    rows = {name: (float(a), float(b)) for name, a, b in map(str.split, lines[head + 1 :])}
+    assert rows["x0"][0] == pytest.approx(model.standardised_coef_[0, 0], abs=1e-3)
+    assert rows["x0"][1] == pytest.approx(model.coef_[0, 0], rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -100,6 +102,9 @@ def test_every_task_gains(task, metric):
     own = ss.evaluate(_one_hot(plain.predict(X[800:]), task), y[800:], metric, **_told(task))
     assert model.score(X[800:], y[800:]) > own
     assert model.worth_.value == pytest.approx(model.worth_.plain + model.worth_.gain)
+    assert re.fullmatch(
+        r"Worth\(value=0\.\d{4}, plain=0\.\d{4}(, \w+=[+-]0\.\d{4}){3}\)", repr(model.worth_)
+    )
     assert model.worth_.low < model.worth_.gain < model.worth_.high
     expected = {"binary": (2,), "multiclass": (3, 2), "multilabel": (5, 2)}[task]
     assert model.interval_.shape == expected

@@ -165,3 +165,24 @@ def test_the_best_recipe_says_what_it_is_made_of(run, data, monkeypatch):
     said = run(*given, "--recipe", "best")
     assert "MetricEnsembleClassifier for F1" in said
     assert "left out: own, needs no_such_thing" in said
+
+
+def test_the_time_limit_is_that_of_the_ensemble(run, data, monkeypatch):
+    data.to_csv("data.csv", index=False)
+    limits = []
+    fit = ensemble.MetricEnsembleClassifier.fit
+
+    def noting(self, X, y, sample_weight=None):
+        limits.append(self.time_limit)
+        return fit(self.set_params(parts=("linear",)), X, y, sample_weight)
+
+    monkeypatch.setattr(ensemble.MetricEnsembleClassifier, "fit", noting)
+    given = ["train", "data.csv", "-t", "two", "--drop", "id,who,three,a,b"]
+    run.json(*given, "--time-limit", "7.5")
+    assert limits == [7.5, 7.5]  # the model, and the one that tells how good it is
+    run(*given, "--time-limit", "0", code=2)
+    assert "--time-limit must be" in run.err
+    run(*given, "--time-limit", "5", "--recipe", "forest", code=2)
+    assert run.err == (
+        "softset: error: --time-limit is for recipe best, got recipe forest. Leave it out.\n"
+    )

@@ -209,10 +209,13 @@ def test_nothing_is_said_twice_and_nothing_if_nothing_was_shown(capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_lines_for_a_terminal_only(capfd):
-    with Line("run", plain=False) as line:
-        line.show(1, 2)
-    assert capfd.readouterr() == ("", "")
+@pytest.mark.parametrize(("seconds", "shown"), [(29, []), (31, [30, 31]), (100, [30, 60, 90, 100])])
+def test_with_an_interval_only_long_jobs_have_lines(capfd, clock, seconds, shown):
+    with Line("run", every=30) as line:
+        for i in range(1, seconds + 1):
+            clock[0] += 1
+            line.show(i, seconds)
+    assert capfd.readouterr() == ("", "".join(f"run {i} of {seconds}\n" for i in shown))
 
 
 def test_silence_is_the_default(monkeypatch, capfd):

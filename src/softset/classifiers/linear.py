@@ -332,12 +332,15 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
                 lines.append(moved if target.chosen else stays)
         threshold = self.offsets_ if self._task == "multiclass" else self.threshold_
         lines.append(f"threshold: {np.round(threshold, 4)}")
-        width = max(map(len, map(str, names)))
+        width = max(map(len, ["coefficient", *map(str, names)]))
         size = np.abs(self.standardised_coef_).max(0)
+        # A column for each class of several, or each label.
+        own = [" ".join(f"{v:+12.3f}" for v in column) for column in self.standardised_coef_.T]
+        raw = [" ".join(f"{v:+12.4g}" for v in column) for column in self.coef_.T]
+        wide = len(raw[0])
+        lines.append(f"{'coefficient':{width}} {'standardised':>{wide}} {'in its units':>{wide}}")
         for j in np.argsort(-size, kind="stable"):
-            own = " ".join(f"{v:+9.3f}" for v in self.standardised_coef_[:, j])
-            raw = " ".join(f"{v:+.4g}" for v in self.coef_[:, j])
-            lines.append(f"{names[j]!s:{width}} {own}   (in its units {raw})")
+            lines.append(f"{names[j]!s:{width}} {own[j]:>{wide}} {raw[j]:>{wide}}")
         return "\n".join(lines)
 
     def _names(self) -> list[str]:

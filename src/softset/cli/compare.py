@@ -16,7 +16,7 @@ import typer
 from softset.cli import app, given, said
 from softset.cli import options as opt
 from softset.cli.inputs import check_files, need, parts, read_labelled, stem
-from softset.cli.outputs import Progress, console, fresh_name, print_json, say_notes
+from softset.cli.outputs import Progress, console, fresh_name, print_json, say, say_notes
 from softset.report.formats import seconds
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def run(
             data.y,
             directory,
             intro="" if as_json else f"{file.name}: {shape}; results go to {directory}/",
+            again=_again(directory, output, len(places)),
             metric=m,
             groups=data.groups,
             pos_label=_as_label(pos_label, data.y),
@@ -173,10 +174,27 @@ def check_directory(directory: Path | None, file: Path, *, force: bool, resume: 
     check_writable(parent / directory.name, force=True)  # so that the directory can be made
 
 
+def _again(directory: Path, output: Path | None, metrics: int) -> str:
+    """The command that goes on with this one."""
+    words = [word for word in given if word not in ("--force", "--resume")]
+    named = output is not None or metrics > 1  # several have a place each
+    return shlex.join(
+        ["softset", *words, *([] if named else ["--output", str(directory)]), "--resume"]
+    )
+
+
 def compared(
-    table: Any, y: Any, directory: Path, *, resume: bool, intro: str = "", **options: Any
+    table: Any,
+    y: Any,
+    directory: Path,
+    *,
+    resume: bool,
+    intro: str = "",
+    again: str = "",
+    **options: Any,
 ) -> Comparison:
-    """``softset.compare`` with a progress line and its runs kept in ``directory``."""
+    """``softset.compare`` with a progress line and its runs kept in ``directory``; if it is
+    stopped, ``again`` is the command that goes on."""
     from softset.comparison.comparing import compare
     from softset.storage.files import locked
 
@@ -185,11 +203,17 @@ def compared(
     if not resume and runs.exists():  # --force
         with locked(runs):
             runs.unlink()
+    progress = Progress("comparing", intro)
     try:
-        with Progress("comparing", intro) as progress:
+        with progress:
             return compare(
                 table, y, directory=directory, resume=resume, progress=progress, **options
             )
+    except (KeyboardInterrupt, SystemExit):  # SIGTERM
+        if again and progress.done:
+            kept = f"{progress.done} of {progress.total} runs are kept in {runs}"
+            say(f"softset: stopped; {kept}. To go on: {again}")
+        raise
     except ValueError:
         if fresh and not runs.exists():  # nothing was done: leave nothing behind
             runs.with_name("runs.jsonl.lock").unlink(missing_ok=True)

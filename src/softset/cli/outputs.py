@@ -65,17 +65,19 @@ def console() -> Any:
 
 
 class Progress(Line):
-    """A live line with the time left, on a terminal only.
+    """A live line with the time left; in a file, a plain one every half minute.
 
     ``intro`` is said when the first step is done: before, bad input may still be the only line.
     """
 
     def __init__(self, what: str, intro: str = "") -> None:
-        super().__init__(what, plain=False)
+        super().__init__(what, every=30)
         self.intro = intro
+        self.done = self.total = 0
 
     def __call__(self, done: int, total: int, seconds_left: float) -> None:
         if self.intro:
             say(self.intro)
             self.intro = ""
+        self.done, self.total = done, total
         self.show(done, total, "" if math.isnan(seconds_left) else f"{seconds(seconds_left)} left")

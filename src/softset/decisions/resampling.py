@@ -37,6 +37,11 @@ class Worth(NamedTuple):
     low: float
     high: float
 
+    def __repr__(self) -> str:
+        """In four decimals, which is more than anyone can know."""
+        gain = ", ".join(f"{name}={getattr(self, name):+.4f}" for name in ("gain", "low", "high"))
+        return f"Worth(value={self.value:.4f}, plain={self.plain:.4f}, {gain})"
+
 
 def worth(tuner: Tuner, crossed: Floats, scores: Floats, y: Ints, w: Floats, seed: int) -> Worth:
     """See ``Worth``; ``crossed`` are the decisions of ``Tuner.crossed``. Both cuts meet the same

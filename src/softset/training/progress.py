@@ -19,18 +19,22 @@ class Line:
 
     On a terminal and in a notebook the line is replaced in place and taken away at the end. Where
     that cannot be (a file or a pipe, no rich, a notebook without ipywidgets) the first state, the
-    last one, and one every few seconds are printed as plain lines; ``plain=False`` prints none.
+    last one, and one every few seconds are printed as plain lines. With ``every`` seconds these are
+    that far apart, and a job that takes less prints none.
 
-    >>> with Line("run", plain=False) as line:
+    >>> with Line("run", every=30) as line:
     ...     line.show(3, 10, "2 min left")
     """
 
-    def __init__(self, what: str, *, plain: bool = True) -> None:
+    def __init__(self, what: str, *, every: float | None = None) -> None:
         self.what = what
         self._bar = _live_bar()
-        self._plain = plain and self._bar is None
+        self._plain = self._bar is None
         self._task: Any = None
-        self._shown = -PLAIN_EVERY  # when, by the clock
+        self._every = PLAIN_EVERY if every is None else every
+        # When, by the clock.
+        self._shown = -PLAIN_EVERY if every is None or self._bar else time.monotonic()
+        self._quiet = every is not None  # until something was printed
         self._waiting = ""  # a plain line that came too early
 
     def __enter__(self) -> Self:
@@ -41,7 +45,8 @@ class Line:
         now = time.monotonic()
         if self._plain:
             self._waiting = f"{self.what} {done} of {total}{f' | {text}' if text else ''}"
-            if now - self._shown >= PLAIN_EVERY:
+            if now - self._shown >= self._every:
+                self._quiet = False
                 self._print()
                 self._shown = now
         elif self._bar is not None and now - self._shown >= LIVE_EVERY:
@@ -65,7 +70,7 @@ class Line:
         if self._task is not None:
             self._bar.stop()
             self._task = None
-        if self._waiting:
+        if self._waiting and not self._quiet:
             self._print()
 
 
