@@ -257,11 +257,14 @@ def test_rows_are_scored_for_the_cut_by_members_that_have_not_seen_them(
         lambda self, *given: (told.extend(given), DecidingClassifier._decide_by(self, *given)),
     )
     model = MetricClassifier(**FAST | {"n_members": members}).fit(X, y)
-    rows, _ = distinct_rows(X, y, np.ones(len(y)))
+    rows, place = distinct_rows(X, y, np.ones(len(y)))
     fold = salted_folds(rows, 5, int(np.random.RandomState(0).randint(2**31 - 1)))
     covered = fold < members
     assert covered.mean() == pytest.approx(min(members, 5) / 5, abs=0.02)
-    scores, target, weight = told
+    scores, target, weight, own = told
+    assert np.array_equal(own >= 0, covered[place])
+    assert np.array_equal(model.unseen_scores()[own >= 0], scores[own[own >= 0]])
+    assert np.array_equal(target[own], np.where(own >= 0, y, target[-1]))
     assert np.array_equal(target, rows.y[covered])
     assert (weight == 1).all()
     for k in range(min(members, 5)):
