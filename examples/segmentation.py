@@ -204,10 +204,10 @@ def main(argv=None):
     """Train, judge, print."""
     names = losses(torch.ones(CLASSES))
     parser = runs.parser(__doc__.split("\n")[0], "camvid")
-    parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--full", action="store_true", help="120 x 160 and 36 epochs")
+    parser.add_argument("--epochs", type=int, help="12, or 36 with --full")
+    parser.add_argument("--full", action="store_true", help="120 x 160")
     args = runs.arguments(parser, argv, names)
-    size, epochs = (120, 36) if args.full else (60, args.epochs)
+    size, epochs = (120, args.epochs or 36) if args.full else (60, args.epochs or 12)
     if args.quick:
         size, epochs, args.seeds = 30, 1, 1
     images, val, test = load(args.data, size)
