@@ -126,6 +126,13 @@ def test_the_table_uses_the_room_there_is(width, shown, result, capsys, monkeypa
     assert ("p  p adj.  rank" in out) == shown
 
 
+def test_the_legend_has_the_marks_that_are_there(result, capsys):
+    show(result)
+    assert "* winner, = reference (differences are to it)" in capsys.readouterr().out
+    show(replace(result, reference=result.winner))
+    assert "* winner (differences are to it)" in capsys.readouterr().out
+
+
 def _console(width):
     from rich.console import Console  # noqa: PLC0415
 

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification, make_multilabel_classification
+from sklearn.linear_model import LogisticRegression
 
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.forest import MetricForestClassifier
@@ -12,6 +13,7 @@ from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
 from softset.comparison.candidates import choose
 from softset.comparison.fits import Sizes
+from softset.comparison.own import own_candidates
 from softset.comparison.shelf import Fitted, Shelf
 from softset.comparison.worker import Source, Task, outcomes, receive, run_one
 from softset.metrics.registry import get_metric
@@ -98,6 +100,14 @@ def test_a_metric_may_be_a_function_of_the_users_own(tmp_path):
     outcomes(task, 0, "forest", tmp_path)
     assert list(tmp_path.glob("*.fitted"))
     outcomes(task, 0, "ensemble", tmp_path)
+
+
+def test_a_candidate_of_the_users_own_may_have_any_name(tmp_path):
+    task = task_of()
+    own = own_candidates({"a/b": LogisticRegression()}, "F1", False)
+    task.fits[own[0].fit] = own
+    assert set(outcomes(task, 0, own[0].fit, tmp_path)) == {"a/b", "a/b-tuned"}
+    assert not list(tmp_path.iterdir())
 
 
 def test_its_time_is_that_of_its_parts(tmp_path):

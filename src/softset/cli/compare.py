@@ -299,7 +299,12 @@ def show(result: Comparison) -> None:
         table.add_row(*_row(c, result, len(columns)), style=bold)
     out.print(table)
     out.print()
-    lines = ["* winner, = reference (differences are to it)"]
+    same = result.winner == result.reference
+    lines = [
+        "* winner (differences are to it)"
+        if same
+        else "* winner, = reference (differences are to it)"
+    ]
     if "p" in columns:
         lines.append("p is of that pair alone, p adj. allows for having looked at all of them")
     if result.importances:

@@ -197,9 +197,10 @@ def outcomes(task: Task, split: int, fit: str, shelves: Path | None = None) -> d
     shelf = Shelf(shelves, split, wanted) if shelves and wanted else None
     order = Order(task.metric, y, task.sizes, seed_of(task, split), shelf)
     found = {}
-    with shelf.busy(fit) if shelf else nullcontext():
+    keeps = shelf is not None and any(c.id in wanted for c in task.fits[fit])
+    with shelf.busy(fit) if shelf and keeps else nullcontext():
         fits = fit_candidates(task.fits[fit], x, order)
-        if shelf:
+        if shelf and keeps:
             shelf.put(fits)
     for fitted in fits:
         classifier, curve = fitted.classifier, metric.curve
