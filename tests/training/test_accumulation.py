@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import softset as ss
+from tests.memory import needs_proc
 from tests.reference import TASKS
 
 CASES = [
@@ -286,8 +288,9 @@ def test_loaders_of_tensors():
 
 
 MEMORY = """
-import resource, sys, torch
+import sys, torch
 import softset as ss
+from tests.memory import peak
 
 ROWS, SIZE = int(sys.argv[1]), 100_000
 
@@ -297,9 +300,6 @@ class Batches:  # made when they are asked for
             g = torch.Generator().manual_seed(number)
             x = torch.randn(SIZE, 20, generator=g)
             yield x, (x[:, 0] > 2).long()
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 model = torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
 loss = ss.MetricLoss("f1")
@@ -315,13 +315,20 @@ print(peak() - before)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="no getrusage")
+@needs_proc
 def test_ten_million_rows_take_the_memory_of_one_micro_batch():
     def taken(rows, how):
         # What is freed is given back: else the holes of the heap are counted, also of a plain loop.
         env = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
         command = [sys.executable, "-c", MEMORY, str(rows), how]
-        done = subprocess.run(command, capture_output=True, check=True, text=True, env=env)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            check=True,
+            text=True,
+            env=env,
+            cwd=Path(__file__).parents[2],
+        )
         return int(done.stdout)
 
     step = taken(100_000, "step")
