@@ -11,11 +11,12 @@ Every rival is fitted six times for a set and split: for out-of-fold scores (fiv
 together) and for scores of the test rows. They are kept in ``results/scores/`` and cut for each
 metric: at 1/2, by our ``MetricThresholdClassifier`` and, where the two are compared, by
 scikit-learn's ``TunedThresholdClassifierCV``, all on the same folds. Networks are fitted once and
-cut for each metric; what is trained for the metric is fitted for F1 alone. One JSON line for each
-set, split, classifier, cut and metric goes to ``--out``; what is there is skipped. All sets come
-once before any has a second split, and the classifiers of the claims before other rivals: a run
-that is stopped early has whole tables. ``efficacy_tables.py`` prints them; ``efficacy_rules.py``
-and ``efficacy_networks.py`` choose by the tuning half how to cut, how to blend, and which networks.
+cut for each metric; what is trained for the metric is fitted for F1 alone, the ensemble also for
+MCC. One JSON line for each set, split, classifier, cut and metric goes to ``--out``; what is there
+is skipped. All sets come once before any has a second split, and the classifiers of the claims
+before other rivals: a run that is stopped early has whole tables. ``efficacy_tables.py`` prints
+them; ``efficacy_rules.py`` and ``efficacy_networks.py`` choose by the tuning half how to cut, how
+to blend, and which networks; ``automl.py`` adds FLAML and AutoGluon.
 
 Sets: of the 22 by name, the first 11 tune and the last 11 confirm (siblings are neighbours); Adult,
 CocktailParty, digits and iris tune; credit card, protein homology, wine and Fashion-MNIST confirm.
@@ -52,6 +53,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 import softset as ss
 from softset.classifiers.phases import PhasedClassifier
@@ -263,7 +265,8 @@ def scores(split: Split, model: str, make: Callable[[], Any], folder: Path) -> S
 
 
 def _fitted(model: Any, table: Table) -> Any:
-    if np.ptp(table.w) == 0:
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    if np.ptp(table.w) == 0 or not has_fit_parameter(last, "sample_weight"):  # EasyEnsemble
         return model.fit(table.x, table.y)
     if hasattr(model, "steps"):
         return model.fit(table.x, table.y, **{f"{model.steps[-1][0]}__sample_weight": table.w})
@@ -375,9 +378,11 @@ def measured(
                     theirs = model in FOUR and metric in CLAIMED
                     for cut, said in cuts(split, found, metric, theirs).items():
                         yield _line(split, label, metric, cut, said, found.seconds)
-        elif model in OWN and (label, "f1") not in done:
-            fitted, seconds = _own(OWN[model]("f1"), split)
-            yield _line(split, label, "f1", "own", fitted.predict(split.test.x), seconds)
+        elif model in OWN:
+            for metric in CLAIMED if model == "MetricEnsembleClassifier" else ("f1",):
+                if (label, metric) not in done:
+                    fitted, seconds = _own(OWN[model](metric), split)
+                    yield _line(split, label, metric, "own", fitted.predict(split.test.x), seconds)
     labels = {r: name + args.suffix for r, name in NETWORKS.items() if name in models}
     if any((label, "f1") not in done for label in labels.values()):
         model, seconds = _own(PhasedClassifier("f1", recipe="warm", random_state=SEED), split)

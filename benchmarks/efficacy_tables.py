@@ -24,13 +24,15 @@ from softset.comparison.statistics import holm, paired
 ENSEMBLE, NETWORK = "MetricEnsembleClassifier, own", "MetricClassifier, own"
 # What the ensemble is made of, as far as rivals show it: each with our cut.
 PARTS = [f"{name}, ours" for name in ("logistic", "forest", "extra-trees", "lightgbm")]
+# Measured on fewer sets and splits (automl.py): in a table of their own.
+AUTOML = ("flaml", "autogluon")
 
 
 def by_set(records: list[dict[str, Any]]) -> pd.DataFrame:
     """The mean over splits of each classifier with its cut (columns), for each set (rows).
 
     Classifiers that are on half of the sets or fewer are left out, and then splits that not every
-    classifier has. scikit-learn's cut, which not every set has, is in a table of its own.
+    other classifier has. scikit-learn's cut, which not every set has, is in a table of its own.
     """
     table = pd.DataFrame([r for r in records if r["cut"] != "sklearn"])
     table["model"] = table["model"] + ", " + table["cut"]
@@ -167,6 +169,31 @@ def show_ensemble(records: list[dict[str, Any]]) -> None:
     print(f"\nClearly worse than that part: {clearly_worse(gains, records)}.")
 
 
+def show_automl(records: list[dict[str, Any]]) -> None:
+    """FLAML and AutoGluon beside the ensemble, on the splits that they have."""
+    some = [r for r in records if r["model"] in AUTOML]
+    if not some:
+        return
+    splits = {(r["set"], r["split"]) for r in some}
+    values = by_set(some + [r for r in records if (r["set"], r["split"]) in splits])
+    if ENSEMBLE not in values:
+        return
+    beside = [f"{name}, ours" for name in ("forest", "extra-trees", "hist-boosting", "lightgbm")]
+    found = [c for c in values if c.startswith(AUTOML)]
+    ranks = mean_ranks(values[[ENSEMBLE, *found, *(c for c in beside if c in values)]])
+    table = pd.DataFrame(records)
+    table = table[[key in splits for key in zip(table["set"], table["split"], strict=True)]]
+    seconds = table.groupby(table["model"] + ", " + table["cut"])["seconds"].mean()
+    print(f"\nAutoML, {len(values)} sets, {len(splits)} splits in all:\n")
+    print("| classifier, cut | mean | mean rank | ensemble minus it | p | s |")
+    print("|---|---|---|---|---|---|")
+    for name, rank in ranks.items():
+        ahead, p = less(values, ENSEMBLE, name)
+        compared = " | " if name == ENSEMBLE else f"{ahead:+.4f} | {p:.3f}"
+        mean = values[name].mean()
+        print(f"| {name} | {mean:.4f} | {rank:.2f} | {compared} | {seconds[name]:.1f} |")
+
+
 def diagram(values: pd.DataFrame) -> str:
     """Mean ranks on a line, the best on the left; bars join those that do not differ clearly."""
     ranks, apart = mean_ranks(values), nemenyi(values.shape[1], len(values))
@@ -222,11 +249,13 @@ def main() -> None:
             some = [r for r in records if (r["half"], r["metric"]) == (half, metric)]
             if some:
                 print(f"\n## {metric}, sets that {half}\n")
+                own = [r for r in some if r["model"] not in AUTOML]
                 for part in (show_means, show_cuts, show_networks, show_ensemble):
-                    part(some)
+                    part(own)
+                show_automl(some)
     if args.diagram is not None:
         some = [r for r in records if (r["half"], r["metric"]) == ("confirm", "f1")]
-        tuned = by_set(some)
+        tuned = by_set([r for r in some if r["model"] not in AUTOML])
         tuned = tuned[[c for c in tuned if not c.endswith(", half")]]
         args.diagram.write_text(diagram(tuned), encoding="utf-8")
 
