@@ -97,4 +97,4 @@ def test_candidates_of_one_kind():
 
 def test_a_single_split_cannot_tell_and_the_verdict_says_so():
     alone = paired([0.7], [0.6], test_share=0.2, one_row=0.01)
-    assert in_words(alone) == "+0.100 on a single split, which cannot tell"
+    assert in_words(alone, "F1") == "+0.100 of F1 (on one split: too few to tell)"

@@ -82,3 +82,17 @@ def test_arrays_lists_and_columns_of_tables_are_all_the_same():
     table = pd.DataFrame(z.numpy(), columns=list("abcd"))
     found = ss.evaluate(table, pd.Series(y.numpy()), "f1", task="multiclass")
     assert found == ss.evaluate(z, y, "f1", task="multiclass")
+
+
+def test_probabilities_taken_for_logits_are_warned_of():
+    p, y = torch.linspace(0.01, 0.9, 40), torch.arange(40) > 30
+    for scores in (p, (p > 0.5).long()):
+        with pytest.warns(UserWarning, match="from_logits=False"):
+            ss.evaluate(scores, y, "f1")
+    with pytest.warns(UserWarning, match="from_logits=False"):
+        ss.best_threshold(p, y, "f1")
+    # Order is all that an area needs; few rows may be so by chance.
+    ss.evaluate(p, y, "auroc")
+    ss.evaluate(p[-9:], y[-9:], "f1")
+    ss.evaluate(p, y, "f1", from_logits=False)
+    ss.evaluate(torch.logit(p), y, "f1")

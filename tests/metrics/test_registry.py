@@ -78,3 +78,12 @@ def test_numbers_between_brackets_are_numbers():
 def test_a_beta_is_asked_for():
     with pytest.raises(ValueError, match=r"Say which beta: 'f2', 'f0\.5'"):
         ss.get_metric("fbeta")
+
+
+def test_names_of_scikit_learns_functions():
+    for name in ("f1_score", "recall_score", "roc_auc_score", "cohen_kappa_score"):
+        assert ss.get_metric(name).name == ss.get_metric(name.removesuffix("_score")).name
+    with pytest.raises(ValueError, match="Say which beta"):
+        ss.get_metric("fbeta_score")
+    with pytest.raises(ValueError, match="'average_precision'"):
+        ss.get_metric("pr_auc")

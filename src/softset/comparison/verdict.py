@@ -42,7 +42,7 @@ def verdict(ladder: Ladder, names: Mapping[str, str], label: str) -> Verdict:
     simpler = ladder.simpler
     if simpler is not None and simpler.difference.mean >= 0:  # the large ones gain nothing
         best = simpler.candidate
-    default, gain = names[reference], f"{in_words(worth)} of {label}"
+    default, gain = names[reference], in_words(worth, label)
     stay = best == reference or worth.mean <= 0
     winner = reference if stay else best
     if len(ladder.rungs) == 1:
@@ -101,12 +101,12 @@ def times_in_words(times: float) -> str:
     return f"{round(times / digits) * digits:,}"
 
 
-def in_words(d: Difference) -> str:
-    """A difference and its interval in a sentence.
+def in_words(d: Difference, label: str) -> str:
+    """A difference of a metric and its interval in a sentence.
 
-    >>> in_words(Difference(0.1, None, None, 1.0, 0.5))
-    '+0.100 on a single split, which cannot tell'
+    >>> in_words(Difference(0.1, None, None, 1.0, 0.5), "F1")
+    '+0.100 of F1 (on one split: too few to tell)'
     """
     if d.low is None or d.high is None:
-        return f"{d.mean:+.3f} on a single split, which cannot tell"
-    return f"{d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
+        return f"{d.mean:+.3f} of {label} (on one split: too few to tell)"
+    return f"{d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}] of {label}"

@@ -58,7 +58,8 @@ def _binary(z: Tensor, y: Tensor, batch_dims: int, images: bool, got: str) -> La
     if len(inner) == 2 and inner[1] == 2:
         raise ValueError(
             f"scores must be (N, ...) or (N, 1, ...) for task='binary', not (N, 2), got {got}. For "
-            "two columns use task='multiclass', or pass scores[:, 1] - scores[:, 0]."
+            "two columns use task='multiclass', or pass one: scores[:, 1] of probabilities, "
+            "scores[:, 1] - scores[:, 0] of logits."
         )
     batch = z.shape[:batch_dims]
     if _alike(y.shape, z.shape, batch_dims):

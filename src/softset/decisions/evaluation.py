@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from softset.metrics.registry import MetricLike, get_metric
 from softset.metrics.sets import mean_over_sets
 
 EMPTY = (None, "penalise", "ignore")
+FEW = 20  # scores of so few rows say nothing about what they are
 
 
 @torch.no_grad()
@@ -73,9 +75,25 @@ def evaluate(
         per=per,
         soft_targets=soft_targets,
     )
+    if not get_metric(metric).curve:
+        warn_of_probabilities(problem)
     settings = {"threshold": threshold, "offsets": offsets, "empty": empty}
     value = evaluate_problem(problem, get_metric(metric), **settings)
     return value.item() if value.dim() == 0 else value.tolist()
+
+
+def warn_of_probabilities(problem: Problem) -> None:
+    """Logits all in [0, 1] are hardly ever logits; a few rows may be so by chance."""
+    z = problem.z
+    if not problem.from_logits or problem.task == "multiclass" or z.numel() < FEW:
+        return
+    low, high = torch.aminmax(z.detach())
+    if 0 <= low < high <= 1:
+        warnings.warn(
+            "all scores lie in [0, 1], and are taken for logits. Pass from_logits=False if they "
+            "are probabilities or decisions.",
+            stacklevel=3,
+        )
 
 
 @torch.no_grad()

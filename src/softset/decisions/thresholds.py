@@ -12,6 +12,7 @@ from softset.counting.cells import Confusion
 from softset.counting.problem import arrange, probabilities
 from softset.counting.values import check_labels, refuse_rows
 from softset.decisions.cuts import EQUAL, Cuts, all_cuts, pick
+from softset.decisions.evaluation import warn_of_probabilities
 from softset.decisions.shrinking import shrunk_cuts
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
@@ -63,6 +64,7 @@ def best_threshold(
         class_weight=class_weight,
         ignore_index=ignore_index,
     )
+    warn_of_probabilities(problem)
     # Probabilities as `evaluate` sees them: what is equal there cannot be told apart.
     p = probabilities(problem.z, task, from_logits).double()
     if torch.isnan(p).any():

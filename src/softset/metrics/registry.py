@@ -248,6 +248,7 @@ def range_of(metric: MetricLike) -> tuple[float, float]:
 
 def _parse(name: str) -> Metric:
     base, average = _split(AVERAGED.get(name.lower(), name))
+    base = base.removesuffix("_score")  # scikit-learn's functions
     beta = _short_beta(base)
     if beta is not None and beta <= LARGEST_SHORT_BETA:
         return FBeta(beta, **average)
@@ -265,6 +266,8 @@ def _parse(name: str) -> Metric:
             return row.make(**average)
     names = [*METRICS, *AVERAGED, *(alias for row in METRICS.values() for alias in row.aliases)]
     hint = nearest(base, names)
+    if base in ("pr_auc", "auprc"):
+        hint = " The area under precision and recall is 'average_precision'."
     if base == "fbeta":
         hint = " Say which beta: 'f2', 'f0.5' or 'fbeta(3)'."
     if beta is not None:
