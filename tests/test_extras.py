@@ -91,6 +91,7 @@ write_report(Comparison.load({str(data)!r}), {str(tmp_path / "report.html")!r})
 
 
 def test_onnx_alone_exports_and_without_it_the_install_line_is_said(tmp_path):
+    pytest.importorskip("onnx")
     code = CORE.partition("print(float")[0] + (
         f"ss.MetricLinearClassifier('f1').fit(x, y).to_onnx({str(tmp_path / 'm.onnx')!r})"
     )

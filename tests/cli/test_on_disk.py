@@ -39,7 +39,7 @@ def test_a_directory_is_trained_on_and_predicted(run, folder):
     assert facts["held_out"]["value"] > 0.6
     told = run.json("predict", facts["model"], path, "-o", "all.csv", "--keep", "id")
     assert told["rows"] == 600
-    found = pd.read_csv("all.csv")
+    found = pd.read_csv("all.csv", float_precision="round_trip")
     assert found["id"].tolist() == frame["id"].tolist()
     assert told["predictions"]["prediction"] == found["prediction"].value_counts().to_dict()
     assert (found["prediction"] == frame["y"]).mean() > 0.85

@@ -6,6 +6,7 @@ again. An oracle of its own (Python's reader of CSV, plain arithmetic) says what
 
 import codecs
 import collections
+import contextlib
 import csv
 import datetime
 import decimal
@@ -429,7 +430,8 @@ def some_values(chance, rows):
     some = chance.sample(values, chance.choice([1, 1, 2, 3]))
     series = pd.Series([chance.choice(some) for _ in range(rows)], dtype=object)
     if chance.random() < 0.3:
-        series = series.infer_objects()
+        with contextlib.suppress(OverflowError):  # of pandas 2.2, for huge numbers
+            series = series.infer_objects()
     if chance.random() < 0.1 and not any(isinstance(v, list | dict) for v in some):
         series = series.astype(str).astype("category")
     return series

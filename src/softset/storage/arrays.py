@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,8 @@ def unpack_array(packed: dict[str, Any]) -> Array:
         raise SavedFileError(f"an array of dtype {name!r} holds something else.")
     array = np.empty(len(values), dtype)
     try:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of numpy 1, which wraps around
             array[:] = values
         kept = all(math.isfinite(v) for v in values if type(v) is float)
         kept = kept and array.tolist() == values
