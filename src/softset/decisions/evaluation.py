@@ -83,12 +83,13 @@ def evaluate(
 
 
 def warn_of_probabilities(problem: Problem) -> None:
-    """Logits all in [0, 1] are hardly ever logits; a few rows may be so by chance."""
+    """Scores that all lie in [0, 1] and take up half of it are hardly ever logits. Those of a few
+    rows, or of a network at its start, which are close together, may be so by chance."""
     z = problem.z
     if not problem.from_logits or problem.task == "multiclass" or z.numel() < FEW:
         return
     low, high = torch.aminmax(z.detach())
-    if 0 <= low < high <= 1:
+    if low >= 0 and high <= 1 and high - low >= 0.5:
         warnings.warn(
             "all scores lie in [0, 1], and are taken for logits. Pass from_logits=False if they "
             "are probabilities or decisions.",
