@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import softset as ss
 from softset.classifiers import ensemble
-from softset.classifiers.ensemble import KINDS, MetricEnsembleClassifier
+from softset.classifiers.ensemble import KINDS, MetricEnsembleClassifier, Ready
 from softset.storage.container import read_file, write_file
 
 EXPECTED = {
@@ -308,3 +308,14 @@ def test_a_metric_of_ones_own_is_passed_at_loading(tmp_path):
     model.save(tmp_path / "blend.softset")
     again = MetricEnsembleClassifier.load(tmp_path / "blend.softset", own)
     assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_scores_of_parts_that_are_there_stay_with_their_rows():
+    """Rows are shuffled, and those that weigh nothing left out: what a part says is still of the
+    same row."""
+    x, y = make_classification(300, 6, flip_y=0.3, random_state=0)
+    w = np.where(np.arange(300) % 7, 1.0, 0.0)
+    linear = ss.MetricLinearClassifier("f1").fit(x, y, w)
+    told = Ready("told", linear, np.where(y == 1, 3.0, -3.0))
+    model = MetricEnsembleClassifier("f1", parts=("linear",), random_state=0)
+    assert model.fit_around({"linear": [told]}, x, y, w).score_ == 1

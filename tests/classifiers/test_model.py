@@ -53,10 +53,6 @@ def targets(kind, z):
 @pytest.mark.parametrize("kind", ["text", "bool", "numbers", "labels"])
 @pytest.mark.parametrize("recipe", ["warm", "boosting-metric", "forest"])
 def test_a_saved_model_predicts_the_same(tmp_path, recipe, kind):
-    if recipe == "boosting-metric" and kind == "labels":
-        pytest.skip("boosting is for one target")
-    if recipe == "forest":
-        pytest.importorskip("softset.classifiers.forest")
     settings = {"warm": FAST, "boosting-metric": {"warm_rounds": 5, "rounds": 2}}.get(recipe, {})
     frame, z = mixed()
     y = targets(kind, z)
