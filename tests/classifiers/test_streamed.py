@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +9,7 @@ import pytest
 import softset as ss
 from softset.classifiers import streamed
 from softset.classifiers.streamed import fit_network, survey
-from tests.memory import needs_proc
+from tests.memory import needs_proc, printed
 
 
 def problem(n=1500, classes=2, seed=0):
@@ -180,7 +175,6 @@ def test_a_checkpoint_of_other_rows_is_refused(file, tmp_path):
 
 MEMORY = """
 import sys
-from pathlib import Path
 import numpy as np, pandas as pd
 import softset as ss
 from tests.memory import peak
@@ -217,13 +211,7 @@ def memory(folder, rows, epochs, recipe):
             writer = writer or parquet.ParquetWriter(folder / f"{name}.parquet", table.schema)
             writer.write_table(table)
         writer.close()
-    # What is freed is given back: else the holes of the heap are counted.
-    env = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-    command = [sys.executable, "-c", MEMORY, str(folder), str(rows), str(epochs), recipe]
-    done = subprocess.run(
-        command, capture_output=True, check=True, text=True, env=env, cwd=Path(__file__).parents[2]
-    )
-    return (float(number) for number in done.stdout.split())
+    return map(float, printed(MEMORY, folder, rows, epochs, recipe))
 
 
 @needs_proc

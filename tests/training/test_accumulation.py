@@ -1,11 +1,7 @@
 from __future__ import annotations
 
 import copy
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import softset as ss
-from tests.memory import needs_proc
+from tests.memory import needs_proc, printed
 from tests.reference import TASKS
 
 CASES = [
@@ -318,18 +314,7 @@ print(peak() - before)
 @needs_proc
 def test_ten_million_rows_take_the_memory_of_one_micro_batch():
     def taken(rows, how):
-        # What is freed is given back: else the holes of the heap are counted, also of a plain loop.
-        env = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
-        command = [sys.executable, "-c", MEMORY, str(rows), how]
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            check=True,
-            text=True,
-            env=env,
-            cwd=Path(__file__).parents[2],
-        )
-        return int(done.stdout)
+        return int(*printed(MEMORY, rows, how))
 
     step = taken(100_000, "step")
     assert step > 10_000  # kB
