@@ -15,11 +15,15 @@ from typing import Any
 def nearest(word: str, words: Iterable[str]) -> str:
     """A hint for an error message: `` Did you mean 'f1'?``, or nothing.
 
-    >>> nearest("f1_score", ["f1", "recall"])
-    " Did you mean 'f1'?"
+    >>> nearest("f1_score", ["f1", "recall"]), nearest("AGE", ["page", "age"])
+    (" Did you mean 'f1'?", " Did you mean 'age'?")
+    >>> nearest("logistic", ["boosting", "forest"])
+    ''
     """
-    close = difflib.get_close_matches(word, list(words), n=1, cutoff=0.4)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    by_lower = {w.lower(): w for w in reversed(list(words))}
+    found = difflib.get_close_matches(word.lower(), by_lower, n=1)
+    found = found or [w for w in by_lower if len(w) > 1 and w in word.lower()]
+    return f" Did you mean {by_lower[found[0]]!r}?" if found else ""
 
 
 def listed(names: Iterable[object], most: int = 10) -> str:

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import make_classification
 
-from softset import cli
+from softset import cli, compare
 from softset.classifiers.model import load_model
 from softset.cli.compare import as_csv, show
 from softset.comparison.result import CandidateResult, Comparison
 from softset.comparison.statistics import Difference
+from softset.report.writer import render
 
 OLD = Path(__file__).parents[1] / "data" / "v0.1" / "comparison-binary"
 CANDIDATES = ["--candidate", "boosting-tuned,boosting-metric", "--quick", "--folds", "2"]
@@ -205,3 +207,20 @@ def test_the_demo_takes_less_than_a_minute_and_pays_on_one_set_only(run, tmp_pat
     for name in ("breast-cancer", "rare"):
         assert f"softset-demo/{name}/report.html" in out
         assert (tmp_path / "softset-demo" / name / "report.html").exists()
+
+
+def test_a_single_split_has_neither_intervals_nor_p(capsys, monkeypatch):
+    monkeypatch.setattr("softset.cli.compare.console", lambda: _console(120))
+    X, y = make_classification(300, weights=[0.8], random_state=0)
+    found = compare(X, y, "f1", candidates=["linear", "linear-tuned"], budget=1e-4, jobs=1)
+    assert found.splits.count == 1
+    show(found)
+    out, page = capsys.readouterr().out, render(found)
+    for text in (out, str(found), page):
+        assert "too few for intervals and p-values" in text
+        assert "chosen on the other splits and scored" not in text
+    assert "1.000" not in out.partition("candidate  ")[2]
+    assert "p adj." not in out
+    assert "p is of that pair alone" not in out
+    assert "chance<br>to be better" not in page
+    assert "p is of that pair alone" not in page

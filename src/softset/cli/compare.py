@@ -290,13 +290,17 @@ def show(result: Comparison) -> None:
     columns = ["", "candidate", measure, "95 % interval", "difference"]
     for name, width in (("95 % interval", 98), ("p", 105), ("p adj.", 113), ("rank", 119)):
         columns += [name] if out.width >= width else []
+    rows = [_row(c, result, len(columns)) for c in result.candidates]
+    # A single split has neither intervals nor p.
+    filled = [k for k in range(len(rows[0])) if any(str(row[k]) for row in rows)]
+    names = [[*columns, "fit"][k] for k in filled]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in [*columns, "fit"]:
+    for name in names:
         text = name in ("", "candidate")
         table.add_column(name, justify="left" if text else "right", no_wrap=name != "candidate")
-    for c in result.candidates:
+    for c, row in zip(result.candidates, rows, strict=True):
         bold = "bold" if c.id == result.winner else None
-        table.add_row(*_row(c, result, len(columns)), style=bold)
+        table.add_row(*(row[k] for k in filled), style=bold)
     out.print(table)
     out.print()
     same = result.winner == result.reference
@@ -305,7 +309,7 @@ def show(result: Comparison) -> None:
         if same
         else "* winner, = reference (differences are to it)"
     ]
-    if "p" in columns:
+    if "p" in names:
         lines.append("p is of that pair alone, p adj. allows for having looked at all of them")
     if result.importances:
         lines.append(result.drivers())
@@ -320,7 +324,7 @@ def _show_ladder(result: Comparison, out: Any) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from softset.comparison.result import CHOSEN, span
+    from softset.comparison.result import span
 
     if result.ladder is None or len(result.ladder.rungs) < 2:
         return
@@ -342,7 +346,7 @@ def _show_ladder(result: Comparison, out: Any) -> None:
         style = "bold" if clear else None
         table.add_row(Text(name), Text(choice), mean, *cells, style=style)
     out.print(table)
-    out.print(Text(CHOSEN, style="dim"))
+    out.print(Text(result.steps_note(), style="dim"))
     out.print()
 
 
@@ -357,6 +361,6 @@ def _row(c: CandidateResult, result: Comparison, columns: int) -> list[Any]:
     d = c.difference
     cells = [mark, Text(c.name), f"{c.mean:.3f}", span(c.low, c.high)]
     cells += [f"{d.mean:+.3f}", span(d.low, d.high, "+")] if d else ["", ""]
-    cells += [f"{d.p:.3f}", f"{d.p_adjusted:.3f}"] if d else ["", ""]
+    cells += [f"{d.p:.3f}", f"{d.p_adjusted:.3f}"] if d and d.low is not None else ["", ""]
     cells += ["" if c.rank is None else f"{c.rank:.1f}"]
     return [*cells[:columns], "" if c.seconds is None else f"{c.seconds:.1f} s"]

@@ -223,9 +223,11 @@ class Plan:
             done += more
             each = max(each, (time.monotonic() - before) / more)
         if len(groups) < self.wanted:
+            over = time.monotonic() > self.deadline  # one split is made in any case
             self.notes.append(
                 f"{len(groups)} of {self.wanted} splits were made in the time given "
-                f"({(time.monotonic() - started) / 60:.1f} minutes)"
+                f"({(time.monotonic() - started) / 60:.1f} minutes"
+                f"{', more than that' if over else ''})"
             )
         return groups
 

@@ -253,7 +253,7 @@ class Comparison:
             for rung in self.ladder.rungs:
                 line = f"{rung.name:{across}}  {rung.mean:6.3f}  {names[rung.choice]:{width}}"
                 lines.append(f"{line}  {step_in_words(rung.step, rung.clear)}".rstrip())
-            lines += [CHOSEN, ""]
+            lines += [self.steps_note(), ""]
         lines.append(f"{head:{width + 2}}  mean  95 % interval      difference")
         for c in self.candidates:
             mark = {self.winner: ">", self.reference: "="}.get(c.id, " ")
@@ -267,6 +267,15 @@ class Comparison:
             lines.append(line)
         end = f"> winner, = reference; {self.splits.note}"
         return "\n".join([*lines, "", end, *([self.drivers()] if self.importances else [])])
+
+    def steps_note(self) -> str:
+        """Under the ladder, wherever it is shown: how its steps were chosen, and what is clear."""
+        if self.splits.count < 2:
+            return "Each step: the best so far. One split is too few for intervals and p-values."
+        return (
+            "Each step: the best so far, chosen on the other splits and scored on this one. "
+            "Clear: also when all steps are allowed for (Holm, 5 %)."
+        )
 
     def drivers(self, most: int = 5) -> str:
         """The columns that matter most to the winner, in a line."""
@@ -300,13 +309,6 @@ def span(low: float | None, high: float | None, sign: str = "") -> str:
     ('[+0.100, +0.250]', '')
     """
     return "" if low is None or high is None else f"[{low:{sign}.3f}, {high:{sign}.3f}]"
-
-
-# Under the ladder, wherever it is shown.
-CHOSEN = (
-    "Each step: the best so far, chosen on the other splits and scored on this one. "
-    "Clear: also when all steps are allowed for (Holm, 5 %)."
-)
 
 
 def step_in_words(step: Difference | None, clear: bool) -> str:

@@ -28,6 +28,7 @@ def content(page: Page) -> dict[str, Any] | None:
         "scores": plots.intervals(done, difference=False),
         "differences": plots.intervals(done, difference=True),
         "shown": shown,
+        "single": c.splits.count < 2,
         "families": {colour(x) for x in done},
         "failed": [
             {"name": page.names[x.id], "error": shorten(x.error, 300)}

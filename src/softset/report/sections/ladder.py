@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from softset.comparison.result import CHOSEN
 from softset.comparison.statistics import Difference
 from softset.report import formats, plots
 from softset.report.layout import shorten
@@ -39,7 +38,8 @@ def content(page: Page) -> dict[str, Any] | None:
         "metric": page.metric,
         "rows": rows,
         "plot": plots.steps(steps),
-        "chosen": CHOSEN,
+        "single": page.comparison.splits.count < 2,
+        "note": page.comparison.steps_note(),
     }
 
 
