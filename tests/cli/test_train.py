@@ -73,13 +73,15 @@ def test_what_is_printed_for_people(run, data):
     assert out[1] == "classes: no, yes"
     assert out[2].startswith("threshold: 0.")
     assert re.fullmatch(r"f1 on \d+ rows held out: 0\.\d{3} \[0\.\d{3}, [01]\.\d{3}\], .*", out[3])
-    assert len(out) == 4
+    assert out[4:] == ["predict: softset predict m.softset NEW_ROWS"]
     out = run("evaluate", "data.csv", "-t", "two", "--model", "m.softset", "--level", "0.9")
     assert out.splitlines()[0] == "data.csv: 200 rows, positive class 'yes', decided by the model"
     assert "90% interval" in out.splitlines()[1]
     assert len(out.splitlines()) == 2 + len(ss.METRICS)
     out = run("predict", "m.softset", "data.csv", "-o", "p.tsv")
-    assert out.splitlines()[0] == "p.tsv: 200 rows"
+    assert out.startswith("p.tsv: 200 rows, in the order of the file (--keep COLUMN")
+    out = run("predict", "m.softset", "data.csv", "-o", "q.tsv", "--keep", "two")
+    assert out.splitlines()[0] == "q.tsv: 200 rows"
 
 
 def test_default_names_do_not_collide(run, data):

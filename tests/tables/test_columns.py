@@ -67,7 +67,7 @@ WARNINGS = [
     (16, ["x"] * N, "'a' is constant; it is left out"),
     (0, [None] * N, "'a' has no values; it is left out"),
     (0, [f"id{i}" for i in range(N)], "different text in nearly every row; it is left out"),
-    (0, range(N), "only counts the rows; it is left out"),
+    (0, range(N), "is a row number; it is left out"),
     (0, ["3/4/2021", "25/12/2020"] * 30, "day/month/year"),
 ]
 

@@ -48,8 +48,11 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     fold where they can be told, and unless most rows have an equal one.
 
     Args:
-        estimator: a classifier with ``predict_proba`` or ``decision_function``; it is cloned.
-        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
+        estimator: a classifier with ``predict_proba`` or ``decision_function``; it is cloned and
+            fitted, also if it is fitted already. To cut a fitted one, see ``best_threshold``.
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``. Recall alone is
+            best if every row is taken for the positive class: choose one to which false positives
+            matter too, such as ``"f2"``.
         cv: folds, a splitter, or pairs of training and test rows.
         refit: fit the estimator on all rows, for predictions; if not, the mean of the fold models
             predicts.

@@ -44,7 +44,7 @@ def run(
     need("pandas", "jinja2", "rich")
     sets = [
         ("breast-cancer", "Breast cancer: 569 tumours, 30 measurements", *_breast_cancer()),
-        ("rare", "Rare: 3000 rows, 9 % positives that nothing tells for sure", *_rare()),
+        ("rare", "Rare: 3000 rows, 9 % positives, classes that overlap", *_rare()),
     ]
     said = []
     for name, title, table, labels in sets:

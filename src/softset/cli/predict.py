@@ -67,7 +67,8 @@ def run(
     if as_json:
         print_json({"output": str(path), "rows": tally.rows, "predictions": tally.counts})
         return
-    print(f"{path}: {tally.rows} rows")
+    kept = "" if tally.kept else ", in the order of the file (--keep COLUMN copies its columns)"
+    print(f"{path}: {tally.rows} rows{kept}")
     for name, numbers in tally.counts.items():
         print(f"{name}: " + ", ".join(f"{c} {n}" for c, n in numbers.items()))
 

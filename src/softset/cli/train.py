@@ -157,8 +157,9 @@ def _tell(
     if held_out is not None:
         print(
             f"{model.metric} on {held_out.rows} rows held out: {held_out.value:.3f} "
-            f"[{held_out.low:.3f}, {held_out.high:.3f}], by one like it fitted on the others"
+            f"[{held_out.low:.3f}, {held_out.high:.3f}], by a model of the other rows"
         )
+    print(f"predict: softset predict {path} NEW_ROWS")
 
 
 def _decision(model: Any) -> str:

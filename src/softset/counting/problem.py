@@ -220,7 +220,10 @@ def arrange(
     if y.is_complex():
         raise ValueError(f"target must be bool, integer or float, got {y.dtype}.")
     if y.requires_grad:
-        raise ValueError("target must not require a gradient: there is none. Pass target.detach().")
+        raise ValueError(
+            "target must not require a gradient: scores come first, as in loss(scores, target). If "
+            "target itself was computed, pass target.detach()."
+        )
     if z.numel() == 0:
         raise ValueError(f"scores are empty: shape {list(z.shape)}.")
     whole = isinstance(per, str) and per == "batch"

@@ -98,7 +98,10 @@ def _reads_matrix(function: Any, name: str, task: str, classes: int, cells: Tens
         except MatrixNotCountedError:
             reads, value = True, function(c)
     except Exception as error:
-        raise ValueError(f"{refused}it raised {error!r}.") from error
+        raise ValueError(
+            f"{refused}it raised {error!r}. A metric is a function of one Confusion, not of labels "
+            "and predictions."
+        ) from error
     if not isinstance(value, Tensor):
         raise ValueError(f"{refused}it returned {type(value).__name__}, not a tensor.")
     if value.dim() != 0:

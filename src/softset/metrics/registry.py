@@ -202,6 +202,7 @@ def get_metric(metric: MetricLike) -> Metric:
         return Custom(metric)
     raise ValueError(
         f"metric must be a name, a metric or a function of a Confusion, got {metric!r}."
+        f"{' Give one at a time.' if isinstance(metric, list | tuple) else ''}"
     )
 
 

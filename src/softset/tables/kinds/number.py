@@ -77,7 +77,7 @@ class Number(Fitted):
             alike = "holds integers above 2^53 that are all alike as numbers"
             return replace(column, note=note).drop(alike if identifier else "is constant")
         if not missing.any() and len(values) >= IDENTIFIER_ROWS and (np.diff(values) == 1).all():
-            return replace(column, note=note).drop("only counts the rows")
+            return replace(column, note=note).drop("is a row number")
         return column
 
     @classmethod
