@@ -1,9 +1,7 @@
 """The pages show what the committed results say; every verdict rests on a table that is there."""
 
 import re
-import shlex
 import subprocess
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from softset_papers.pages.layout import fill_in
 from softset_papers.pages.summary import stale_rows
 from softset_papers.results import read_records
 from softset_papers.runner import Effort, plan
-from softset_papers.tables import all_tables, find_table
+from softset_papers.tables import all_tables
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
@@ -91,32 +89,13 @@ def test_claims_have_a_verdict_alone_and_a_table():
     assert {verdict for _, _, verdict, *_ in claims} == VERDICTS
 
 
-def commands() -> list[tuple[str, list[str] | None, list[str] | None]]:
-    """Table, rows and sets of every command that is to be run again."""
-    found = []
-    for _, text, _ in section("To be run again"):
-        words = shlex.split(text.strip("`"))
-        assert words[:3] == ["softset", "paper", "run"]
-        assert words[-1] in ("--resume", "--again")
-        options = {
-            name: [b for a, b in pairwise(words) if a == name] or None
-            for name in ("--row", "--dataset")
-        }
-        found.append((words[3], options["--row"], options["--dataset"]))
-    return found
+def test_no_row_is_stale():
+    """No row was made by an earlier rule or with a loss that has changed since."""
+    assert [s.command for s in stale_rows(list(all_tables().values()), RECORDS)] == []
 
 
-def test_what_is_stale_is_to_be_run_again():
-    """Every row that an earlier rule or a changed loss has made is in a command of the page."""
-    listed = [p.run for c in commands() for p in plan(find_table(c[0]), Effort(), c[1], c[2])]
-    for stale in stale_rows(list(all_tables().values()), RECORDS):
-        needed = plan(stale.table, Effort(), [stale.row.id], [stale.block.key])
-        assert all(p.run in listed for p in needed), stale.command
-
-
-def test_what_is_missing_is_to_be_run_again():
-    """Every row that a specification has is in the results or in a command of the page."""
-    listed = [p.run for c in commands() for p in plan(find_table(c[0]), Effort(), c[1], c[2])]
+def test_no_row_is_missing():
+    """Every row that a specification has is in the results."""
     known = [r.run for r in RECORDS]
     for table in all_tables().values():
         missing = [
@@ -125,7 +104,6 @@ def test_what_is_missing_is_to_be_run_again():
             if table.kind not in ("claim", "figure")
             and p.block.dataset not in NOT_AVAILABLE
             and p.run.get("seeds", [0])
-            and p.run not in listed
             and not any(covers(run, p.run) for run in known)
         ]
         assert missing == [], table.id
@@ -138,13 +116,6 @@ def covers(run: dict, wanted: dict) -> bool:
     }:
         return False
     return set(wanted.get("seeds", ())) <= set(run.get("seeds", ()))
-
-
-def test_what_a_claim_says_is_to_be_run_again_has_its_command():
-    listed = {table for table, *_ in commands()}
-    for _, claim, _, evidence, link in section("The claims"):
-        table = link[1 : link.index("]")]
-        assert ("run again" not in evidence.lower()) or table in listed, claim
 
 
 # --- how-to ---------------------------------------------------------------------------------------
