@@ -88,7 +88,7 @@ def _print(importances: Any, mistakes: Any, metric: str, title: str) -> None:
     out.print("\nmost wrong (row 1 is the first after the column names)", style="bold")
     table = Table(box=None, pad_edge=False)
     for name in ("row", "truth", "predicted", "wrong by, in logits"):
-        table.add_column(name, justify="right" if name in ("row", "wrong by, in logits") else "left")
+        table.add_column(name, justify="left" if name in ("truth", "predicted") else "right")
     for m in mistakes:
         table.add_row(str(m.row + 1), _plain(m.truth), _plain(m.predicted), f"{m.margin:.2f}")
     out.print(table)
