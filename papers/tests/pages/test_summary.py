@@ -16,8 +16,11 @@ from softset_papers.tables import find_table
 TABLE = find_table("000-table-3")
 
 
-def record_of(values, seeds=2, rows=None, epochs=1000, table=TABLE, row="f1", **result):
+def record_of(
+    values, seeds=2, rows=None, epochs=1000, table=TABLE, row="f1", result_epochs=(), **result
+):
     """A record of a row on Mammography, with these values of F1."""
+    result |= {"epochs": result_epochs} if result_epochs else {}
     run = dict(plan(table, Effort(trials=seeds), [row], ["mammography"])[0].run)
     run |= {"rows": rows, "options": run["options"] | {"max_epochs": epochs}}
     numbers = {p: {"f1": values, "f1 tuned": [v + 0.1 for v in values]} for p in PROTOCOLS}
@@ -112,6 +115,11 @@ def test_rows_say_how_many_networks_hit_the_cap():
         summarise(TABLE, [ends], "fair")
     )
     assert "Ended by the cap" not in to_markdown(summarise(TABLE, [record_of([0.5])], "fair"))
+
+
+def test_why_a_training_ended_follows_from_its_epochs():
+    assert shown([record_of([0.5] * 3, 3, epochs=20, result_epochs=[20, 7, 20])]).capped == (2, 3)
+    assert shown([record_of([0.5] * 3, 3)]).capped == (0, 0)
 
 
 def test_rows_say_how_often_their_networks_cooled():

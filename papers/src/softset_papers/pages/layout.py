@@ -258,7 +258,8 @@ def _footer(summary: Summary) -> list[str]:
     took = f"{cpu / 60:.1f} CPU minutes" if cpu >= 60 else f"{cpu:.0f} CPU seconds"
     text = (
         f"{made}; seeds 0 to {seeds}; {len(records)} runs, {took} in all. Mean ± standard "
-        f"deviation; {MARK}: more than two standard deviations from the published value."
+        f"deviation; {MARK}: further from the published value than two standard deviations of both "
+        "together and 0.005."
     )
     rows = [s for block in table.blocks for s in summary.shown[block.key]]
     return [text, *_caps(rows), *_coolings(rows), *_settings(summary, rows)]

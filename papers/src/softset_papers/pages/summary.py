@@ -52,13 +52,21 @@ class Shown:
     @property
     def capped(self) -> tuple[int, int]:
         """How many networks the cap on epochs ended, not their patience, of how many."""
-        ends = [end for r in self.records for end in r.result.get("outcome", ())]
+        ends = [end for r in self.records for end in _ends(r)]
         return sum(end == "max_epochs" for end in ends), len(ends)
 
     @property
     def trials(self) -> int:
         """How many trials it is the mean of."""
         return sum(len(r.run.get("seeds", ())) for r in self.records)
+
+
+def _ends(record: Record) -> list[str]:
+    """Why the training of each network ended; from its epochs, where that was not recorded."""
+    cap, epochs = record.run.get("options", {}).get("max_epochs"), record.result.get("epochs", ())
+    derived = ["max_epochs" if cap is not None and n >= cap else "stopped" for n in epochs]
+    found: list[str] = record.result.get("outcome", derived)
+    return found
 
 
 @dataclass(frozen=True)
