@@ -117,7 +117,7 @@ def layouts(z):
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
-@pytest.mark.parametrize("shape", [(70, 5), (2, 5, 9, 11), (3, 5, 7)])
+@pytest.mark.parametrize("shape", [(70, 5), (2, 5, 9, 11), (2, 5, 3, 130), (3, 5, 7)])
 @pytest.mark.parametrize("ignore", [None, 255])
 @pytest.mark.parametrize("weights", [None, "rows", "positions"])
 def test_wherever_scores_and_labels_lie(task, shape, ignore, weights):
@@ -146,6 +146,21 @@ def test_wherever_scores_and_labels_lie(task, shape, ignore, weights):
     assert first is not None
     torch.testing.assert_close(first[0].double(), wanted, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(first[1].double(), slope, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("metric", ["auroc", "average_precision", "dice"])
+@pytest.mark.parametrize("per", ["batch", "image"])
+def test_narrow_crops_fill_their_blocks(metric, per):
+    """A block goes on in the next row: with 5 positions a row it has parts of 13 rows."""
+    z = torch.randn(2, 1, 40, 5, generator=torch.Generator().manual_seed(0))
+    y = (z + torch.randn(z.shape, generator=torch.Generator().manual_seed(1)) > 1).long()
+    loss = ss.MetricLoss(metric, per=per)
+    with without_native():
+        wanted, slope = gradient(loss, z, y)
+    for name, scores in layouts(z):
+        value, found = gradient(loss, scores, y)
+        torch.testing.assert_close(value, wanted, rtol=1e-5, atol=1e-6, msg=name)
+        torch.testing.assert_close(found, slope, rtol=1e-3, atol=1e-7, msg=name)
 
 
 @pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.uint8, torch.float32, torch.bool])

@@ -16,25 +16,24 @@ typedef struct {
 } NAME(column);
 
 /* Labels and weights of label `c` in a block. Those left out weigh nothing. */
-static int NAME(read_column)(const task *t, int64_t c, const int64_t at[4], int64_t used,
-                             NAME(column) * k, int *some_ignored, double *heaviest) {
+static int NAME(read_column)(const task *t, int64_t c, const positions *p, NAME(column) * k,
+                             int *some_ignored, double *heaviest) {
     REAL *y = k->y, ignored = (REAL)t->ignored;
-    int64_t step = t->of_target.inner, target_at = at[1] + c * t->of_target.class;
+    const strides *s = &t->of_target;
     for (int i = 0; i < LANES; i++) y[i] = 0;
     switch (t->target_kind) {
-    case INT64: READ(y, int64_t, t->target, target_at, step); break;
-    case INT32: READ(y, int32_t, t->target, target_at, step); break;
-    case UINT8: READ(y, uint8_t, t->target, target_at, step); break;
-    case FLOAT32: READ(y, float, t->target, target_at, step); break;
-    default: READ(y, double, t->target, target_at, step);
+    case INT64: READ(y, int64_t, t->target, TARGET, s, c) break;
+    case INT32: READ(y, int32_t, t->target, TARGET, s, c) break;
+    case UINT8: READ(y, uint8_t, t->target, TARGET, s, c) break;
+    case FLOAT32: READ(y, float, t->target, TARGET, s, c) break;
+    default: READ(y, double, t->target, TARGET, s, c)
     }
-    if (NAME(read_weights)(t, at[2] + c * t->of_weight.class, used, k->weight, heaviest))
-        return BAD_WEIGHT;
+    if (NAME(read_weights)(t, p, c, k->weight, heaviest)) return BAD_WEIGHT;
     INT some = 0, stray = 0;
     if (t->ignores) {
 #pragma omp simd reduction(| : some)
         for (int i = 0; i < LANES; i++) {
-            INT out = -(INT)((y[i] == ignored) & (i < used));
+            INT out = -(INT)((y[i] == ignored) & (i < p->used));
             some |= out;
             k->ignored[i] = out;
             y[i] = NAME(where)(!out, y[i]);
@@ -145,13 +144,13 @@ static void NAME(sum_labels)(const NAME(column) * k, double *support, double *to
 }
 
 /* A block of all labels, in `z`, which the backward pass turns into the gradient. */
-static int NAME(binary_block)(const task *t, NAME(column) * k, REAL *z, int64_t used, int64_t b,
-                              const int64_t at[4], int backward, double *heaviest) {
+static int NAME(binary_block)(const task *t, NAME(column) * k, REAL *z, int64_t b,
+                              const positions *p, int backward, double *heaviest) {
     int64_t count = t->level_count;
-    NAME(read_scores)(t, at[0], used, z);
+    NAME(read_scores)(t, p, z);
     for (int64_t c = 0; c < t->classes; c++) {
         REAL *x = z + c * LANES;
-        int some_ignored, outcome = NAME(read_column)(t, c, at, used, k, &some_ignored, heaviest);
+        int some_ignored, outcome = NAME(read_column)(t, c, p, k, &some_ignored, heaviest);
         if (outcome) return outcome;
         if (NAME(clean)(x, some_ignored ? k->ignored : 0, 1)) return BAD_SCORES;
         NAME(probabilities)(t, x, k);
@@ -175,7 +174,7 @@ static int NAME(binary_block)(const task *t, NAME(column) * k, REAL *z, int64_t 
         else
             for (int i = 0; i < LANES; i++) x[i] = (REAL)k->weight[i] * k->pull[i];
     }
-    if (backward) NAME(write_gradient)(t, at[3], used, z);
+    if (backward) NAME(write_gradient)(t, p, z);
     return DONE;
 }
 
@@ -188,15 +187,11 @@ static int NAME(binary)(const task *t, int backward) {
     int outcome = DONE;
     if (!backward)
         for (int64_t i = 0; i < t->batch * t->classes * (2 * t->level_count + 2); i++) t->sums[i] = 0;
-    for (int64_t b = 0; b < t->batch; b++)
-        for (int64_t o = 0; o < t->outer; o++)
-            for (int64_t m = 0; m < t->middle; m++)
-                for (int64_t i = 0; i < t->inner && !outcome; i += LANES) {
-                    int64_t used = t->inner - i < LANES ? t->inner - i : LANES;
-                    int64_t at[4] = {place(&t->of_scores, b, o, m, i), place(&t->of_target, b, o, m, i),
-                                     place(&t->of_weight, b, o, m, i), place(&t->of_gradient, b, o, m, i)};
-                    outcome = NAME(binary_block)(t, k, z, used, b, at, backward, &heaviest);
-                }
+    for (int64_t b = 0; b < t->batch; b++) {
+        positions p = {.o = 0};
+        while (!outcome && next_block(t, b, &p))
+            outcome = NAME(binary_block)(t, k, z, b, &p, backward, &heaviest);
+    }
     if (!outcome && t->weight && !usual(heaviest)) outcome = BAD_WEIGHT;
     free(memory);
     return outcome;

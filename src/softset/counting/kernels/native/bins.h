@@ -12,41 +12,38 @@ static int NAME(bins)(const task *t, int backward) {
     int outcome = DONE;
     if (!backward)
         for (int64_t i = 0; i < t->batch * t->classes * size * 2; i++) t->sums[i] = 0;
-    for (int64_t b = 0; b < t->batch; b++)
-        for (int64_t o = 0; o < t->outer; o++)
-            for (int64_t m = 0; m < t->middle; m++)
-                for (int64_t i = 0; i < t->inner && !outcome; i += LANES) {
-                    int64_t used = t->inner - i < LANES ? t->inner - i : LANES;
-                    int64_t at[4] = {place(&t->of_scores, b, o, m, i), place(&t->of_target, b, o, m, i),
-                                     place(&t->of_weight, b, o, m, i), place(&t->of_gradient, b, o, m, i)};
-                    NAME(read_scores)(t, at[0], used, z);
-                    for (int64_t c = 0; c < t->classes && !outcome; c++) {
-                        int some_ignored;
-                        REAL *x = z + c * LANES;
-                        outcome = NAME(read_column)(t, c, at, used, k, &some_ignored, &heaviest);
-                        if (outcome) break;
-                        if (NAME(clean)(x, some_ignored ? k->ignored : 0, 1)) { outcome = BAD_SCORES; break; }
-                        NAME(probabilities)(t, x, k);
-                        int64_t first = (b * t->classes + c) * size, bin[LANES];
-                        for (int j = 0; j < LANES; j++) {
-                            bin[j] = (int64_t)(k->p[j] * (REAL)bins) + (bins + 1) * (k->y[j] > 0);
-                            bin[j] = bin[j] < 0 ? 0 : bin[j] >= size ? size - 1 : bin[j];
-                        }
-                        if (!backward) {
-                            double *sums = t->sums + 2 * first;
-                            for (int64_t j = 0; j < used; j++) {
-                                sums[2 * bin[j]] += k->weight[j];
-                                sums[2 * bin[j] + 1] += k->weight[j] * k->p[j];
-                            }
-                            continue;
-                        }
-                        const double *slope = t->by_predicted + first;
-                        for (int64_t j = 0; j < used; j++)
-                            x[j] = (REAL)(slope[bin[j]] * k->weight[j]) *
-                                   (t->from_logits ? k->p[j] * k->q[j] : 1);
-                    }
-                    if (backward && !outcome) NAME(write_gradient)(t, at[3], used, z);
+    for (int64_t b = 0; b < t->batch; b++) {
+        positions p = {.o = 0};
+        while (!outcome && next_block(t, b, &p)) {
+            NAME(read_scores)(t, &p, z);
+            for (int64_t c = 0; c < t->classes; c++) {
+                int some_ignored;
+                REAL *x = z + c * LANES;
+                outcome = NAME(read_column)(t, c, &p, k, &some_ignored, &heaviest);
+                if (outcome) break;
+                if (NAME(clean)(x, some_ignored ? k->ignored : 0, 1)) { outcome = BAD_SCORES; break; }
+                NAME(probabilities)(t, x, k);
+                int64_t first = (b * t->classes + c) * size, bin[LANES];
+                for (int j = 0; j < LANES; j++) {
+                    bin[j] = (int64_t)(k->p[j] * (REAL)bins) + (bins + 1) * (k->y[j] > 0);
+                    bin[j] = bin[j] < 0 ? 0 : bin[j] >= size ? size - 1 : bin[j];
                 }
+                if (!backward) {
+                    double *sums = t->sums + 2 * first;
+                    for (int64_t j = 0; j < p.used; j++) {
+                        sums[2 * bin[j]] += k->weight[j];
+                        sums[2 * bin[j] + 1] += k->weight[j] * k->p[j];
+                    }
+                    continue;
+                }
+                const double *slope = t->by_predicted + first;
+                for (int64_t j = 0; j < p.used; j++)
+                    x[j] = (REAL)(slope[bin[j]] * k->weight[j]) *
+                           (t->from_logits ? k->p[j] * k->q[j] : 1);
+            }
+            if (backward && !outcome) NAME(write_gradient)(t, &p, z);
+        }
+    }
     if (!outcome && t->weight && !usual(heaviest)) outcome = BAD_WEIGHT;
     free(memory);
     return outcome;

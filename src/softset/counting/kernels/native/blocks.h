@@ -48,27 +48,35 @@ static void NAME(transpose)(const REAL *from, int64_t step, REAL *to, int64_t to
 #undef SAME
 #endif
 
-/* The scores of a block. Lanes beyond `used` are filled with zeros. */
-static void NAME(read_scores)(const task *t, int64_t at, int64_t used, REAL *buffer) {
+/* The scores of a block. Lanes beyond those in use are filled with zeros. */
+static void NAME(read_scores)(const task *t, const positions *p, REAL *buffer) {
     const strides *s = &t->of_scores;
+    for (const run *n = p->runs; n < p->runs + p->count; n++) {
 #if WIDE
-    if (!t->wide_scores)
-        NAME(gather_float)((const float *)t->scores + at, s, t->classes, used, buffer);
-    else
+        if (!t->wide_scores)
+            NAME(gather_float)((const float *)t->scores + n->at[SCORES], s, t->classes, n->used,
+                               buffer + n->lane);
+        else
 #endif
-        NAME(gather_same)((const REAL *)t->scores + at, s, t->classes, used, buffer);
-    for (int64_t c = 0; used < LANES && c < t->classes; c++)
-        for (int64_t i = used; i < LANES; i++) buffer[c * LANES + i] = 0;
+            NAME(gather_same)((const REAL *)t->scores + n->at[SCORES], s, t->classes, n->used,
+                              buffer + n->lane);
+    }
+    for (int64_t c = 0; p->used < LANES && c < t->classes; c++)
+        for (int64_t i = p->used; i < LANES; i++) buffer[c * LANES + i] = 0;
 }
 
-static void NAME(write_gradient)(const task *t, int64_t at, int64_t used, const REAL *g) {
+static void NAME(write_gradient)(const task *t, const positions *p, const REAL *g) {
     const strides *s = &t->of_gradient;
+    for (const run *n = p->runs; n < p->runs + p->count; n++) {
 #if WIDE
-    if (!t->wide_scores)
-        NAME(scatter_float)((float *)t->gradient + at, s, t->classes, used, g);
-    else
+        if (!t->wide_scores)
+            NAME(scatter_float)((float *)t->gradient + n->at[GRADIENT], s, t->classes, n->used,
+                                g + n->lane);
+        else
 #endif
-        NAME(scatter_same)((REAL *)t->gradient + at, s, t->classes, used, g);
+            NAME(scatter_same)((REAL *)t->gradient + n->at[GRADIENT], s, t->classes, n->used,
+                               g + n->lane);
+    }
 }
 
 /* Scores that are left out may be anything, and become 0; returns whether another one is NaN. */
@@ -83,26 +91,29 @@ static int NAME(clean)(REAL *x, const INT *ignored, int64_t classes) {
     return bad != 0;
 }
 
-/* `used` numbers of memory, `step` apart, as `to` of another type. */
-#define READ(to, type, memory, at, step)                                                           \
-    do {                                                                                           \
-        const type *from_ = (const type *)(memory) + (at);                                         \
-        if ((step) == 1)                                                                           \
-            for (int64_t i = 0; i < used; i++) (to)[i] = (__typeof__(*(to)))from_[i];              \
+/* Numbers of class `c` of a block from one of the tensors, `step` apart in a run, as `to` of another
+   type. */
+#define READ(to, type, memory, which, s, c)                                                        \
+    for (const run *n = p->runs; n < p->runs + p->count; n++) {                                    \
+        const type *from_ = (const type *)(memory) + n->at[which] + (c) * (s)->class;              \
+        __typeof__(to) to_ = (to) + n->lane;                                                       \
+        int64_t used = n->used, step = (s)->inner;                                                 \
+        if (step == 1)                                                                             \
+            for (int64_t i = 0; i < used; i++) to_[i] = (__typeof__(*to_))from_[i];                \
         else                                                                                       \
-            for (int64_t i = 0; i < used; i++) (to)[i] = (__typeof__(*(to)))from_[i * (step)];     \
-    } while (0)
+            for (int64_t i = 0; i < used; i++) to_[i] = (__typeof__(*to_))from_[i * step];         \
+    }
 
-/* Weights of a block, 0 beyond `used`; returns whether one is negative or not finite. They stay
-   double: sums are weighted in double, whatever the scores are. */
-static int NAME(read_weights)(const task *t, int64_t at, int64_t used, double *restrict w,
+/* Weights of class `c` of a block, 0 beyond the lanes in use; returns whether one is negative or not
+   finite. They stay double: sums are weighted in double, whatever the scores are. */
+static int NAME(read_weights)(const task *t, const positions *p, int64_t c, double *w,
                               double *heaviest) {
     int bad = 0;
     double most = *heaviest;
-    for (int i = 0; i < LANES; i++) w[i] = i < used;
+    for (int i = 0; i < LANES; i++) w[i] = i < p->used;
     if (!t->weight) return 0;
-    if (t->wide_weight) READ(w, double, t->weight, at, t->of_weight.inner);
-    else READ(w, float, t->weight, at, t->of_weight.inner);
+    if (t->wide_weight) READ(w, double, t->weight, WEIGHT, &t->of_weight, c)
+    else READ(w, float, t->weight, WEIGHT, &t->of_weight, c)
     for (int i = 0; i < LANES; i++) {
         bad |= (w[i] < 0) | NAME(not_finite)((REAL)w[i]);
         most = w[i] > most ? w[i] : most;

@@ -8,8 +8,42 @@
 
 enum { LANES = 64 }; /* positions in a block */
 
+enum { SCORES, TARGET, WEIGHT, GRADIENT };
+
+/* Positions that lie side by side, or evenly apart: where they begin in the four tensors, their
+   first lane, and how many they are. */
+typedef struct {
+    int64_t at[4], lane, used;
+} run;
+
+/* The positions of a block, `used` in all, and where the next one begins. A block goes on in the next
+   row, so that narrow images fill it too. */
+typedef struct {
+    run runs[LANES];
+    int64_t count, used, o, m, i;
+} positions;
+
 static int64_t place(const strides *s, int64_t b, int64_t o, int64_t m, int64_t i) {
     return b * s->batch + o * s->outer + m * s->middle + i * s->inner;
+}
+
+/* The next positions of problem `b`; whether there are any. */
+static int next_block(const task *t, int64_t b, positions *p) {
+    p->count = p->used = 0;
+    while (p->used < LANES && p->o < t->outer && t->inner > 0) {
+        int64_t left = t->inner - p->i, space = LANES - p->used, used = left < space ? left : space;
+        p->runs[p->count++] = (run){{place(&t->of_scores, b, p->o, p->m, p->i),
+                                     place(&t->of_target, b, p->o, p->m, p->i),
+                                     place(&t->of_weight, b, p->o, p->m, p->i),
+                                     place(&t->of_gradient, b, p->o, p->m, p->i)},
+                                    p->used, used};
+        p->used += used, p->i += used;
+        if (p->i == t->inner) {
+            p->i = 0;
+            if (++p->m == t->middle) p->m = 0, p->o++;
+        }
+    }
+    return p->used > 0;
 }
 
 /* Weights whose largest is far from 1 are counted in units of it, by the PyTorch code. */

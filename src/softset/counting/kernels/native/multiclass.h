@@ -17,19 +17,19 @@ typedef struct {
 } NAME(rows);
 
 /* Labels and weights of a block; those left out weigh nothing. */
-static int NAME(read_rows)(const task *t, int64_t target_at, int64_t weight_at, int64_t used,
-                           NAME(rows) * r, int *some_ignored, double *heaviest) {
-    int64_t label[LANES], step = t->of_target.inner, classes = t->classes;
+static int NAME(read_rows)(const task *t, const positions *p, NAME(rows) * r, int *some_ignored,
+                           double *heaviest) {
+    int64_t memory[LANES], *label = memory, classes = t->classes;
     for (int i = 0; i < LANES; i++) label[i] = 0;
-    if (t->target_kind == INT64) READ(label, int64_t, t->target, target_at, step);
-    else if (t->target_kind == INT32) READ(label, int32_t, t->target, target_at, step);
-    else READ(label, uint8_t, t->target, target_at, step);
-    if (NAME(read_weights)(t, weight_at, used, r->weight, heaviest)) return BAD_WEIGHT;
+    if (t->target_kind == INT64) READ(label, int64_t, t->target, TARGET, &t->of_target, 0)
+    else if (t->target_kind == INT32) READ(label, int32_t, t->target, TARGET, &t->of_target, 0)
+    else READ(label, uint8_t, t->target, TARGET, &t->of_target, 0)
+    if (NAME(read_weights)(t, p, 0, r->weight, heaviest)) return BAD_WEIGHT;
     int64_t some = 0, stray = 0;
     if (t->ignores) {
 #pragma omp simd reduction(| : some)
         for (int i = 0; i < LANES; i++) {
-            int64_t out = -(int64_t)((label[i] == t->ignored) & (i < used));
+            int64_t out = -(int64_t)((label[i] == t->ignored) & (i < p->used));
             some |= out;
             label[i] &= ~out;
             r->ignored[i] = (INT)out;
@@ -322,10 +322,10 @@ static void NAME(add_rows)(const task *t, NAME(rows) * r, const REAL *restrict h
 }
 
 static int NAME(multiclass_block)(const task *t, NAME(rows) * r, NAME(work) * k,
-                                  const double *level, int64_t used, const int64_t at[4]) {
-    int some_ignored, outcome = NAME(read_rows)(t, at[1], at[2], used, r, &some_ignored, &k->heaviest);
+                                  const double *level, const positions *p) {
+    int some_ignored, outcome = NAME(read_rows)(t, p, r, &some_ignored, &k->heaviest);
     if (outcome) return outcome;
-    NAME(read_scores)(t, at[0], used, k->z);
+    NAME(read_scores)(t, p, k->z);
     if (NAME(clean)(k->z, some_ignored ? r->ignored : 0, t->classes)) return BAD_SCORES;
     if (NAME(find_two)(t, r, k->z)) return BAD_SCORES;
     REAL *degrees = k->z;
@@ -347,7 +347,7 @@ static int NAME(multiclass_block)(const task *t, NAME(rows) * r, NAME(work) * k,
             degrees = k->h;
         }
     }
-    if (k->l) NAME(write_gradient)(t, at[3], used, k->z);
+    if (k->l) NAME(write_gradient)(t, p, k->z);
     else NAME(add_rows)(t, r, degrees, k);
     return DONE;
 }
@@ -374,14 +374,9 @@ static int NAME(multiclass)(const task *t, int backward) {
             for (int64_t c = 0; c < 3 * classes; c++) k.tp[c] = 0;
         }
         const double *level = t->levels + LEVEL * b * t->level_batch;
-        for (int64_t o = 0; o < t->outer; o++)
-            for (int64_t m = 0; m < t->middle; m++)
-                for (int64_t i = 0; i < t->inner && !outcome; i += LANES) {
-                    int64_t used = t->inner - i < LANES ? t->inner - i : LANES;
-                    int64_t at[4] = {place(&t->of_scores, b, o, m, i), place(&t->of_target, b, o, m, i),
-                                     place(&t->of_weight, b, o, m, i), place(&t->of_gradient, b, o, m, i)};
-                    outcome = NAME(multiclass_block)(t, r, &k, level, used, at);
-                }
+        positions p = {.o = 0};
+        while (!outcome && next_block(t, b, &p))
+            outcome = NAME(multiclass_block)(t, r, &k, level, &p);
     }
     if (!outcome && t->weight && !usual(k.heaviest)) outcome = BAD_WEIGHT;
     free(memory);
