@@ -57,7 +57,11 @@ def test_the_verdict_comes_first(run, data):
     out = run(*arguments, *CANDIDATES, "--jobs", "1", "-o", "there")
     verdict = json.loads(Path("there/comparison.json").read_text())["verdict"]
     assert " ".join(out.split()).startswith(verdict)
-    assert out.splitlines()[-2:] == ["report: there/report.html", "model:  there/model.softset"]
+    assert out.splitlines()[-3:] == [
+        "report: there/report.html",
+        "model:  there/model.softset, fitted on 200 rows",
+        "        softset predict there/model.softset NEW_ROWS",
+    ]
     assert run.err == "data.csv: 200 rows, 2 columns; results go to there/\n"
 
 

@@ -89,6 +89,7 @@ def test_default_names_do_not_collide(run, data):
     arguments = ["train", "data.csv", "-t", "two", "--recipe", "boosting"]
     names = [run.json(*arguments)["model"] for _ in range(2)]
     assert names == ["data-boosting.softset", "data-boosting-2.softset"]
+    assert run.json(*arguments, "--force")["model"] == names[0]
 
 
 def test_the_positive_class_and_weights_reach_the_model(run, data):

@@ -144,3 +144,10 @@ BAD = [
 def test_bad_arguments(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_an_interval_stays_within_what_the_metric_can_be():
+    scores = [0.0, 0.1, 0.0, 0.0, 0.02]
+    assert interval(scores, 0.2, 0.01)[1] < 0
+    assert interval(scores, 0.2, 0.01, within=(0.0, 1.0))[1] == 0
+    assert interval([1 - s for s in scores], 0.2, 0.01, within=(0.0, 1.0))[2] == 1

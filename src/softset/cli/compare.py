@@ -105,7 +105,7 @@ def run(
     for m, name in chosen.items():
         usual = f"{stem(file)}-{name}"
         inside = output if output is None or len(chosen) == 1 else output / name
-        places[m] = inside or (Path(usual) if resume else fresh_name(usual))
+        places[m] = inside or (Path(usual) if resume else fresh_name(usual, force))
         check_directory(places[m], file, force=force, resume=resume)
     data = read_labelled(
         file, target, groups=groups, drop=drop, sep=sep, encoding=encoding, decimal=decimal
@@ -268,7 +268,8 @@ def tell(result: Comparison, directory: Path) -> None:
     say_notes(result.data.notes)
     show(result)
     print(f"\nreport: {directory / 'report.html'}")
-    print(f"model:  {directory / 'model.softset'}")
+    print(f"model:  {directory / 'model.softset'}, fitted on {result.data.refitted} rows")
+    print(f"        softset predict {directory / 'model.softset'} NEW_ROWS")
 
 
 _COLOURS = {"clear": "green", "metric": "green", "stay": "yellow", "plain": "yellow"}
@@ -310,7 +311,10 @@ def show(result: Comparison) -> None:
         else "* winner, = reference (differences are to it)"
     ]
     if "p" in names:
-        lines.append("p is of that pair alone, p adj. allows for having looked at all of them")
+        lines.append(
+            "p is of that pair alone, p adj. allows for having looked at all of them; "
+            "the verdict goes by the steps above"
+        )
     if result.importances:
         lines.append(result.drivers())
     for line in (*lines, f"{result.splits.note}; {seconds(result.duration)}"):

@@ -12,11 +12,11 @@ from softset.report.formats import seconds
 from softset.training.progress import Line
 
 
-def fresh_name(name: str) -> Path:
-    """``name`` in this directory, with a number if it is taken."""
+def fresh_name(name: str, force: bool = False) -> Path:
+    """``name`` in this directory, with a number if it is taken and not to be replaced."""
     path, stem, suffix = Path(name), Path(name).stem, Path(name).suffix
     count = 2
-    while path.exists():
+    while path.exists() and not force:
         path = Path(f"{stem}-{count}{suffix}")
         count += 1
     return path

@@ -42,7 +42,7 @@ def run(
     check_files(model, file, directory=file)
     from softset.storage.files import check_writable
 
-    path = output or fresh_name(f"{stem(file)}-predictions.csv")
+    path = output or fresh_name(f"{stem(file)}-predictions.csv", force)
     check_writable(path, force, inputs=[model, file])
 
     from softset.classifiers.model import load_model

@@ -72,7 +72,7 @@ def run(
     from softset.tables.parquet_rows import ParquetRows, is_beyond_memory
 
     recipe = recipe or ("cross-entropy" if is_beyond_memory(file) else "best")
-    path = output or fresh_name(f"{stem(file)}-{recipe}.softset")
+    path = output or fresh_name(f"{stem(file)}-{recipe}.softset", force)
     check_writable(path, force, inputs=[file])
 
     import softset

@@ -10,6 +10,7 @@ a candidate lacks where it would be chosen, so that the scores of the chosen spr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
@@ -143,9 +144,10 @@ def climb(
     one_row: float,
     names: Mapping[RungId, str] | None = None,
     level: float = 0.05,
+    within: tuple[float, float] = (-math.inf, math.inf),
 ) -> Ladder:
     """The ladder of some candidates: ``scores`` of each split, their ``rungs``, bytes of the model;
-    ``names`` are those of the rungs.
+    ``names`` are those of the rungs, ``within`` is what the metric can be.
 
     Every claim (the worth of it all, each step, what simplicity costs) is a corrected resampled
     t-test (``paired``) of scores by candidates that were chosen on other splits, and Holm's method
@@ -182,7 +184,7 @@ def climb(
     }
     found = []
     for k, rung in enumerate(there):
-        mean, low, high = interval(chosen[k], share, one_row)
+        mean, low, high = interval(chosen[k], share, one_row, within=within)
         step = None if k == 0 else claims.get(f"step {k}", claims["worth"])
         clear = step is not None and step.p_adjusted <= level
         name, best = (names or {}).get(rung, rung), tables[k].best()

@@ -87,17 +87,24 @@ def _labels_wrong(sizes: NDArray[np.float64], rows: int) -> Confusion:
 
 
 def interval(
-    scores: Sequence[float], test_share: float, one_row: float, level: float = 0.95
+    scores: Sequence[float],
+    test_share: float,
+    one_row: float,
+    level: float = 0.95,
+    within: tuple[float, float] = (-math.inf, math.inf),
 ) -> tuple[float, float | None, float | None]:
     """Mean of the scores of ``J`` splits and its interval, ``test_share`` of the rows in a test.
 
-    A single split has no interval.
+    It stays ``within`` what the metric can be. A single split has no interval.
 
     >>> [round(v, 3) for v in interval([0.70, 0.72, 0.71, 0.69, 0.73], 0.2, one_row=0.01)]
     [0.71, 0.681, 0.739]
     """
     check_number("level", level, 0, 1)
-    return _interval(*_moments(scores, test_share, one_row**2 / 12), level)
+    mean, low, high = _interval(*_moments(scores, test_share, one_row**2 / 12), level)
+    if low is None or high is None:
+        return mean, None, None
+    return mean, max(low, min(within[0], mean)), min(high, max(within[1], mean))
 
 
 def paired(

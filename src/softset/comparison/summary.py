@@ -102,6 +102,7 @@ class Summary:
             one_row=grain,
             names=rung_names(self.label, table.task, metric.curve),
             level=_LEVEL,
+            within=range_of(plan.metric),
         )
         found = verdict(ladder, {c.id: c.in_text for c in self.fine}, self.label)
         candidates = self._candidates(scores, sizes, found.reference, grain)
@@ -199,8 +200,9 @@ class Summary:
             if c.id in self.errors:
                 rows.append(_without_numbers(c, self.errors[c.id]))
                 continue
-            mean, low, high = interval(scores[c.id], share, grain)
-            least, most = range_of(self.plan.metric)
+            mean, low, high = interval(
+                scores[c.id], share, grain, within=range_of(self.plan.metric)
+            )
             outcomes = [found[c.id] for found in self.found]
             cuts = [o.threshold for o in outcomes if o.threshold is not None]
             rows.append(
@@ -213,8 +215,8 @@ class Summary:
                     error="",
                     scores=scores[c.id],
                     mean=mean,
-                    low=None if low is None else max(low, min(least, mean)),
-                    high=None if high is None else min(high, max(most, mean)),
+                    low=low,
+                    high=high,
                     rank=ranks[c.id],
                     difference=differences.get(c.id),
                     seconds=round(float(np.mean([o.seconds for o in outcomes])), 3),
