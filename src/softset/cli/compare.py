@@ -286,7 +286,7 @@ def show(result: Comparison) -> None:
     if result.advice:
         out.print(Text(result.advice))
     out.print()
-    _show_ladder(result, out)
+    has_steps = _show_ladder(result, out)
     measure = result.metric if len(result.metric) <= 6 else "mean"
     columns = ["", "candidate", measure, "95 % interval", "difference"]
     for name, width in (("95 % interval", 98), ("p", 105), ("p adj.", 113), ("rank", 119)):
@@ -311,10 +311,9 @@ def show(result: Comparison) -> None:
         else "* winner, = reference (differences are to it)"
     ]
     if "p" in names:
-        lines.append(
-            "p is of that pair alone, p adj. allows for having looked at all of them; "
-            "the verdict goes by the steps above"
-        )
+        lines.append("p is of that pair alone, p adj. allows for having looked at all of them")
+    if has_steps:
+        lines.append("the verdict goes by the steps above")
     if result.importances:
         lines.append(result.drivers())
     for line in (*lines, f"{result.splits.note}; {seconds(result.duration)}"):
@@ -324,14 +323,15 @@ def show(result: Comparison) -> None:
             out.print(Text(f"note: {warning}", style="dim"))
 
 
-def _show_ladder(result: Comparison, out: Any) -> None:
+def _show_ladder(result: Comparison, out: Any) -> bool:
+    """Whether there is one: files of format 1 have none."""
     from rich.table import Table
     from rich.text import Text
 
     from softset.comparison.result import span
 
     if result.ladder is None or len(result.ladder.rungs) < 2:
-        return
+        return False
     names = {c.id: c.name for c in result.candidates}
     measure = result.metric if len(result.metric) <= 6 else "mean"
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -352,6 +352,7 @@ def _show_ladder(result: Comparison, out: Any) -> None:
     out.print(table)
     out.print(Text(result.steps_note(), style="dim"))
     out.print()
+    return True
 
 
 def _row(c: CandidateResult, result: Comparison, columns: int) -> list[Any]:

@@ -91,12 +91,11 @@ static int NAME(clean)(REAL *x, const INT *ignored, int64_t classes) {
     return bad != 0;
 }
 
-/* Numbers of class `c` of a block from one of the tensors, `step` apart in a run, as `to` of another
-   type. */
+/* The numbers that a block has of class `c` in one of the tensors, as `to` of another type. */
 #define READ(to, type, memory, which, s, c)                                                        \
     for (const run *n = p->runs; n < p->runs + p->count; n++) {                                    \
         const type *from_ = (const type *)(memory) + n->at[which] + (c) * (s)->class;              \
-        __typeof__(to) to_ = (to) + n->lane;                                                       \
+        __typeof__(*(to)) *to_ = (to) + n->lane;                                                   \
         int64_t used = n->used, step = (s)->inner;                                                 \
         if (step == 1)                                                                             \
             for (int64_t i = 0; i < used; i++) to_[i] = (__typeof__(*to_))from_[i];                \

@@ -19,7 +19,7 @@ typedef struct {
 /* Labels and weights of a block; those left out weigh nothing. */
 static int NAME(read_rows)(const task *t, const positions *p, NAME(rows) * r, int *some_ignored,
                            double *heaviest) {
-    int64_t memory[LANES], *label = memory, classes = t->classes;
+    int64_t label[LANES], classes = t->classes;
     for (int i = 0; i < LANES; i++) label[i] = 0;
     if (t->target_kind == INT64) READ(label, int64_t, t->target, TARGET, &t->of_target, 0)
     else if (t->target_kind == INT32) READ(label, int32_t, t->target, TARGET, &t->of_target, 0)
