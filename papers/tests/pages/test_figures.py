@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
-from softset_papers.pages.figures import draw_all, draw_curves, draw_scatter, panels
+from softset_papers.pages.figures import LINES, draw_all, draw_curves, draw_scatter, panels
 from softset_papers.specification import Row, paper
+from softset_papers.tables import find_table
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,14 @@ def test_a_line_and_a_panel_for_each_row():
     assert lines.count("<svg") == scatter.count("<svg") == 1
     assert scatter.count("r = −0.50") + scatter.count("r = -0.50") == 2
     assert draw_scatter(rows) == scatter  # the same every time
+
+
+def test_every_loss_of_paper_004_has_a_line_of_its_own():
+    rows = find_table("004-figures-5-to-7").rows
+    page = draw_curves(drawn(*rows))
+    losses = {(row.options().get("loss"), row.options().get("balanced")) for row in rows}
+    dashes = set(re.findall(r"stroke-dasharray: ([\d., ]+)", page))
+    assert len(losses) == len(LINES) == 1 + len(dashes)  # one is solid
 
 
 def test_loss_against_score_for_each_loss_that_has_betas():

@@ -135,13 +135,17 @@ def _loss(row: Row) -> tuple[Any, Any]:
     return options.get("loss"), options.get("balanced")
 
 
+# One for each loss of paper 004, the last with two dots between dashes.
+LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)))
+
+
 def draw_curves(drawn: Drawn) -> str:
     """The SVG of convergence: median over the repeats, a line for each row.
 
     Rows of one loss have one kind of line, rows with the same beta the same colour.
     """
     losses = dict.fromkeys(_loss(row) for row, _ in drawn)
-    kinds = dict(zip(losses, itertools.cycle(("-", "--", ":", "-.")), strict=False))
+    kinds = dict(zip(losses, itertools.cycle(LINES), strict=False))
     colours: dict[Any, str] = {}
 
     def paint(page: Any) -> None:
@@ -151,7 +155,8 @@ def draw_curves(drawn: Drawn) -> str:
                 beta = row.options().get("beta", row.id)
                 colour = colours.setdefault(beta, f"C{len(colours)}")
                 epochs = range(1, len(median) + 1)
-                axes.plot(epochs, median, kinds[_loss(row)], color=colour, linewidth=1)
+                line = kinds[_loss(row)]
+                axes.plot(epochs, median, linestyle=line, color=colour, linewidth=1)
             axes.set(title=name, xlabel="epoch")
         labels = [row.label for row, _ in drawn]
         page.legend(axes.lines, labels, loc="outside right center", fontsize=7)
