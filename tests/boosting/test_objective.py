@@ -1,3 +1,4 @@
+import doctest
 import multiprocessing
 
 import lightgbm
@@ -261,6 +262,44 @@ def test_the_wrappers_of_both_libraries_train_the_native_model():
     assert history[-1] == pytest.approx(f1_score(y, last), abs=1e-6)
 
 
+def recommended():
+    """The settings of the docstring of ``xgboost_objective``, after its own lines were run."""
+    names = {"xgboost_objective": xgboost_objective}
+    for example in doctest.DocTestParser().get_examples(xgboost_objective.__doc__):
+        exec(example.source, names)
+    return names["settings"]
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_what_the_docstrings_recommend_trains_the_same_model_through_every_interface():
+    x, y = imbalanced()
+    data, settings = xgboost.DMatrix(x, y), {**recommended(), "max_depth": 4}
+    objective = xgboost_objective("f1")
+    native = xgboost.train(settings, data, 20, obj=objective)
+    wrapped = xgboost.XGBClassifier(**{**settings, "objective": objective}, n_estimators=20)
+    wrapped.fit(x, y)
+    p = native.predict(data)
+    np.testing.assert_allclose(wrapped.predict_proba(x)[:, 1], p, atol=1e-6)
+    np.testing.assert_array_equal(wrapped.predict(x), p >= 0.5)
+    assert f1_score(y, wrapped.predict(x)) > 0.8
+    # The first gradient is that of scores of 0.
+    one = xgboost.train({**settings, "eta": 1e-6}, data, 1, obj=objective)
+    np.testing.assert_allclose(one.predict(data, output_margin=True), 0, atol=1e-5)
+
+    objective = lightgbm_objective("f1", threshold=0.3)
+    wrapped = lightgbm.LGBMClassifier(objective=objective, n_estimators=60, verbosity=-1)
+    z = wrapped.fit(x, y).predict(x, raw_score=True)
+    assert f1_score(y, z >= np.log(0.3 / 0.7)) > 0.8
+
+
+@pytest.mark.parametrize("base_score", [0, 1e-9])
+def test_a_base_score_that_leaves_no_gradient_is_refused(base_score):
+    x, y = imbalanced()
+    model = xgboost.XGBClassifier(objective=xgboost_objective("f1"), base_score=base_score)
+    with pytest.raises(ValueError, match=r"Set base_score=0\.5"):
+        model.fit(x, y)
+
+
 # --- several workers ------------------------------------------------------------------------------
 
 
@@ -320,7 +359,7 @@ def test_dask_training_on_two_workers_gives_the_model_of_one_process():
 
     x, y = imbalanced(600)
     x = np.round(x * 2).clip(-6, 6)  # few values: every worker finds the same bins
-    settings = {"eta": 0.3, "max_depth": 3, "base_score": 0, "min_child_weight": 1e-3, "nthread": 1}
+    settings = {**recommended(), "eta": 0.3, "max_depth": 3, "nthread": 1}
     data = xgboost.DMatrix(x, y)
     single = xgboost.train(settings, data, 10, obj=xgboost_objective("f1"))
     cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")

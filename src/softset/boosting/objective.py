@@ -26,6 +26,9 @@ from softset.metrics.registry import MetricLike, decided_elsewhere, one_number
 # Added to every curvature: a leaf of settled examples stays where it is instead of dividing by 0.
 FLOOR = 1e-6
 
+# From this score on no row has a gradient. XGBoost starts at -13.8 for a probability of 0.
+SETTLED = 13.0
+
 # The counts of a confusion that depend on the scores.
 DIFFERENTIATED = ("tp", "predicted", "counted_matrix", "counted_tn", "counted_rejected")
 
@@ -42,12 +45,14 @@ def xgboost_objective(
     curvature is its absolute value, so that no leaf moves a score by more than the learning rate
     (docs/boosting.md says why). Scores are ``(N,)``, or ``(N, C)`` with ``num_class=C``.
 
-    One object serves ``xgboost.train(params, data, obj=objective)``, Dask's ``train`` and
+    One object serves ``xgboost.train(settings, data, obj=objective)``, Dask's ``train`` and
     ``XGBClassifier(objective=objective)``. Sample weights come from the ``DMatrix``. On several
     workers the counts are summed over all of them, so that the gradient is that of all rows.
 
-    Set ``base_score=0`` (XGBoost starts a custom objective at 0.5 otherwise) and
-    ``min_child_weight=1e-3``: curvature is no count of rows here.
+    Set ``base_score=0.5``, which is a score of 0 where XGBoost knows that it is a probability: in
+    ``XGBClassifier``, and in ``train`` with ``"objective": "binary:logistic"`` beside ``obj`` (with
+    ``"multi:softprob"`` and ``num_class`` for several classes); ``predict`` then gives
+    probabilities. Set ``min_child_weight=1e-3``: curvature is no count of rows here.
 
     Args:
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
@@ -58,8 +63,14 @@ def xgboost_objective(
     >>> x = np.arange(100.0).reshape(-1, 1)
     >>> data = xgboost.DMatrix(x, label=x[:, 0] >= 90)
     >>> objective = xgboost_objective("f1")
-    >>> settings = {"base_score": 0, "min_child_weight": 1e-3, "max_depth": 2}
+    >>> settings = {"base_score": 0.5, "min_child_weight": 1e-3, "max_depth": 2}
+    >>> model = xgboost.XGBClassifier(objective=objective, n_estimators=10, **settings)
+    >>> model.fit(x, x[:, 0] >= 90).predict(x).sum().item()
+    10
+    >>> settings["objective"] = "binary:logistic"
     >>> booster = xgboost.train(settings, data, num_boost_round=10, obj=objective)
+    >>> (booster.predict(data) >= 0.5).sum().item()
+    10
     >>> objective.evaluate(booster.predict(data, output_margin=True), data)
     ('f1', 1.0)
     """
@@ -73,8 +84,8 @@ def lightgbm_objective(
 
     Gradient, curvature and arguments as for ``xgboost_objective``. One object serves
     ``lightgbm.train({"objective": objective}, data, feval=objective.evaluate)`` and
-    ``LGBMClassifier(objective=objective)``, whose ``predict`` then returns raw scores: positive
-    means at least ``log(threshold / (1 - threshold))``.
+    ``LGBMClassifier(objective=objective)``, which has raw scores only, ``predict(x,
+    raw_score=True)``: positive means at least ``log(threshold / (1 - threshold))``.
 
     >>> import numpy as np, lightgbm
     >>> x = np.arange(1000.0).reshape(-1, 1) // 10
@@ -126,6 +137,7 @@ class MetricObjective:
         self, first: Any, second: Any, sample_weight: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         scores, target, weight = _arguments(first, second, sample_weight)
+        self._check_start(scores)
         gradient, _ = metric_gradient(
             scores,
             target,
@@ -136,6 +148,17 @@ class MetricObjective:
             over_workers=self.over_workers(),
         )
         return gradient, curvature(gradient)
+
+    def _check_start(self, scores: Any) -> None:
+        """Refuse rounds that start where no row has a gradient: nothing would be learned."""
+        z = np.asarray(scores)
+        alike = len(z) > 1 and z.min() == z.max()
+        if self.library == "xgboost" and alike and abs(z.flat[0]) > SETTLED:
+            raise ValueError(
+                f"base_score makes XGBoost start at a score of {z.flat[0]:.4g} for every row; "
+                "there the metric has no gradient. XGBClassifier and 'binary:logistic' read it as "
+                "a probability. Set base_score=0.5 there."
+            )
 
     def over_workers(self) -> Sum | None:
         """How to sum counts over the workers of a distributed XGBoost, if there are any."""
