@@ -8,10 +8,17 @@ import sklearn.metrics as skm
 import softset as ss
 from tests.reference import brute_force
 
+AREAS = ("auroc", "partial_auroc", "average_precision")
 
-def oracle(name: str, task: str, average, true, said, proba, weight) -> float | np.ndarray:
-    """``said`` are hard decisions, ``proba`` probabilities, all as arrays."""
+
+def oracle(
+    name: str, task: str, average, true, said, proba, weight, both=False
+) -> float | np.ndarray:
+    """``said`` are hard decisions, ``proba`` probabilities, all as arrays; with ``both`` a binary
+    problem is averaged over its two classes."""
     row = ss.METRICS[name]
+    if both and name not in AREAS:  # areas of two classes are not averaged
+        task = "multiclass"
     if row.oracle == "brute force":
         return _by_hand(name, task, average, true, said, weight)
     function = getattr(skm, row.oracle)
@@ -30,6 +37,8 @@ def oracle(name: str, task: str, average, true, said, proba, weight) -> float | 
         kwargs |= {"average": "binary" if task == "binary" else average, "zero_division": 0}
         return function(true, said, **kwargs)
     if name in ("auroc", "partial_auroc"):
+        if task == "multiclass" and average == "micro":  # one against the rest, as labels
+            task, true = "multilabel", np.eye(proba.shape[1], dtype=int)[true]
         if task == "multiclass":
             kwargs |= {"multi_class": "ovr", "average": average}
         elif task == "multilabel":
@@ -52,17 +61,23 @@ def _by_hand(name, task, average, true, said, weight):
     if task == "multiclass":
         classes = int(max(true.max(), said.max())) + 1
         if name == "gmean":
-            recalls = [
-                weight[(true == k) & (said == k)].sum() / weight[true == k].sum()
-                for k in range(classes)
-            ]
-            return float(np.prod(recalls) ** (1 / classes))
+            return geometric_mean_score(true, said, weight)
         true, said = np.eye(classes)[true], np.eye(classes)[said]
     if average == "micro":
         weight = np.repeat(weight, true.shape[1])
         return brute_force(name, true.reshape(-1), said.reshape(-1), weight)
     values = [brute_force(name, true[:, k], said[:, k], weight) for k in range(true.shape[1])]
     return _mean(values, true, weight, average)
+
+
+def geometric_mean_score(true, said, weight) -> float:
+    """imbalanced-learn's function of that name, written again: over the classes that are there or
+    are predicted; a recall without rows is 0."""
+    product, classes = 1.0, np.unique(np.concatenate([true, said]))
+    for k in classes:
+        rows = weight[true == k].sum()
+        product *= weight[(true == k) & (said == k)].sum() / rows if rows else 0.0
+    return float(product ** (1 / len(classes)))
 
 
 def _mean(values, true, weight, average):

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import sklearn.metrics as skm
 import torch
 
 import softset as ss
+from tests.reference import TASKS
 
 
 def on_a_grid(tp, fp, positives=4.0, negatives=4.0):
@@ -63,3 +66,18 @@ def test_slope_of_the_partial_area_where_neighbouring_thresholds_have_equal_rate
         return ss.AUROC(max_fpr=0.6)(c)
 
     assert torch.autograd.gradcheck(area, (tp.requires_grad_(), fp.requires_grad_()))
+
+
+@pytest.mark.parametrize("name", ["auroc", "partial_auroc", "average_precision"])
+@pytest.mark.parametrize("average", ["", "_macro", "_micro", "_weighted"])
+@pytest.mark.parametrize("task", TASKS)
+def test_a_batch_of_one_class_has_a_finite_loss_and_gradient(name, average, task):
+    shape = {"binary": (2, 1, 3), "multiclass": (2, 3, 3), "multilabel": (2, 3, 3)}[task]
+    z = torch.randn(shape, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    target = torch.empty(2, 3) if task == "multiclass" else torch.empty(shape)
+    for label, empty, per in itertools.product((0, 1), ("penalise", "ignore"), ("batch", "image")):
+        y = torch.full_like(target, label).long()
+        loss = ss.MetricLoss(name + average, task=task, empty=empty, per=per)(z, y)
+        (grad,) = torch.autograd.grad(loss, z)
+        assert loss.isfinite()
+        assert grad.isfinite().all()

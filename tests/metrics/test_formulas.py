@@ -6,6 +6,7 @@ import sklearn.metrics as skm
 import torch
 
 import softset as ss
+from tests.oracles import geometric_mean_score
 from tests.reference import random_problem
 
 
@@ -90,3 +91,24 @@ def test_mistakes_must_count():
         ss.Tversky(alpha=0, beta=0)
     with pytest.raises(ValueError, match=r"2 number\(s\): tversky\(alpha, beta\)"):
         ss.get_metric("tversky(0.3)")
+
+
+@pytest.mark.parametrize("columns", [3, 4, 10, 100])
+@pytest.mark.parametrize("strays", [False, True])
+def test_gmean_does_not_depend_on_the_columns_of_absent_classes(columns, strays):
+    rng = np.random.default_rng(0)
+    true, w = np.arange(60) % 2 * 2, rng.uniform(0.1, 2, 60)  # classes 0 and 2
+    said = np.where(rng.random(60) < 0.7, true, 2 - true)
+    said[0] = 1 if strays else said[0]
+    z = torch.from_numpy(np.eye(columns)[said])
+    y = torch.from_numpy(true)
+    got = ss.evaluate(z, y, "gmean", task="multiclass", sample_weight=w)
+    assert got == pytest.approx(geometric_mean_score(true, said, w), abs=1e-12)
+    # A loss, in both of its ways: the classes with rows.
+    recalls = [w[(true == k) & (said == k)].sum() / w[true == k].sum() for k in (0, 2)]
+    settings = {"task": "multiclass", "step": ss.SigmoidStep(1e9), "sample_weight": w}
+    for batch in (z, z[None]):  # directly, and through autograd
+        loss = ss.metric_loss(batch, y, "gmean", batch_dims=batch.dim() - 2, **settings)
+        assert loss.item() == pytest.approx(1 - np.prod(recalls) ** 0.5, abs=1e-9)
+    z = torch.randn(60, columns, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: ss.metric_loss(z, y, "gmean", task="multiclass"), z)

@@ -1,27 +1,37 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
-import sklearn.metrics as skm
 import torch
 
 import softset as ss
 from softset.metrics.registry import pack_metric, unpack_metric
-from tests.reference import random_problem
+from tests.oracles import oracle
+from tests.reference import TASKS, random_problem
+
+NAMES = [(key, alias) for key, row in ss.METRICS.items() for alias in (key, *row.aliases)]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["f1", "f1_macro", "f1_micro", "f1_weighted", "precision_macro", "recall_weighted",
-     "jaccard_micro", "accuracy", "balanced_accuracy", "matthews_corrcoef", "roc_auc",
-     "average_precision"],
-)  # fmt: skip
-def test_scorer_names_mean_what_they_mean_in_scikit_learn(name):
-    z, y = random_problem("binary", n=90)
-    scorer = skm.get_scorer(name)
-    scores = torch.sigmoid(z) if name in ("roc_auc", "average_precision") else (z >= 0)
-    kwargs = {k: v for k, v in scorer._kwargs.items() if k != "pos_label"}
-    expected = scorer._score_func(y.numpy(), scores.numpy(), **kwargs)
-    assert ss.evaluate(z, y, name) == pytest.approx(expected, abs=1e-12)
+@pytest.mark.parametrize(("key", "name"), NAMES)
+@pytest.mark.parametrize("average", ["", "macro", "micro", "weighted"])
+def test_every_name_means_what_it_means_in_scikit_learn(key, name, average):
+    """With every average, as a scorer's name and as a function's; or it is refused in one line."""
+    names = [f"{n}_{average}".rstrip("_") for n in (name, f"{name}_score")]
+    if average and ss.METRICS[key].averages == ("macro",):
+        for given in names:
+            with pytest.raises(ValueError, match=f"{key} is not averaged. Use '{key}'.$"):
+                ss.get_metric(given)
+        return
+    for task in TASKS:
+        z, y = random_problem(task, n=40, seed=1)
+        p = (torch.softmax(z, 1) if task == "multiclass" else torch.sigmoid(z)).numpy()
+        said = p.argmax(1) if task == "multiclass" else (p >= 0.5).astype(int)
+        both = bool(average) and task == "binary"
+        for w in (None, np.random.default_rng(0).uniform(0.1, 3, 40)):
+            wanted = oracle(key, task, average or "macro", y.numpy(), said, p, w, both=both)
+            for given in names:
+                got = ss.evaluate(z, y, given, task=task, sample_weight=w)
+                assert got == pytest.approx(wanted, abs=1e-12), (given, task)
 
 
 def test_names_lead_back_to_the_metric():

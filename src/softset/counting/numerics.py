@@ -49,7 +49,7 @@ def all_positive(x: Tensor, low: float = 0.0) -> bool:
     return x.item() > low if x.dim() == 0 else bool((x > low).all())
 
 
-def root(x: Tensor, degree: int = 2) -> Tensor:
+def root(x: Tensor, degree: int | Tensor = 2) -> Tensor:
     """The ``degree``-th root of a rate in [0, 1], exact, with a finite slope at zero.
 
     Below 1e-16 the root is replaced by its chord from the origin, so that the slope is bounded.

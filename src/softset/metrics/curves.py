@@ -20,6 +20,11 @@ class Curve(Metric):
     curve = True
     of_positives = True  # and ``negatives``
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Of two classes there is one area, as in scikit-learn: it says nothing of both.
+        object.__setattr__(self, "both_classes", False)
+
     def integrate(self, c: Confusion) -> Tensor:
         """The area, along the last dimension."""
         raise NotImplementedError

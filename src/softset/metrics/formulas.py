@@ -21,7 +21,8 @@ from softset.metrics.base import Metric, two_classes
 
 @dataclass(frozen=True)
 class Accuracy(Metric):
-    """``(tp + tn) / total``; of several classes the share of right decisions.
+    """``(tp + tn) / total``; of several classes the share of right decisions, of labels the mean
+    over labels (scikit-learn's ``accuracy_score`` of labels wants whole rows to be right).
 
     >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
     >>> round(Accuracy()(c).item(), 4)
@@ -261,7 +262,10 @@ class Tversky(Fraction):
 
 @dataclass(frozen=True)
 class GMean(Metric):
-    """The geometric mean of the recalls: ``sqrt(tpr tnr)``, or the C-th root of their product.
+    """The geometric mean of the recalls: ``sqrt(tpr tnr)``, or of the classes that have rows.
+
+    As in imbalanced-learn, a class that is predicted and has no rows has a recall of 0; a loss,
+    in which every class is predicted a little, leaves it out.
 
     >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
     >>> round(GMean()(c).item(), 4)
@@ -276,8 +280,15 @@ class GMean(Metric):
         return root(ratio(c.tp, c.support)) * root(ratio(c.tn, c.negatives))
 
     def score_jointly(self, c: Confusion) -> Tensor:
-        recalls = root(ratio(c.tp, c.support), c.tp.shape[-1])
-        return torch.where(c.support > 0, recalls, 1.0).prod(-1)
+        present = c.support > 0
+        degree = present.to(c.tp.dtype).sum(-1, keepdim=True).clamp(min=1)
+        return torch.where(present, root(ratio(c.tp, c.support), degree), 1.0).prod(-1)
+
+    def __call__(self, c: Confusion, *, empty: str | None = None) -> Tensor:
+        value = super().__call__(c, empty=empty)
+        if c.task != "multiclass" or empty is not None:
+            return value
+        return torch.where(((c.predicted > 0) & (c.support <= 0)).any(-1), 0.0, value)
 
 
 def _shared(c: Confusion, a: Tensor, b: Tensor) -> Tensor:

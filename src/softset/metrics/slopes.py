@@ -253,11 +253,10 @@ def _joint_balanced(c: Sums) -> Slopes:
 
 
 def _joint_gmean(c: Sums) -> Slopes:
-    there, low = c.s > 0, LITTLE * c.n
-    recalls = np.where(there, c.x / c.s, 1.0)
-    value = np.exp(np.log(recalls).mean())
-    value = np.where((c.x[there] > low[there]).all(), value, np.nan)
-    return Slopes(value, np.where(there, value / (len(c.x) * c.x), 0.0), np.zeros_like(c.x))
+    there = c.s > 0
+    value = np.exp(np.log(c.x[there] / c.s[there]).mean())
+    value = np.where((c.x > LITTLE * c.n)[there].all(), value, np.nan)
+    return Slopes(value, np.where(there, value / (there.sum() * c.x), 0.0), np.zeros_like(c.x))
 
 
 def _joint_mcc(c: Sums) -> Slopes:
