@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+import ast
 import math
+import warnings
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from torch.utils.data import DataLoader, TensorDataset
 
+import softset as ss
 from softset.checks import check_choice, check_number, check_whole, nearest
 from softset.counting.numerics import ratio, root
 
@@ -58,3 +67,104 @@ def test_whole_numbers_of_any_type_pass():
 def test_numbers_beyond_floats_are_refused_in_words():
     with pytest.raises(ValueError, match=r"x must be a number in \(0, inf\)"):
         check_number("x", 10**400, 0, math.inf)
+
+
+# --- warnings -------------------------------------------------------------------------------------
+
+X = np.random.RandomState(0).randn(40, 3)
+Y = (X[:, 0] > 0).astype(int)
+FRAME = pd.DataFrame({"a": X[:, 0], "city": np.where(X[:, 1] > 0, "Rome", "Oslo"), "id": range(40)})
+NETWORK = {"n_members": 1, "max_epochs": 1, "random_state": 0}
+
+
+def column():
+    return Y[:, None]
+
+
+def blanks():
+    return np.array(["A", "A "])[Y]
+
+
+def encoder():
+    return ss.TableEncoder().fit(FRAME)
+
+
+def weighted(**settings):
+    return ss.MetricThresholdClassifier(KNeighborsClassifier(), **settings)
+
+
+def refused(function, *args, **settings):
+    with pytest.raises(ValueError, match="at least two"):  # before the workers start, for time
+        function(*args, **settings)
+
+
+def trained(loss, network=None):
+    rows = TensorDataset(torch.from_numpy(X).float(), torch.from_numpy(Y).float())
+    network = torch.nn.Linear(3, 1) if network is None else network
+    return ss.fit(network, loss, DataLoader(rows, batch_size=2), max_epochs=1)
+
+
+# What each says, and how to hear it: through our own functions, scikit-learn's and torch's.
+WARNINGS = {
+    "linear, (n, 1)": ("column-vector", lambda: ss.MetricLinearClassifier().fit(X, column())),
+    "forest, blanks": ("blanks", lambda: ss.MetricForestClassifier(n_trees=5).fit(X, blanks())),
+    "boosting": (
+        "too few distinct",
+        lambda: ss.MetricBoostingClassifier(warm_rounds=1, rounds=1).fit(X, np.arange(40) == 0),
+    ),
+    "network, batch": (
+        "batch_size",
+        lambda: ss.MetricClassifier(batch_size=99, **NETWORK).fit(X, Y),
+    ),
+    "network, constant": (
+        "every training row",
+        lambda: ss.MetricClassifier(threshold=1e-6, **NETWORK).fit(X, Y),
+    ),
+    "network, rare": (
+        "has too few distinct rows",
+        lambda: ss.MetricClassifier(**NETWORK).fit(X, np.arange(40) == 0),
+    ),
+    "threshold": ("no sample_weight", lambda: weighted().fit(X, Y, sample_weight=Y + 1)),
+    "pipeline": (
+        "column-vector",
+        lambda: make_pipeline(ss.MetricLinearClassifier()).fit(X, column()),
+    ),
+    "cross-validation": (
+        "blanks",
+        lambda: cross_val_score(ss.MetricLinearClassifier(), X, blanks(), cv=2),
+    ),
+    "evaluate": ("from_logits=False", lambda: ss.evaluate(np.linspace(0, 1, 40), Y, "f1")),
+    "schema": ("", lambda: ss.infer_schema(FRAME.assign(constant=1))),
+    "encoder, extra": ("ignored", lambda: encoder().transform(FRAME.assign(new=1))),
+    "encoder, unseen": ("no category", lambda: encoder().transform(FRAME.assign(city="Bern"))),
+    "encoder, missing": ("missing", lambda: encoder().transform(FRAME.assign(a=math.nan))),
+    "train_model": (
+        "row number",
+        lambda: ss.train_model(FRAME, Y, "f1", recipe="linear"),
+    ),
+    "compare": ("blanks", lambda: refused(ss.compare, FRAME, blanks(), candidates=["linear"])),
+    "fit, not finite": ("not finite", lambda: trained(lambda z, y: z.sum() / 0)),
+    "fit, rare": ("batches have none", lambda: trained("metric")),
+}
+
+
+@pytest.mark.parametrize("kind", WARNINGS)
+def test_a_warning_points_at_the_line_of_the_user(kind):
+    text, call = WARNINGS[kind]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    assert any(text in str(w.message) for w in caught)
+    assert {w.filename for w in caught} == {__file__}
+
+
+def test_every_warning_is_given_by_warn_user():
+    found = [
+        str(path)
+        for path in Path(ss.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("warnings.warn", "warn", "warnings.warn_explicit")
+        and path.name != "checks.py"
+    ]
+    assert found == []

@@ -6,6 +6,8 @@ import difflib
 import importlib
 import math
 import numbers
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 from types import ModuleType
@@ -57,6 +59,21 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError:
         raise ImportError(f"{purpose} needs {module}: pip install 'softset[{extra}]'") from None
+
+
+# Warnings are about the line that called these, not about one of theirs.
+_NOT_THE_USER = ("softset", "sklearn", "joblib", "torch", "contextlib", "functools")
+
+
+def warn_user(text: str, kind: type[Warning] = UserWarning) -> None:
+    """Warn, and point at the user's line: the nearest one that is neither ours nor scikit-learn's.
+
+    All warnings go through here; nobody counts frames (``stacklevel``).
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_THE_USER and frame.f_back:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, kind, stacklevel=level)
 
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:

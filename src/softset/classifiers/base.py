@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from softset.checks import check_choice
+from softset.checks import check_choice, warn_user
 from softset.decisions.decision import Decision, to_probabilities
 from softset.decisions.evaluation import evaluate
 from softset.decisions.tuner import Tuner
@@ -100,11 +99,9 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Warn of a class that no held-out row has."""
         missing = np.setdiff1d(trained, held)
         if len(missing):
-            warnings.warn(
+            warn_user(
                 f"class {self._labels.names[missing[0]]!r} has too few distinct rows to be held "
                 "out: early stopping and the threshold cannot see it.",
-                UserWarning,
-                stacklevel=4,
             )
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from softset.checks import check_number
+from softset.checks import check_number, warn_user
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers, averaged
 from softset.classifiers.streamed import fit_network
@@ -205,11 +204,9 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         if self.batch_size is None:
             return min(1024, max(32, rows // 10))
         if self.batch_size > rows:
-            warnings.warn(
+            warn_user(
                 f"batch_size={self.batch_size} is more than the {rows} distinct rows to train on; "
                 "all of them make one batch.",
-                UserWarning,
-                stacklevel=4,
             )
         return int(self.batch_size)
 
@@ -219,11 +216,9 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         decided = np.unique(self._decision(self._scores(rows.x)))
         if len(decided) == 1:
             name = self._labels.names[decided[0]]
-            warnings.warn(
+            warn_user(
                 f"every training row is predicted as {name!r}. Try more epochs, "
                 "another learning_rate or metric, or class_weight='balanced'.",
-                UserWarning,
-                stacklevel=3,
             )
 
     def _tune_on(self, rows: Rows, fold: Ints | None, place: Ints) -> None:

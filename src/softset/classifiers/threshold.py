@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.utils.metaestimators import _safe_split, available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from softset.checks import check_whole
+from softset.checks import check_whole, warn_user
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.parts import pack_part, unpack_part
 from softset.decisions.decision import Decision, to_log_probabilities, to_probabilities
@@ -190,11 +189,9 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         if weight is not None:
             name = _weight_name(self.estimator)
         if weight is not None and name is None:
-            warnings.warn(
+            warn_user(
                 f"{type(self.estimator).__name__}.fit takes no sample_weight: it weighs the metric "
                 "and the threshold only.",
-                UserWarning,
-                stacklevel=3,
             )
         fits = []
         for rows in parts:

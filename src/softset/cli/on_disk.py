@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from softset.checks import warn_user
 from softset.cli.outputs import say
 
 # The most rows that are held out for the score of a model.
@@ -73,6 +74,6 @@ def predicted(rows: Any, predict: Callable[[Any], Any]) -> Iterator[Any]:
             found = predict(X)
         for kind in {one.category for one in caught} - told:
             first = next(one for one in caught if one.category is kind)
-            warnings.warn(f"{first.message} (And maybe in later blocks.)", kind, stacklevel=2)
+            warn_user(f"{first.message} (And maybe in later blocks.)", kind)
             told.add(kind)
         yield found

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from softset.checks import check_choice, check_number
+from softset.checks import check_choice, check_number, warn_user
 from softset.comparison.candidates import choose
 from softset.comparison.data import check_table
 from softset.comparison.plan import Plan
@@ -86,7 +85,7 @@ def compare(
     label = label_of(measured)
     doubts = [*few_rows(table, int(folds)), *telling_columns(table, get_metric(metric), label)]
     for text in doubts:
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn_user(text)
     chosen, left_out = choose(measured, label, table.task, candidates)
     plan = Plan(
         table,

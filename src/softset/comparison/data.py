@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from softset.checks import warn_user
 from softset.comparison.result import ClassCount
 from softset.tables.columns import Schema, infer_schema
 from softset.tables.kinds.number import is_identifier
@@ -60,7 +61,7 @@ def check_table(
         dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     )
     for text in said:
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warn_user(text)
     kind = "multilabel" if codes.ndim == 2 else "binary" if len(classes) == 2 else "multiclass"
     if task is not None and task != kind:
         raise ValueError(f"task is {task!r}, but y is {kind} ({len(classes)} classes or labels).")
@@ -76,7 +77,7 @@ def check_table(
         compared = x[[c.name for c in used if not c.identifier] or identifiers]
     joined, repeated, more = _groups(compared, groups, folds, duplicates)
     for text in more:
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warn_user(text)
     _enough(codes, classes, joined, folds)
     strata = np.unique(strata_of(codes), return_inverse=True)[1].ravel()
     name = None if groups is None else str(getattr(groups, "name", None) or "given")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from softset.checks import check_choice
+from softset.checks import check_choice, warn_user
 from softset.counting.cells import Confusion, count_cells
 from softset.counting.problem import Problem, arrange
 from softset.counting.values import check_labels, check_not_nan
@@ -90,10 +89,9 @@ def warn_of_probabilities(problem: Problem) -> None:
         return
     low, high = torch.aminmax(z.detach())
     if low >= 0 and high <= 1 and high - low >= 0.5:
-        warnings.warn(
+        warn_user(
             "all scores lie in [0, 1], and are taken for logits. Pass from_logits=False if they "
             "are probabilities or decisions.",
-            stacklevel=3,
         )
 
 

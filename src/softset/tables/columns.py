@@ -5,10 +5,9 @@ values (medians, categories) comes from the training rows alone, in the encoder.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
-from softset.checks import listed, repeated
+from softset.checks import listed, repeated, warn_user
 from softset.tables.kinds import KINDS
 from softset.tables.kinds.base import Column
 from softset.tables.kinds.cells import Cells, as_text
@@ -38,7 +37,7 @@ def infer_schema(frame: pandas.DataFrame, *, warn: bool = True) -> Schema:
     if warn:
         for column in schema:
             if column.note:
-                warnings.warn(column.note, UserWarning, stacklevel=2)
+                warn_user(column.note)
     return schema
 
 

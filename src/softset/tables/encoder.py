@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from softset.checks import listed, nearest, repeated
+from softset.checks import listed, nearest, repeated, warn_user
 from softset.tables.columns import Column, Schema, infer_schema
 from softset.tables.kinds import KINDS
 from softset.tables.kinds.base import Fitted, UnseenWarning
@@ -63,10 +62,8 @@ class TableEncoder:
         known = {column.name for column in self.columns_}
         extra = [str(c) for c in frame.columns if str(c) not in known]
         if extra:
-            warnings.warn(
+            warn_user(
                 f"column(s) {listed(extra)} were not there in training; they are ignored.",
-                UserWarning,
-                stacklevel=2,
             )
         out = np.zeros((len(frame), len(self.names_)))
         at = 0

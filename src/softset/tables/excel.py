@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from softset.checks import listed, repeated, require
+from softset.checks import listed, repeated, require, warn_user
 from softset.tables.columns import as_text
 from softset.tables.limits import too_large
 
@@ -26,10 +26,8 @@ def read_excel(path: Path, limit: int, text: Collection[str] = ()) -> Any:
 
     sheets, rows = _rows(path, limit, stored=True)
     if len(sheets) > 1:
-        warnings.warn(
+        warn_user(
             f"{path.name} has {len(sheets)} sheets; the first, {sheets[0]!r}, is read.",
-            UserWarning,
-            stacklevel=4,
         )
     names, body = _table(path.name, rows)
     if len(body) + 1 < len(rows) or any(len(r) < len(names) or None in r for _, r in body):

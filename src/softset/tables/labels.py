@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
-from softset.checks import check_choice, check_number, listed
+from softset.checks import check_choice, check_number, listed, warn_user
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -169,11 +168,10 @@ def _column(y: Any) -> Array:
     """``(n,)``; the only column of ``(n, 1)`` is taken, with a warning."""
     values = _dense(y)
     if values.ndim == 2 and values.shape[1] == 1:
-        warnings.warn(
+        warn_user(
             "A column-vector y was passed when a 1d array was expected: y has shape (n, 1), its "
             "only column is taken.",
             _column_warning(),
-            stacklevel=4,
         )
         values = values.ravel()
     if values.ndim != 1:
@@ -250,8 +248,7 @@ def _warn_of_blanks(classes: Array) -> None:
         for name in classes.tolist():
             other = seen.setdefault(name.strip(), name)
             if other != name:
-                warnings.warn(
+                warn_user(
                     f"classes {other!r} and {name!r} differ only by blanks.",
                     BlanksWarning,
-                    stacklevel=4,
                 )

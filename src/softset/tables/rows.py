@@ -5,14 +5,13 @@ no row has an equal one on the other side of a split."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from softset.checks import listed
+from softset.checks import listed, warn_user
 from softset.tables.kinds.number import is_identifier
 
 Floats = NDArray[np.float64]
@@ -174,11 +173,9 @@ def _without_identifiers(x: Floats) -> Floats:
     alike = [not is_identifier(column) for column in x.T]
     if all(alike) or not any(alike):
         return x
-    warnings.warn(
+    warn_user(
         f"column(s) {listed(i for i, other in enumerate(alike) if not other)} hold a different "
         "whole number in every row, as a customer number does; duplicate rows are searched for "
         "without them. If they are identifiers, leave them out.",
-        UserWarning,
-        stacklevel=3,
     )
     return x[:, alike]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softset.checks import warn_user
 from softset.tables.columns import infer_schema
 from softset.tables.encoder import TableEncoder, UnseenWarning
 from softset.tables.labels import Labels, read_labels
@@ -163,10 +164,9 @@ class EncodedRows:
             y = y if self.in_order else self.labels.encode(y)
             yield (x, y) if w is None else (x, y, w)
         if unseen and not self._told:
-            warnings.warn(
+            warn_user(
                 f"{unseen} of {total} blocks of rows have values that the {SAMPLE} rows have not "
                 "from which categories were learnt; they count as no category, or as missing.",
                 UnseenWarning,
-                stacklevel=2,
             )
         self._told = True

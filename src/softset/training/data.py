@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from softset.checks import warn_user
 from softset.tables.rows import Rows
 
 
@@ -112,8 +112,7 @@ def compare_data(train: Data, validation: Data, task: str) -> None:
         raise ValueError(f"validation holds class {unknown[0]:g}, which train never shows.")
     missing = [c for c in seen if c not in asked]
     if missing:
-        warnings.warn(
+        warn_user(
             f"class {missing[0]:g} is absent from validation: early stopping cannot see it.",
             AbsentClassWarning,
-            stacklevel=3,
         )

@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, cast
 
-from softset.checks import check_choice, check_whole
+from softset.checks import check_choice, check_whole, warn_user
 from softset.losses.annealing import Annealing
 from softset.losses.loss import Mixture
 from softset.training.checkpoints import Checkpoint, check_form
@@ -281,11 +280,10 @@ class Loop(ABC):
             self.outcome[k] = outcome
         if outcome == "not finite":
             whose = f" of member {', '.join(map(str, gone))}" if len(self.outcome) > 1 else ""
-            warnings.warn(
+            warn_user(
                 f"the loss{whose} is not finite in epoch {self.epoch_number + 1}: stopped, the "
                 "last good weights are kept. Try a lower learning rate.",
                 RuntimeWarning,
-                stacklevel=2,
             )
         kept = [row for row, ok in enumerate(stay) if ok]
         self.ids = [self.ids[row] for row in kept]

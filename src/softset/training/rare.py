@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import RandomSampler, Sampler, SequentialSampler, TensorDataset
 
-from softset.checks import check_whole
+from softset.checks import check_whole, warn_user
 from softset.counting.problem import as_numbers
 from softset.losses.soft_metric import MetricLoss
 from softset.training.phases import Phase
@@ -123,7 +122,7 @@ def warn_if_rare(phases: Sequence[Phase], loader: Any, task: str) -> None:
     n = batch_size * max(1 if loss.ranks is None else loss.ranks.size for loss in losses)
     share, name = _rarest(target, task)
     if share > 0 and n * share < ENOUGH:
-        warnings.warn(rarity(n, share, name), RareClassWarning, stacklevel=3)
+        warn_user(rarity(n, share, name), RareClassWarning)
 
 
 def rarity(batch_size: int, share: float, name: str = "positives") -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from softset.checks import warn_user
 from softset.tables.kinds.cells import Cells, Mask, Values
 from softset.tables.kinds.saved import Saved
 
@@ -83,11 +83,10 @@ def refuse_or_warn(column: Column, cells: Cells, bad: Mask, wanted: str) -> None
             f"column {column.name!r} must hold {wanted} in each row, as in training; {new.sum()} "
             f"value(s) do not: {cells.sample(new)}."
         )
-    warnings.warn(
+    warn_user(
         f"column {column.name!r}: {new.sum()} value(s) were never seen in training and count as "
         f"missing, since {wanted} is expected: {cells.sample(new)}.",
         UnseenWarning,
-        stacklevel=6,
     )
 
 
@@ -141,11 +140,10 @@ class Fitted(ABC):
         if self.column.missing:
             out[:, -1] = missing
         elif (absent := missing & cells.absent).any():  # of other words the kind has warned
-            warnings.warn(
+            warn_user(
                 f"column {self.column.name!r} has {absent.sum()} missing value(s), and had none "
                 f"in training; {self.instead}.",
                 UnseenWarning,
-                stacklevel=4,
             )
 
     instead: ClassVar[str] = "they are filled with the median"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from softset.checks import warn_user
 from softset.tables.kinds.base import IDENTIFIER_ROWS, Column, Fitted, UnseenWarning
 from softset.tables.kinds.cells import MISSING_WORDS, Cells, Mask, Values, as_text
 from softset.tables.kinds.number import read_numbers
@@ -95,11 +95,10 @@ class Category(Fitted):
         out[known, outputs[known]] = 1.0
         unknown = (outputs < 0) & ~missing
         if unknown.any():
-            warnings.warn(
+            warn_user(
                 f"column {cells.name!r}: {unknown.sum()} value(s) were never seen in training and "
                 f"count as no category: {cells.sample(unknown)}.",
                 UnseenWarning,
-                stacklevel=5,
             )
         return missing
 
