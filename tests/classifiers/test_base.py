@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from softset import (
+    Confusion,
     MetricBoostingClassifier,
     MetricClassifier,
     MetricEnsembleClassifier,
     MetricForestClassifier,
     MetricLinearClassifier,
     MetricThresholdClassifier,
+    get_metric,
 )
 from softset.classifiers.base import DecidingClassifier
 from softset.decisions.decision import scores_of
@@ -37,6 +39,32 @@ class Told(DecidingClassifier):
 
     def _scores(self, x):
         return scores_of(x[:, 0] if self._task == "binary" else x, self._task)
+
+
+def first_and_last_apart(c):
+    """A metric of one's own that reads the matrix, as docs/core.md promises it."""
+    return 1 - (c.matrix[0, -1] + c.matrix[-1, 0] + c.matrix[0, 1] / 2) / c.total[0]
+
+
+@pytest.mark.parametrize(
+    ("make", "metric"),
+    [
+        (MetricLinearClassifier, first_and_last_apart),
+        (MetricLinearClassifier, "quadratic_kappa"),
+        (lambda m: MetricEnsembleClassifier(m, parts=("linear", "forest")), first_and_last_apart),
+        (lambda m: MetricThresholdClassifier(LogisticRegression(), m), first_and_last_apart),
+        (lambda m: MetricClassifier(m, max_epochs=3, n_members=2), first_and_last_apart),
+        (lambda m: MetricBoostingClassifier(m, warm_rounds=5, rounds=5), first_and_last_apart),
+        (lambda m: MetricForestClassifier(m, n_trees=20), first_and_last_apart),
+    ],
+)
+def test_metrics_that_read_the_matrix_train_and_tune_every_classifier(make, metric):
+    x = np.random.default_rng(0).normal(size=(90, 3))
+    y = np.digitize(x[:, 0] + x[:, 1] / 2, [-0.4, 0.4])
+    model = make(metric).fit(x, y)
+    true = Confusion.from_matrix(confusion_matrix(y, model.predict(x)))
+    assert model.score(x, y) == pytest.approx(float(get_metric(metric)(true)))
+    assert model.score(x, y) > 0.5
 
 
 @pytest.mark.parametrize(("threshold", "cut"), [(None, 0.5), (0.25, 0.25)])

@@ -63,7 +63,9 @@ def test_several_classes_start_at_multinomial_regression():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("metric", ["f1", "mcc", "jaccard", "balanced_accuracy", "f2"])
+@pytest.mark.parametrize(
+    "metric", ["f1", "mcc", "jaccard", "balanced_accuracy", "f2", "quadratic_kappa"]
+)
 def test_the_gradient_of_the_soft_metric_is_right(metric, classes):
     rng = np.random.default_rng(0)
     x, y, w = rng.normal(size=(40, 3)), rng.integers(0, classes, 40), rng.random(40)

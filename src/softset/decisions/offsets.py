@@ -7,13 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion, confusion
+from softset.counting.cells import Confusion, MatrixNotCountedError, confusion
 from softset.counting.problem import arrange, to_logits
 from softset.decisions.cuts import EQUAL, OUTER, gaps, pick
 from softset.decisions.shrinking import shrunk_offsets
 from softset.decisions.thresholds import BLOCK, MAX_PASSES, alone, thresholded
 from softset.metrics.base import Metric
-from softset.metrics.custom import Custom
 from softset.metrics.registry import MetricLike
 
 
@@ -56,7 +55,7 @@ def best_offsets(
         ignore_index=ignore_index,
     )
     s, y, w = to_logits(problem.z, from_logits), problem.y, problem.w
-    matrix = _reads_matrix(m, s.shape[-1])
+    matrix = m.wants_matrix("multiclass", s.shape[-1])
     counted = confusion(s, y, task="multiclass", sample_weight=w, matrix=matrix)  # refuses NaN, too
     best = float(m(counted))
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
@@ -82,11 +81,6 @@ def best_offsets(
 
         offsets = shrunk_offsets(y, w, offsets, worth)
     return offsets.tolist()
-
-
-def _reads_matrix(m: Metric, classes: int) -> bool:
-    """Of a metric of the user's own it is not known: it gets none, which is much faster."""
-    return not isinstance(m, Custom) and m.wants_matrix("multiclass", classes)
 
 
 def _flips(s: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -120,10 +114,10 @@ def _best_shift(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[flo
     flip, other = _flips(s, k)
     flip, order = flip.sort(stable=True)
     y, w, other = y[order], w[order], other[order]
-    if _reads_matrix(m, classes):
-        values = _matrix_values(m, y, other, w, k, classes)
-    else:
+    try:
         values = _values(m, y, other, w, k, classes)
+    except MatrixNotCountedError:  # a metric of the user's own may read it or not
+        values = _matrix_values(m, y, other, w, k, classes)
     place, width = gaps(flip)
     best = pick(values, place, width)
     return float(values[best]), float(place[best])

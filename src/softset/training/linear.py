@@ -146,9 +146,13 @@ def soft_loss(
         p = np.exp(log_softmax(z, 1))
         own = np.eye(problem.classes)[y]
         weighted = w[:, None] * p
-        sums = (own * weighted).sum(0), weighted.sum(0), w @ own, np.full(p.shape[1], w.sum())
-        value, by_tp, by_predicted = _slopes(metric, *sums)
-        by_p = -w[:, None] * (own * by_tp + by_predicted)
+        if metric.wants_matrix("multiclass", problem.classes, training=True):
+            value, by_matrix = _matrix_slopes(metric, own.T @ weighted)
+            by_p = -w[:, None] * by_matrix[y]
+        else:
+            sums = (own * weighted).sum(0), weighted.sum(0), w @ own, np.full(p.shape[1], w.sum())
+            value, by_tp, by_predicted = _slopes(metric, *sums)
+            by_p = -w[:, None] * (own * by_tp + by_predicted)
         by_score = p * (by_p - (by_p * p).sum(1, keepdims=True))
     grad = problem.pull_back(by_score) + penalty * away
     return 1 - value + penalty / 2 * float(away @ away), grad
@@ -168,6 +172,14 @@ def _slopes(metric: Metric, tp: Any, predicted: Any, support: Any, total: Any) -
     value = metric(c, empty="penalise")
     by = torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)
     return float(value.detach()), *(b.numpy() for b in by)
+
+
+def _matrix_slopes(metric: Metric, matrix: Array) -> tuple[float, Array]:
+    """The metric of a soft matrix and its derivatives by the entries."""
+    leaf = torch.from_numpy(matrix).requires_grad_()
+    value = metric(Confusion.from_matrix(leaf), empty="penalise")
+    (by_matrix,) = torch.autograd.grad(value, leaf)
+    return float(value.detach()), by_matrix.numpy()
 
 
 def _minimised(function: Any, start: Array, bounds: Any, steps: int) -> Array:
