@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from torch.utils.data import DataLoader, TensorDataset
 
 import softset as ss
 from tests.reference import random_problem
@@ -94,3 +97,50 @@ def test_who_reads_the_matrix_is_told_by_the_error_not_by_its_words():
     assert not diagonal.wants_matrix("multiclass", 4, training=True)
     assert diagonal.wants_matrix("multiclass", 4)  # where it judges it may read what it likes
     assert not any(m.wants_matrix(t, 2) for m in (trace, ss.F1()) for t in ("binary", "multilabel"))
+
+
+# --- one number -----------------------------------------------------------------------------------
+
+X = np.random.RandomState(0).randn(60, 3)
+Y = (X + np.random.RandomState(1).randn(60, 3)).argmax(1)
+Z = torch.from_numpy(X)
+
+
+def iou_of_each(c):
+    return c.tp / (c.tp + c.fp + c.fn)
+
+
+def loaded():
+    rows = TensorDataset(Z.float(), torch.from_numpy(Y))
+    return DataLoader(rows, batch_size=60), DataLoader(rows, batch_size=60)
+
+
+JUDGED = {"task": "multiclass"}
+TAKING_A_METRIC = {
+    "evaluate": lambda m: ss.evaluate(Z, Y, m, **JUDGED),
+    "metric_loss": lambda m: ss.metric_loss(Z, Y, m, **JUDGED),
+    "MetricLoss": lambda m: ss.MetricLoss(m, **JUDGED)(Z, torch.from_numpy(Y)),
+    "best_offsets": lambda m: ss.best_offsets(Z, Y, m),
+    "best_threshold": lambda m: ss.best_threshold(Z, np.eye(3)[Y], m, task="multilabel"),
+    "fit": lambda m: ss.fit(torch.nn.Linear(3, 3), "cross-entropy", *loaded(), metric=m, **JUDGED),
+    "network": lambda m: ss.MetricClassifier(m, n_members=1, max_epochs=1).fit(X, Y),
+    "linear": lambda m: ss.MetricLinearClassifier(m).fit(X, Y),
+    "forest": lambda m: ss.MetricForestClassifier(m, n_trees=5).fit(X, Y),
+    "boosting": lambda m: ss.MetricBoostingClassifier(m, warm_rounds=1).fit(X, Y),
+    "threshold": lambda m: ss.MetricThresholdClassifier(LogisticRegression(), m).fit(X, Y),
+    "ensemble": lambda m: ss.MetricEnsembleClassifier(m, parts=["forest"], cv=2).fit(X, Y),
+    "score": lambda m: ss.MetricForestClassifier(m, threshold=None).fit(X, Y).score(X, Y),
+    "lightgbm": lambda m: ss.lightgbm_objective(m)(Y, X),
+    "xgboost": lambda m: ss.xgboost_objective(m)(Y, X),
+    "compare": lambda m: ss.compare(X, Y, m, candidates=["linear", "linear-tuned"], jobs=1),
+}
+
+
+@pytest.mark.parametrize("name", TAKING_A_METRIC)
+def test_a_metric_of_several_numbers_is_refused_by_all(name):
+    wanted = r"metric iou_of_each .*(must give one number.*got shape|returned shape) \[3\]"
+    with pytest.raises(ValueError, match=wanted):
+        TAKING_A_METRIC[name](iou_of_each)
+    if name not in ("evaluate", "score"):
+        with pytest.raises(ValueError, match="average=None gives several numbers"):
+            TAKING_A_METRIC[name](ss.F1(average=None))

@@ -20,6 +20,7 @@ from softset.metrics.registry import (
     MetricLike,
     decided_elsewhere,
     get_metric,
+    one_number,
     pack_metric,
     restored_metric,
 )
@@ -83,7 +84,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Weights are those of the samples times those of the classes. Of two classes the positive
         one has number 1.
         """
-        decided_elsewhere(self.metric)
+        one_number(decided_elsewhere(self.metric))
         self._labels, codes = read_labels(y, self.pos_label)
         n = X.shape[0]
         if len(codes) != n:

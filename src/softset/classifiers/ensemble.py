@@ -24,7 +24,7 @@ from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
 from softset.classifiers.parts import pack_part, unpack_part
 from softset.decisions.tuner import Tuner
-from softset.metrics.registry import MetricLike, get_metric, label_of, one_number
+from softset.metrics.registry import MetricLike, get_metric, label_of
 from softset.tables.rows import Rows, strata_of
 from softset.tables.splits import stratified_folds
 
@@ -203,7 +203,6 @@ class MetricEnsembleClassifier(DecidingClassifier):
         """``fit`` where some kinds are there: they are not fitted again. ``ready`` has their parts,
         by the name of the kind; each predicts by its one model instead of those of the folds."""
         started = time.monotonic()
-        one_number(self.metric)
         check_whole("cv", self.cv, 2, 100)
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit, 0, float("inf"))

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from softset.boosting.spool import Spool
-from softset.metrics.registry import decided_elsewhere
+from softset.metrics.registry import decided_elsewhere, one_number
 from softset.tables.labels import Labels
 from softset.tables.rows import Rows, row_codes
 from softset.tables.scaling import Moments, Scaler
@@ -143,7 +143,7 @@ def _checked(model: Any, X: Any, w: Array | None, *, first: bool) -> tuple[Array
 
 def _started(model: Any) -> tuple[int, int, Any]:
     """A salt, a seed, and the rest of the random numbers."""
-    decided_elsewhere(model.metric)
+    one_number(decided_elsewhere(model.metric))
     random = check_random_state(model.random_state)
     salt, seed = (int(v) for v in random.randint(2**31 - 1, size=2))
     return salt, seed, random

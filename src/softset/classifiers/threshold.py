@@ -21,7 +21,7 @@ from softset.classifiers.parts import pack_part, unpack_part
 from softset.decisions.decision import Decision, to_log_probabilities, to_probabilities
 from softset.decisions.resampling import Worth, cut_interval, worth
 from softset.decisions.tuner import Tuner
-from softset.metrics.registry import MetricLike, one_number
+from softset.metrics.registry import MetricLike, get_metric
 from softset.tables.splits import stratified_folds
 
 Array = NDArray[Any]
@@ -117,7 +117,6 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit on ``X``, whatever the estimator takes, and ``y (n,)`` or 0 and 1 ``(n, labels)``."""
-        one_number(self.metric)
         self._response = self._checked_response()
         if y is None:
             self._refuse_no_target()
@@ -250,7 +249,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             self.threshold_ = float(decision.cut) if decision.cut.ndim == 0 else decision.cut
 
     def _tuner(self) -> Tuner:
-        return Tuner(one_number(self.metric), self._task, clear=False)
+        return Tuner(get_metric(self.metric), self._task, clear=False)
 
     # --- predict ---------------------------------------------------------------------------------
 

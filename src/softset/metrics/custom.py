@@ -27,8 +27,13 @@ class Custom(Metric):
         object.__setattr__(self, "function", function)
 
     def __call__(self, c: Confusion, *, empty: str | None = None) -> Tensor:
-        inner = 0 if c.task == "binary" else 1
-        value = _unbatched(self.function, c, c.tp.dim() - inner)
+        dims = c.tp.dim() - (0 if c.task == "binary" else 1)
+        value = _unbatched(self.function, c, dims)
+        if value.dim() != dims:
+            raise ValueError(
+                f"metric {self.name} must give one number for a Confusion, got shape "
+                f"{list(value.shape[dims:])}. Return their mean, say."
+            )
         return self._train(value, c, empty) if c.task == "binary" else value
 
     @property
