@@ -437,6 +437,28 @@ def test_shapes_that_cannot_be_meant_are_refused(task, scores, target, settings,
                          **settings)  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", SHAPES)
+def test_class_numbers_may_have_a_channel(kind):
+    """``(N, 1, H, W)``, as MONAI and many data sets have masks."""
+    z, y = masks("multiclass", SHAPES[kind])
+    z.requires_grad_()
+    with_channel = y.unsqueeze(1)
+    for per in ("batch", "image") if SHAPES[kind] else ("batch",):
+        told = {"task": "multiclass", "per": per}
+        assert ss.evaluate(z, with_channel, "f1", **told) == ss.evaluate(z, y, "f1", **told)
+        losses = [ss.metric_loss(z, t, "f1", **told) for t in (y, with_channel)]
+        torch.testing.assert_close(*losses, rtol=1e-12, atol=0)  # sums may be in another order
+        gradients = [torch.autograd.grad(loss, z)[0] for loss in losses]
+        torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-14)
+    for loss in (ss.CrossEntropyLoss(task="multiclass"), ss.LovaszLoss(task="multiclass")):
+        assert loss(z, with_channel) == loss(z, y)
+    stacked = torch.stack([z, -z]), torch.stack([y, y])
+    told = {"task": "multiclass", "batch_dims": 1}
+    expected = ss.metric_loss(*stacked, "f1", **told)
+    for target in (with_channel, torch.stack([with_channel, with_channel])):
+        assert torch.equal(ss.metric_loss(stacked[0], target, "f1", **told), expected)
+
+
 def test_set_numbers_belong_to_a_batch():
     with pytest.raises(ValueError, match=r"loss\(scores, target, sample_weight, per=numbers\)"):
         ss.MetricLoss(per=torch.tensor([0, 1]))

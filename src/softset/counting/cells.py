@@ -218,7 +218,7 @@ def confusion(
         scores: logits (probabilities with ``from_logits=False``): ``(N, ...)`` or ``(N, 1, ...)``
             binary, ``(N, C, ...)`` multiclass, ``(N, L, ...)`` multilabel; ``...`` are positions,
             such as pixels.
-        target: 0/1 of the same shape, or class numbers ``(N, ...)``.
+        target: 0/1 of the same shape, or class numbers ``(N, ...)`` or ``(N, 1, ...)``.
         step: ``LinearStep()``, ``SigmoidStep()``, …, or any differentiable ``step(p, tau)``.
         threshold: in (0, 1); positive means ``p >= threshold``. One for each label if you like.
         thresholds: a grid in (0, 1); counts get a dimension for it.

@@ -2,7 +2,8 @@
 
 Scores are ``(N, *)`` or ``(N, 1, *)`` (binary), ``(N, C, *)`` (multiclass) or ``(N, L, *)``
 (multilabel), with ``*`` for any number of dimensions: the positions of a row, such as the pixels
-of an image. Leading batch dimensions may stand before. The layout is that of ``Problem``.
+of an image. Leading batch dimensions may stand before. Targets of several classes are ``(N, *)``
+or ``(N, 1, *)``. The layout is that of ``Problem``.
 """
 
 from __future__ import annotations
@@ -114,7 +115,11 @@ def _multiclass(z: Tensor, y: Tensor, batch_dims: int, images: bool, soft: bool,
     by_class = soft and y.is_floating_point() and y.shape in (z.shape, inner)
     if not by_class:
         y = _class_numbers(y)
-        if y.shape not in ((*batch, *positions), positions):
+        if _alike(y.shape, (*batch, *positions), batch_dims):
+            y = y.reshape(*batch, *positions)
+        elif _alike(y.shape, positions, 0):
+            y = y.reshape(positions)
+        else:
             hint = " For probabilities of the classes use soft_targets=True, and floats."
             raise ValueError(
                 "target must have the shape of scores without the classes, got "
