@@ -1,8 +1,11 @@
-"""The loss of one problem written a second time, in plain numpy and float64.
+"""The metric of one problem, soft or hard, written a second time in plain numpy and float64.
 
 It shares no line with the library: each of the four cells is summed on its own, nothing is
 subtracted, several classes are a matrix. Every formula is analytic, and takes complex scores: the
 derivative of ``loss`` in direction ``v`` is ``loss(z + i h v).imag / h``, exact to rounding.
+
+Targets, soft or hard, and all weights are *masses*: of two classes, or of each label, the weight
+of a row as a positive and as a negative, ``(yes, no)``; of several classes that of each class.
 """
 
 from __future__ import annotations
@@ -14,26 +17,30 @@ from typing import Any
 import numpy as np
 
 NEEDS_NEGATIVES = {
-    "specificity", "gmean", "mcc", "cohen_kappa", "informedness", "markedness", "auroc",
+    "specificity", "gmean", "mcc", "cohen_kappa", "linear_kappa", "quadratic_kappa",
+    "informedness", "markedness", "auroc", "partial_auroc",
 }  # fmt: skip
-JOINT = {"accuracy", "balanced_accuracy", "gmean", "mcc", "cohen_kappa"}
-CURVES = {"auroc", "average_precision"}
+KAPPAS = {"cohen_kappa": 0, "linear_kappa": 1, "quadratic_kappa": 2}  # power of the distance
+JOINT = {"accuracy", "balanced_accuracy", "gmean", "mcc", *KAPPAS}
+CURVES = {"auroc", "partial_auroc", "average_precision"}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is asked for; ``step`` is a name and its numbers."""
+    """What is asked for; ``step`` is a name and its numbers. ``empty=None`` is evaluation."""
 
     task: str
     metric: str
-    average: str = "macro"
+    average: str | None = "macro"
     both: bool = False
-    beta: float = 1.0
+    beta: Any = 1.0  # a number, or one for each class
     step: tuple[Any, ...] = ("linear", 0.1, 1.0)
     thresholds: tuple[Any, ...] = (0.5,)  # each a number, or one for each label
     grid: bool = False
-    empty: str = "penalise"
+    empty: str | None = "penalise"
     from_logits: bool = True
+    k: int | None = None  # the largest k of a row are taken
+    offsets: Any = 0.0  # of log-probabilities of classes, where decisions are hard
 
 
 # --- scores -> degrees ----------------------------------------------------------------------------
@@ -95,10 +102,23 @@ def both_sides(z, s):
 # --- degrees -> cells -----------------------------------------------------------------------------
 
 
-def binary_cells(z, y, w, s):
+def masses(y, w, task, classes=0, class_weight=None):
+    """Of labels, 0 and 1 or fractions (of classes: numbers, or a share of each), and weights ``[N]``
+    or like ``y``, 0 where an entry is left out."""
+    if task == "multiclass":
+        shares = y if y.ndim == 2 else np.eye(classes)[y]
+        return w[:, None] * shares * (1.0 if class_weight is None else class_weight)
+    w = w if w.ndim == y.ndim else w[:, None]
+    if class_weight is None:
+        return w * y, w * (1 - y)
+    if task == "multilabel":
+        return w * class_weight * y, w * class_weight * (1 - y)
+    return w * class_weight[1] * y, w * class_weight[0] * (1 - y)
+
+
+def binary_cells(z, yes, no, s):
     """``tp, fp, fn, tn``, each ``[thresholds]`` or ``[thresholds, labels]``."""
     p, q = both_sides(z, s)
-    w = w if z.ndim == 1 or w.ndim == 2 else w[:, None]
     cells = []
     for tau in s.thresholds:
         taus = np.broadcast_to(tau, z.shape[1:]) if z.ndim > 1 else tau
@@ -107,7 +127,6 @@ def binary_cells(z, y, w, s):
             h, g = (np.stack(x, 1) for x in zip(*pairs, strict=True))
         else:
             h, g = degrees(s.step, p, q, taus)
-        yes, no = w * y, w * (1 - y)
         cells.append([(a * b).sum(0) for a, b in ((yes, h), (no, h), (yes, g), (no, g))])
     return [np.stack(x) for x in zip(*cells, strict=True)]
 
@@ -115,22 +134,48 @@ def binary_cells(z, y, w, s):
 def memberships(z, s):
     p, q = both_sides(z, s)
     if s.step[0] == "hard":
-        return np.eye(z.shape[1])[z.real.argmax(1)].astype(complex)
+        with np.errstate(divide="ignore"):
+            best = (np.log(p.real) + s.offsets).argmax(1)
+        return np.eye(z.shape[1])[best].astype(complex)
     first = np.argsort(-p.real, axis=1, kind="stable")[:, :2]
     tau = np.take_along_axis(p, first, 1).mean(1, keepdims=True).astype(complex)
     h, _ = degrees(s.step, p, q, tau)
     return h / h.sum(1, keepdims=True)
 
 
-def class_cells(z, y, w, s):
-    """``tp, fp, fn, tn`` ``[classes]``, from the matrix."""
+def matrix(z, mass, s):
+    """Rows true, columns predicted."""
     g, classes = memberships(z, s), z.shape[1]
     m = np.zeros((classes, classes), dtype=complex)
-    for row, label, weight in zip(g, y, w, strict=True):
-        m[label] += weight * row
+    for row, own in zip(g, mass, strict=True):
+        m += np.outer(own, row)
+    return m
+
+
+def class_cells(m):
+    """``tp, fp, fn, tn`` ``[classes]``, from the matrix."""
+    classes = len(m)
     off = m * (1 - np.eye(classes))
     rest = [np.delete(np.delete(m, k, 0), k, 1).sum() for k in range(classes)]
     return [m.diagonal(), off.sum(0), off.sum(1), np.array(rest)]
+
+
+def at_k(p, yes, no, k):
+    """Probabilities moved so that the ``k`` largest of a row, and no others, are at least 1/2.
+    An entry without a mass takes no place."""
+    moved = np.zeros_like(p)
+    for i, row in enumerate(p):
+        row = np.where(yes[i] + no[i] > 0, row, 0)
+        order = np.argsort(-row.real, kind="stable")
+        tau = (row[order[k - 1]] + row[order[k]]) / 2
+        for rank, j in enumerate(order):
+            if tau == 0:  # fewer than k have a place
+                moved[i, j] = 0.5 + row[j] / 2 if rank < k else 0.0
+            elif rank < k:
+                moved[i, j] = 0.5 + (row[j] - tau) / (2 * (1 - tau))
+            else:
+                moved[i, j] = min(row[j] / (2 * tau), np.nextafter(0.5, 0), key=lambda x: np.real(x))
+    return moved
 
 
 # --- cells -> number ------------------------------------------------------------------------------
@@ -149,30 +194,37 @@ def root(x, degree=2):
 
 
 def of_one_class(name, tp, fp, fn, tn, beta=1.0):
-    n, b = tp + fp + fn + tn, beta**2
+    n, b = tp + fp + fn + tn, np.square(beta)
+    n = np.where(np.real(n) > 0, n, 1)
     cov = 2 * (tp * tn - fp * fn) / n**2
     decided, true = 2 * (tp + fp) * (fn + tn) / n**2, 2 * (tp + fn) * (fp + tn) / n**2
     tpr, tnr, ppv = ratio(tp, tp + fn), ratio(tn, tn + fp), ratio(tp, tp + fp)
     present = (np.real(tp + fn) > 0).astype(float) + (np.real(tn + fp) > 0)
     return {
         "accuracy": lambda: (tp + tn) / n,
-        "balanced_accuracy": lambda: (tpr + tnr) / present,
+        "balanced_accuracy": lambda: ratio(tpr + tnr, present),
         "precision": lambda: ppv,
         "recall": lambda: tpr,
         "specificity": lambda: tnr,
         "fbeta": lambda: ratio((1 + b) * tp, (1 + b) * tp + b * fn + fp),
         "jaccard": lambda: ratio(tp, tp + fp + fn),
+        "tversky": lambda: ratio(tp, tp + 0.3 * fp + 0.7 * fn),
         "gmean": lambda: root(tpr) * root(tnr),
         "mcc": lambda: ratio(cov, root(decided) * root(true)),
-        "cohen_kappa": lambda: ratio(cov, ((tp + fp) * (fp + tn) + (fn + tn) * (tp + fn)) / n**2),
+        **dict.fromkeys(
+            KAPPAS,
+            lambda: ratio(cov, ((tp + fp) * (fp + tn) + (fn + tn) * (tp + fn)) / n**2),
+        ),
         "informedness": lambda: tpr + tnr - 1,
         "markedness": lambda: ppv + ratio(tn, tn + fn) - 1,
         "fowlkes_mallows": lambda: root(ppv) * root(tpr),
     }[name]()
 
 
-def of_all_classes(name, tp, fp, fn, tn):
-    n, support, predicted = (tp + fp + fn + tn)[0], tp + fn, tp + fp
+def of_all_classes(name, m):
+    tp, fp, fn, tn = class_cells(m)
+    n, support, predicted = m.sum(), tp + fn, tp + fp
+    n = n if np.real(n) > 0 else 1.0
     recalls, present = ratio(tp, support), np.real(support) > 0
     cov = (tp * tn - fp * fn).sum() / n**2
     if name == "accuracy":
@@ -184,7 +236,11 @@ def of_all_classes(name, tp, fp, fn, tn):
     if name == "mcc":
         decided = (predicted * (fn + tn)).sum() / n**2
         return ratio(cov, root(decided) * root((support * (fp + tn)).sum() / n**2))
-    return ratio(cov, (predicted * (fp + tn)).sum() / n**2)
+    number = np.arange(len(m))
+    apart = np.abs(number[:, None] - number)
+    apart = (apart > 0) * 1.0 if KAPPAS[name] == 0 else apart ** KAPPAS[name]
+    chance = (apart * np.outer(support, predicted)).sum() / n**2
+    return ratio(chance - (apart * m).sum() / n, chance)
 
 
 def area(name, tp, fp, fn, tn):
@@ -194,9 +250,51 @@ def area(name, tp, fp, fn, tn):
     if name == "auroc":
         fpr = np.concatenate([one, ratio(fp, fp + tn), zero])
         return ((recall[1:] + recall[:-1]) * (fpr[:-1] - fpr[1:])).sum(0) / 2
+    if name == "partial_auroc":
+        fpr = np.concatenate([one, ratio(fp, fp + tn), zero])
+        if tp.ndim == 1:
+            return partial_area(fpr, recall)
+        columns = zip(fpr.T, recall.T, strict=True)
+        return np.array([partial_area(*column) for column in columns])
     prevalence = ((tp + fn) / (tp + fp + fn + tn))[:1]
     precision = np.concatenate([prevalence, ratio(tp, tp + fp)])
     return ((recall[:-1] - recall[1:]) * precision).sum(0)
+
+
+def partial_area(fpr, tpr, most=0.1):
+    """Under falling rates, up to ``most``, standardised: 1/2 is chance (McClish 1989)."""
+    total = 0.0
+    for i in range(len(fpr) - 1):
+        (right, high), (left, low) = (fpr[i], tpr[i]), (fpr[i + 1], tpr[i + 1])
+        if np.real(left) >= most or np.real(right) == np.real(left):
+            continue
+        if np.real(right) > most:
+            right, high = most, low + (high - low) * (most - left) / (right - left)
+        total += (right - left) * (low + high) / 2
+    chance = most**2 / 2
+    return (1 + (total - chance) / (most - chance)) / 2
+
+
+def exact_area(name, scores, yes, no):
+    """Of hard decisions at every threshold: by pairs, or by the scores from above."""
+    if yes.sum() == 0 or (no.sum() == 0 and name != "average_precision"):
+        return 0.0 if name == "average_precision" else np.nan
+    if name == "auroc":
+        won = 0.0
+        for s, w in zip(scores, yes, strict=True):
+            won += w * (no[scores < s].sum() + no[scores == s].sum() / 2)
+        return won / (yes.sum() * no.sum())
+    points = [(0.0, 0.0)]
+    found, before = 0.0, 0.0
+    for s in np.unique(scores)[::-1]:
+        tp, fp = yes[scores >= s].sum(), no[scores >= s].sum()
+        recall = tp / yes.sum()
+        found += (recall - before) * (tp / (tp + fp) if tp + fp > 0 else 0.0)
+        before = recall
+        points.append((fp / max(no.sum(), 1e-300), recall))
+    if name == "average_precision":
+        return found
+    return partial_area(*np.array(points[::-1]).T)
 
 
 def defined(name, tp, fp, fn, tn):
@@ -206,8 +304,10 @@ def defined(name, tp, fp, fn, tn):
 
 def trained(value, s, cells):
     """What a class says that has no positives (or no negatives, where they are needed)."""
+    if s.empty is None:
+        return value
     tp, fp, fn, tn = cells
-    share = (tp + fp) / (tp + fp + fn + tn)
+    share = ratio(tp + fp, tp + fp + fn + tn)
     instead = np.where(np.real(tp + fn) > 0, share, 1 - share)
     instead = 1.0 if s.empty == "ignore" else instead
     return np.where(defined(s.metric, *cells), value, instead)
@@ -217,8 +317,6 @@ def one_number(s, cells, classes):
     """The metric of cells ``[]`` (one class) or ``[labels]``, or of ``classes``."""
     if cells[0].ndim == 0:
         return trained(of_one_class(s.metric, *cells, s.beta), s, cells)
-    if classes and s.metric in JOINT:
-        return of_all_classes(s.metric, *cells)
     if s.average == "micro":
         summed = [c.sum() for c in cells]
         return trained(of_one_class(s.metric, *summed, s.beta), s, summed)
@@ -227,9 +325,13 @@ def one_number(s, cells, classes):
 
 
 def averaged(values, s, cells, classes):
-    support = np.real(cells[0] + cells[2])
+    if s.average is None:
+        return values
+    support, predicted = np.real(cells[0] + cells[2]), np.real(cells[0] + cells[1])
     if s.average == "weighted":
         share = support if support.sum() > 0 else np.ones_like(support)
+    elif classes and s.empty is None:
+        share = ((support > 0) | (predicted > 0)).astype(float)
     elif classes or s.empty == "ignore":
         share = defined(s.metric, *cells).astype(float)
     else:
@@ -249,22 +351,46 @@ def of_curve(s, cells):
     return averaged(trained(area(s.metric, *cells), s, means), s, means, False)
 
 
+def of_exact_curve(s, z, yes, no):
+    z, zero = z.real, 0 * yes.sum(0)
+    if z.ndim == 2 and s.average == "micro":
+        z, yes, no, zero = z.ravel(), yes.ravel(), no.ravel(), 0.0
+    if z.ndim == 1:
+        each = exact_area(s.metric, z, yes, no)
+        return trained(each, s, (yes.sum(), no.sum(), zero, zero))
+    each = [exact_area(s.metric, z[:, k], yes[:, k], no[:, k]) for k in range(z.shape[1])]
+    cells = (yes.sum(0), no.sum(0), zero, zero)
+    return averaged(trained(np.array(each), s, cells), s, cells, False)
+
+
 # --- together -------------------------------------------------------------------------------------
 
 
-def loss(z, y, w, s):
-    """``1 - metric``; ``z`` and ``w`` complex or real, ``w`` ``[N]`` or like ``y``."""
+def as_labels(z, mass, s):
+    """Several classes as labels, one against the rest; the setting too."""
+    p, _ = both_sides(z, s)
+    no = np.stack([np.delete(mass, k, 1).sum(1) for k in range(mass.shape[1])], 1)
+    return p, (mass, no), Setting(**{**vars(s), "task": "multilabel", "from_logits": False})
+
+
+def metric(z, mass, s):
+    """The number, or one for each class; ``z`` is complex or real."""
     with np.errstate(all="ignore"):
-        if s.task == "multiclass" and s.metric in CURVES:
-            p, _ = both_sides(z, s)
-            y = np.eye(z.shape[1])[y]
-            s = Setting(**{**vars(s), "task": "multilabel", "from_logits": False})
-            return 1 - of_curve(s, binary_cells(p, y, w, s))
+        if s.task == "multiclass" and (s.metric in CURVES or s.k):
+            z, mass, s = as_labels(z, mass, s)
         if s.task == "multiclass":
-            return 1 - one_number(s, class_cells(z, y, w, s), True)
-        cells = binary_cells(z, y, w, s)
+            m = matrix(z, mass, s)
+            if s.metric in JOINT:
+                return of_all_classes(s.metric, m)
+            return one_number(s, class_cells(m), True)
+        if s.k:
+            z = at_k(both_sides(z, s)[0], *mass, s.k)
+            s = Setting(**{**vars(s), "from_logits": False})
+        if s.metric in CURVES and s.step[0] == "hard":
+            return of_exact_curve(s, z, *mass)
+        cells = binary_cells(z, *mass, s)
         if s.metric in CURVES:
-            return 1 - of_curve(s, cells)
+            return of_curve(s, cells)
         values = []
         for k in range(len(s.thresholds)):
             here = [c[k] for c in cells]
@@ -272,7 +398,95 @@ def loss(z, y, w, s):
                 tp, fp, fn, tn = here
                 here = [np.array(x) for x in ((tn, tp), (fn, fp), (fp, fn), (tp, tn))]
             values.append(one_number(s, here, s.both))
-        return 1 - np.mean(values)
+        return np.mean(values, axis=0)
+
+
+def counts(mass, s):
+    """Whether rows count as a set: they weigh something, and with ``empty="ignore"`` the metric of
+    them is defined."""
+    several = s.task == "multiclass"
+    yes = mass if several else mass[0]
+    no = mass.sum(1, keepdims=True) - mass if several else mass[1]
+    if yes.sum() + no.sum() == 0:
+        return False
+    if s.empty != "ignore" or s.both or (several and s.metric in JOINT):
+        return True
+    axis = None if s.average == "micro" and s.task != "binary" and (
+        s.task == "multilabel" or s.metric in CURVES or s.k
+    ) else 0
+    zero = 0 * yes.sum(axis)
+    return bool(np.any(defined(s.metric, yes.sum(axis), no.sum(axis), zero, zero)))
+
+
+def metric_in_sets(z, mass, s, sets):
+    """The mean of the metric of each set; with ``average=None`` for each class of the sets in which
+    it counts."""
+    values, there = [], []
+    for number in np.unique(sets):
+        own = sets == number
+        part = mass[own] if s.task == "multiclass" else [m[own] for m in mass]
+        yes = part if s.task == "multiclass" else part[0]
+        no = part.sum(1, keepdims=True) - part if s.task == "multiclass" else part[1]
+        if not counts(part, s):
+            continue
+        value = metric(z[own], part, s)
+        values.append(value)
+        known = (yes + no).sum(0) > 0
+        if s.empty == "ignore":
+            known = known & defined(s.metric, yes.sum(0), no.sum(0), 0, 0)
+        there.append(known if np.ndim(value) else True)
+    if not values:
+        return 0.0 if s.empty is None else 1.0
+    values, there = np.array(values), np.array(there)
+    nothing = 0.0 if s.empty is None else 1.0
+    total = np.where(there, values, 0).sum(0)
+    return np.where(there.any(0), total / np.maximum(there.sum(0), 1), nothing)
+
+
+def at_a_corner(z, mass, s, near):
+    """Rows whose slope is a matter of rounding: next to a corner of the step, or to a tie of those
+    that decide about a row's threshold."""
+    kind, *numbers = s.step
+    p, q = (x.real for x in both_sides(z + 0j, s))
+    rows = np.zeros(len(z), dtype=bool)
+    several = s.task == "multiclass" and s.metric not in CURVES and not s.k
+    if several or s.k:
+        top = np.sort(p, 1)[:, ::-1]
+        first = 2 if several else s.k
+        for k in {first, first + 1} if s.k else {first}:
+            if k < top.shape[1]:
+                rows |= top[:, k - 1] - top[:, k] <= 10 * near * top[:, k - 1]
+    if kind != "linear":
+        return rows
+    if several:
+        tau = top[:, :2].mean(1, keepdims=True)
+        if not s.from_logits:  # of two classes it is 1/2 but for rounding
+            rows |= np.abs(tau[:, 0] - 0.5) <= 10 * near
+        for corner in (1 - numbers[1] / 2, 1 + numbers[1] / 2):
+            rows |= (np.abs(p - corner * tau) <= 10 * near * (corner * tau + near)).any(1)
+        return rows
+    if s.k:
+        yes = mass if s.task == "multiclass" else mass[0] + mass[1]
+        live = np.broadcast_to(yes.sum(1, keepdims=True), p.shape) if s.task == "multiclass" else yes
+        p = at_k(p, live, 0 * live, s.k).real
+        q = 1 - p
+    flat = np.array(s.thresholds, dtype=float).reshape(len(s.thresholds), -1)
+    for taus in flat:
+        for k, tau in enumerate(taus):
+            a, beyond, _ = corners(tau, *numbers)
+            pk = p[:, k] if p.ndim > 1 and len(taus) > 1 else p
+            qk = q[:, k] if q.ndim > 1 and len(taus) > 1 else q
+            close = np.abs(pk - a) <= 4 * near * (a + near)
+            close |= (np.abs(qk - beyond) <= 4 * near * (beyond + near)) | (
+                np.abs(pk - (1 - beyond)) <= 4 * near * (1 - beyond)
+            )
+            rows |= close.reshape(len(z), -1).any(1)
+    return rows
+
+
+def loss(z, y, w, s):
+    """``1 - metric``; ``z`` complex or real, ``w`` ``[N]`` or like ``y``."""
+    return 1 - metric(z, masses(y, w, s.task, z.shape[-1]), s)
 
 
 def slope(z, y, w, s, v, h=1e-30):

@@ -204,38 +204,6 @@ def steepest(s: Setting) -> float:
     return max(x if x <= 1000 else 0.0 for x in slopes)
 
 
-def at_a_corner(z: np.ndarray, s: Setting, near: float) -> np.ndarray:
-    """Rows whose slope is a matter of rounding: next to a corner, or to a tie of the second."""
-    kind, *numbers = s.step
-    p, q = (x.real for x in loss_oracle.both_sides(z + 0j, s))
-    rows = np.zeros(len(z), dtype=bool)
-    if s.task == "multiclass" and s.metric not in CURVES:
-        top = np.sort(p, 1)[:, ::-1]
-        if z.shape[1] > 2:
-            rows |= top[:, 1] - top[:, 2] <= 10 * near * top[:, 1]
-        if kind == "linear":
-            tau = top[:, :2].mean(1, keepdims=True)
-            if not s.from_logits:  # of two classes it is 1/2 but for rounding
-                rows |= np.abs(tau[:, 0] - 0.5) <= 10 * near
-            for corner in (1 - numbers[1] / 2, 1 + numbers[1] / 2):
-                rows |= (np.abs(p - corner * tau) <= 10 * near * (corner * tau + near)).any(1)
-        return rows
-    if kind != "linear":
-        return rows
-    flat = np.array(s.thresholds, dtype=float).reshape(len(s.thresholds), -1)
-    for taus in flat:
-        for k, tau in enumerate(taus):
-            a, beyond, _ = loss_oracle.corners(tau, *numbers)
-            pk = p[:, k] if p.ndim > 1 and len(taus) > 1 else p
-            qk = q[:, k] if q.ndim > 1 and len(taus) > 1 else q
-            close = np.abs(pk - a) <= 4 * near * (a + near)
-            close |= (np.abs(qk - beyond) <= 4 * near * (beyond + near)) | (
-                np.abs(pk - (1 - beyond)) <= 4 * near * (1 - beyond)
-            )
-            rows |= close.reshape(len(z), -1).any(1)
-    return rows
-
-
 @contextmanager
 def in_small_pieces():
     """The PyTorch kernels, in chunks of a few rows."""
@@ -270,7 +238,7 @@ def check(number: int, native: bool = True) -> int:
             w1 = w1 / w1.max()  # which no metric depends on
         wanted = float(np.real(loss_oracle.loss(z1 + 0j, y1, w1 + 0j, s)))
         assert abs(value - wanted) <= near, (number, s, dtype, value, wanted)
-        sharp = at_a_corner(z1, s, eps)
+        sharp = loss_oracle.at_a_corner(z1, None, s, eps)
         free = ~sharp.reshape(len(z1), *[1] * (z1.ndim - 1)) & np.ones(z1.shape, dtype=bool)
         if not free.any():
             continue

@@ -1,0 +1,204 @@
+"""Options two and three at a time, against an oracle that shares nothing with us.
+
+Each option alone is right, and wrong numbers were found where two of them meet. The rows of a
+covering array have every pair of values, and every three of those that change what is counted.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+
+import softset as ss
+from softset.counting.kernels import binary, multiclass
+from softset.counting.kernels.native.library import without_native
+from tests.fuzz import loss_oracle
+from tests.properties.covering import covering_array
+from tests.properties.problems import (
+    METRICS,
+    OPTIONS,
+    STEPS,
+    make_case,
+    our_metric,
+    our_thresholds,
+    setting,
+)
+from tests.reference import TASKS
+
+COUNTED = ("labels", "soft", "weights", "class_weight", "ignore", "per", "batch")
+USUAL = ("per", "batch", "from_logits", "threshold", "kernel")
+PARTS = 4
+AVERAGES = ("macro", "micro", "weighted")
+
+
+@contextmanager
+def in_chunks():
+    with without_native(), patch.object(binary, "CHUNK", 14), patch.object(multiclass, "CHUNK", 14):
+        yield
+
+
+KERNELS = {"C": nullcontext, "PyTorch": without_native, "chunks": in_chunks}
+
+
+def loss_rows(task):
+    options = {
+        **OPTIONS,
+        "metric": METRICS[task],
+        "average": ("positive", *AVERAGES) if task == "binary" else AVERAGES,
+        "step": tuple(STEPS),
+        "threshold": ("half", "low", "labels", "grid", "even grid"),
+        "empty": ("penalise", "ignore"),
+        "kernel": tuple(KERNELS),
+        "entry": ("function", "module"),
+        "order": (1, 2),
+    }
+    # What is usual has a shorter way, which is taken only if nothing else is asked for.
+    usual = {**options, **{name: value[:1] for name, value in options.items() if name in USUAL}}
+    return covering_array(options, triples=COUNTED) + covering_array(usual)
+
+
+def our_loss(case, metric, settings, entry):
+    if entry == "function":
+        return lambda z: ss.metric_loss(z, case.target, metric, **settings)
+    weight, per = settings.pop("sample_weight", None), settings.pop("per", None)
+    if isinstance(per, str):
+        settings, per = {**settings, "per": per}, None
+    loss = ss.MetricLoss(metric, **settings)
+    return lambda z: loss(z, case.target, weight, per)
+
+
+def oracle_loss(z, mass, sets, s):
+    if sets is None:
+        return 1 - loss_oracle.metric(z, mass, s)
+    return 1 - loss_oracle.metric_in_sets(z, mass, s, sets)
+
+
+def oracle_slope(z, mass, sets, s, v):
+    return np.imag(oracle_loss(z + 1e-30j * v, mass, sets, s)) / 1e-30
+
+
+def check_loss(task, number, row):
+    case = make_case(task, row, number)
+    metric, known = our_metric(row["metric"], row["average"], task)
+    thresholds, taus = our_thresholds(row["threshold"], task, known)
+    step, described = STEPS[row["step"]]
+    described = described or ("linear", 0.2 if task == "multiclass" else 0.1, 1.0)
+    settings = {**case.settings, **thresholds, "empty": row["empty"]}
+    settings |= {} if step is None else {"step": step}
+    s = setting(task, known, row, step=described, thresholds=taus, empty=row["empty"])
+    z = case.scores.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    with KERNELS[row["kernel"]]():
+        value = our_loss(case, metric, settings, row["entry"])(z)
+        twice = row["order"] == 2
+        settings = {"allow_unused": True, "materialize_grads": True}
+        (slopes,) = torch.autograd.grad(value.sum(), z, create_graph=twice, **settings)
+    double = row["dtype"] == torch.float64
+    values, gradients = value.detach().double().reshape(-1).tolist(), case.places(slopes)
+    rng = np.random.default_rng(number)
+    directions, wanted = [], 0.0
+    for i, (z1, mass) in enumerate(zip(case.rows, case.masses, strict=True)):
+        assert values[i] == pytest.approx(
+            float(np.real(oracle_loss(z1 + 0j, mass, case.sets, s))),
+            abs=1e-9 if double else 2e-5,
+        )
+        g, out = gradients[i], case.left_out[i]
+        assert not g[out].any(), "what is left out has no gradient"
+        sharp = loss_oracle.at_a_corner(z1, mass, s, 1e-4 if twice else 1e-9 if double else 1e-5)
+        free = ~sharp.reshape(len(z1), *[1] * (z1.ndim - 1)) & ~out
+        v, u = (np.where(free, rng.choice([-1.0, 1.0], z1.shape), 0.0) for _ in range(2))
+        near = {"rel": 1e-6, "abs": 1e-9} if double else {"rel": 2e-3, "abs": 2e-5}
+        for direction in (v, u):
+            exact = oracle_slope(z1, mass, case.sets, s, direction)
+            assert float((g * direction).sum()) == pytest.approx(exact, **near)
+        directions.append((v, u))
+        if twice:
+            ends = [oracle_slope(z1 + h * u, mass, case.sets, s, v) for h in (1e-5, -1e-5)]
+            wanted += (ends[0] - ends[1]) / 2e-5
+    if twice and slopes.requires_grad:
+        v, u = (torch.tensor(np.stack(each)) for each in zip(*directions, strict=True))
+        v, u = (_like(t, case, z) for t in (v, u))
+        (curved,) = torch.autograd.grad((slopes * v).sum(), z, **settings)
+        found = float((curved.nan_to_num() * u).sum())
+        near = {"rel": 1e-4, "abs": 1e-6} if double else {"rel": 2e-2, "abs": 2e-3}
+        assert found == pytest.approx(wanted, **near)
+
+
+def _like(rows, case, z):
+    """Directions of all problems in the place of their scores."""
+    at = [torch.tensor(a) for a in case.places(torch.arange(z.numel()).reshape(z.shape))]
+    found = torch.zeros(z.numel(), dtype=z.dtype)
+    for own, place in zip(rows, at, strict=True):
+        found[place.long()] = own.to(z.dtype)
+    return found.reshape(z.shape)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("task", TASKS)
+def test_losses(task, part):
+    """Value, gradient and curvature."""
+    rows = loss_rows(task)
+    for number in range(part, len(rows), PARTS):
+        try:
+            check_loss(task, number, rows[number])
+        except Exception as error:
+            raise AssertionError(f"row {number} of {task}: {rows[number]}") from error
+
+
+def evaluation_rows(task):
+    options = {
+        **OPTIONS,
+        "batch": ("one",),
+        "metric": METRICS[task],
+        "average": ("positive", *AVERAGES) if task == "binary" else (*AVERAGES, None),
+        "threshold": ("half", "low", "labels"),
+        "empty": (None, "penalise", "ignore"),
+    }
+    return covering_array(options, triples=(*COUNTED[:-1], "empty"))
+
+
+def check_evaluation(task, number, row):
+    case = make_case(task, row, number)
+    metric, known = our_metric(row["metric"], row["average"], task)
+    thresholds, taus = our_thresholds(row["threshold"], task, known)
+    thresholds = {} if metric.curve else thresholds
+    empty = None if metric.curve and row["empty"] == "penalise" else row["empty"]
+    offsets = 0.0
+    if task == "multiclass" and not (metric.curve or known["k"]) and row["threshold"] != "half":
+        offsets = np.array([0.4, -0.3, 0.1])
+        thresholds = {"offsets": offsets.tolist()}
+    s = setting(
+        task, known, row, step=("hard",), thresholds=taus, empty=empty, offsets=offsets
+    )
+    settings = {**case.settings, **thresholds, "empty": empty}
+    found = ss.evaluate(case.scores, case.target, metric, **settings)
+    (z,), (mass,) = case.rows, case.masses
+    wanted = 1 - oracle_loss(z, mass, case.sets, s)
+    np.testing.assert_allclose(found, np.real(wanted), rtol=1e-9, atol=1e-12)
+    if case.sets is None and not metric.curve and not known["k"]:
+        check_counts(task, case, {**case.settings, **thresholds}, z, mass, s)
+
+
+def check_counts(task, case, settings, z, mass, s):
+    c = ss.confusion(case.scores, case.target, **settings, matrix=task == "multiclass")
+    if task == "multiclass":
+        m = loss_oracle.matrix(z, mass, s).real
+        np.testing.assert_allclose(c.matrix, m, rtol=1e-9, atol=1e-9)
+        cells = loss_oracle.class_cells(m)
+    else:
+        cells = [cell[0].real for cell in loss_oracle.binary_cells(z, *mass, s)]
+    for name, cell in zip(("tp", "fp", "fn", "tn"), cells, strict=True):
+        np.testing.assert_allclose(getattr(c, name), cell, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_evaluation(task):
+    """``evaluate``, and the counts it is made of."""
+    for number, row in enumerate(evaluation_rows(task)):
+        try:
+            check_evaluation(task, number, row)
+        except Exception as error:
+            raise AssertionError(f"row {number} of {task}: {row}") from error
