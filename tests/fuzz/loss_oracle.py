@@ -103,8 +103,8 @@ def both_sides(z, s):
 
 
 def masses(y, w, task, classes=0, class_weight=None):
-    """Of labels, 0 and 1 or fractions (of classes: numbers, or a share of each), and weights ``[N]``
-    or like ``y``, 0 where an entry is left out."""
+    """Of labels, 0 and 1 or fractions (of classes: numbers, or a share of each), and weights
+    ``[N]`` or like ``y``, 0 where an entry is left out."""
     if task == "multiclass":
         shares = y if y.ndim == 2 else np.eye(classes)[y]
         return w[:, None] * shares * (1.0 if class_weight is None else class_weight)
@@ -174,7 +174,7 @@ def at_k(p, yes, no, k):
             elif rank < k:
                 moved[i, j] = 0.5 + (row[j] - tau) / (2 * (1 - tau))
             else:
-                moved[i, j] = min(row[j] / (2 * tau), np.nextafter(0.5, 0), key=lambda x: np.real(x))
+                moved[i, j] = min(row[j] / (2 * tau), np.nextafter(0.5, 0), key=np.real)
     return moved
 
 
@@ -221,7 +221,7 @@ def of_one_class(name, tp, fp, fn, tn, beta=1.0):
     }[name]()
 
 
-def of_all_classes(name, m):
+def of_all_classes(name, m, empty):
     tp, fp, fn, tn = class_cells(m)
     n, support, predicted = m.sum(), tp + fn, tp + fp
     n = n if np.real(n) > 0 else 1.0
@@ -231,8 +231,9 @@ def of_all_classes(name, m):
         return tp.sum() / n
     if name == "balanced_accuracy":
         return recalls[present].mean()
-    if name == "gmean":
-        return np.prod(root(recalls, len(tp))[present])
+    if name == "gmean":  # in evaluation a class that is predicted and has no rows is not recalled
+        lost = empty is None and (np.real(predicted)[~present] > 0).any()
+        return 0.0 if lost else np.prod(root(recalls[present], present.sum()))
     if name == "mcc":
         decided = (predicted * (fn + tn)).sum() / n**2
         return ratio(cov, root(decided) * root((support * (fp + tn)).sum() / n**2))
@@ -381,7 +382,7 @@ def metric(z, mass, s):
         if s.task == "multiclass":
             m = matrix(z, mass, s)
             if s.metric in JOINT:
-                return of_all_classes(s.metric, m)
+                return of_all_classes(s.metric, m, s.empty)
             return one_number(s, class_cells(m), True)
         if s.k:
             z = at_k(both_sides(z, s)[0], *mass, s.k)
@@ -411,9 +412,13 @@ def counts(mass, s):
         return False
     if s.empty != "ignore" or s.both or (several and s.metric in JOINT):
         return True
-    axis = None if s.average == "micro" and s.task != "binary" and (
-        s.task == "multilabel" or s.metric in CURVES or s.k
-    ) else 0
+    axis = (
+        None
+        if s.average == "micro"
+        and s.task != "binary"
+        and (s.task == "multilabel" or s.metric in CURVES or s.k)
+        else 0
+    )
     zero = 0 * yes.sum(axis)
     return bool(np.any(defined(s.metric, yes.sum(axis), no.sum(axis), zero, zero)))
 
@@ -467,7 +472,9 @@ def at_a_corner(z, mass, s, near):
         return rows
     if s.k:
         yes = mass if s.task == "multiclass" else mass[0] + mass[1]
-        live = np.broadcast_to(yes.sum(1, keepdims=True), p.shape) if s.task == "multiclass" else yes
+        live = (
+            np.broadcast_to(yes.sum(1, keepdims=True), p.shape) if s.task == "multiclass" else yes
+        )
         p = at_k(p, live, 0 * live, s.k).real
         q = 1 - p
     flat = np.array(s.thresholds, dtype=float).reshape(len(s.thresholds), -1)

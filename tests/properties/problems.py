@@ -25,7 +25,7 @@ METRICS["multilabel"] = METRICS["multiclass"] = [
     *ss.METRICS, "fbeta(0.5, 1, 3)", "recall@1", "f1@2", "jaccard@2",
 ]  # fmt: skip
 CLASSES = 3
-LAYOUTS = ("rows", "sliced", "column", "image", "channels last", "coinciding")
+LAYOUTS = ("rows", "sliced", "column", "image", "channels last")
 # Options of a problem, whatever is then done with it.
 OPTIONS = {
     "labels": ("usual", "none", "all"),
@@ -50,6 +50,8 @@ class Case:
     target: torch.Tensor
     settings: dict[str, Any]
     rows: list[np.ndarray]  # scores
+    labels: list[np.ndarray]
+    weights: list[np.ndarray]  # of each label, 0 where it is left out
     masses: list[Any]
     left_out: list[np.ndarray]
     sets: np.ndarray | None
@@ -89,7 +91,9 @@ def make_case(task: str, row: dict[str, Any], seed: int) -> Case:
         shown[ignored] = -1
         settings["ignore_index"] = -1
         everywhere = np.broadcast_to(ignored, z.shape[:-1] if task != "multilabel" else z.shape)
-        where = everywhere if task == "multilabel" else everywhere[..., None] & np.ones_like(z, bool)
+        where = (
+            everywhere if task == "multilabel" else everywhere[..., None] & np.ones_like(z, bool)
+        )
         scores[where] = np.nan if row["ignore"] == "nan" else scores[where]
         z = np.where(where, 0.25, z)
     left_out = np.broadcast_to(
@@ -101,9 +105,7 @@ def make_case(task: str, row: dict[str, Any], seed: int) -> Case:
         _laid_out(torch.tensor(scores, dtype=row["dtype"]), inner, row["layout"], task, len(lead)),
         _target(torch.tensor(shown, dtype=dtype), inner, row["layout"], task, len(own)),
         settings,
-        [],
-        [],
-        [],
+        *([] for _ in range(5)),
         sets,
         lambda t: _rows_of(t, inner, task, len(lead)),
     )
@@ -115,6 +117,8 @@ def make_case(task: str, row: dict[str, Any], seed: int) -> Case:
         keep = ~ignored[other]
         weights = (weights if keep.ndim == 1 else weights[:, None]) * keep
         case.rows.append(flat)
+        case.labels.append(y[other])
+        case.weights.append(weights)
         case.masses.append(masses(y[other], weights, task, CLASSES, v))
         case.left_out.append(left_out[at] if task != "binary" else left_out[at][:, 0])
     return case
@@ -181,7 +185,7 @@ def _laid_out(z, inner, layout, task, lead):
         images = images.squeeze(-1)
         if layout in ("column", "channels last"):
             images = images.unsqueeze(lead + 1)
-    elif layout == "channels last" or layout == "column":
+    elif layout in ("channels last", "column"):
         return images.movedim(-1, lead + 1)
     else:
         images = images.movedim(-1, lead + 1).contiguous()

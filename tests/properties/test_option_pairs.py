@@ -17,6 +17,7 @@ import softset as ss
 from softset.counting.kernels import binary, multiclass
 from softset.counting.kernels.native.library import without_native
 from tests.fuzz import loss_oracle
+from tests.properties import mean_losses
 from tests.properties.covering import covering_array
 from tests.properties.problems import (
     METRICS,
@@ -170,9 +171,7 @@ def check_evaluation(task, number, row):
     if task == "multiclass" and not (metric.curve or known["k"]) and row["threshold"] != "half":
         offsets = np.array([0.4, -0.3, 0.1])
         thresholds = {"offsets": offsets.tolist()}
-    s = setting(
-        task, known, row, step=("hard",), thresholds=taus, empty=empty, offsets=offsets
-    )
+    s = setting(task, known, row, step=("hard",), thresholds=taus, empty=empty, offsets=offsets)
     settings = {**case.settings, **thresholds, "empty": empty}
     found = ss.evaluate(case.scores, case.target, metric, **settings)
     (z,), (mass,) = case.rows, case.masses
@@ -200,5 +199,159 @@ def test_evaluation(task):
     for number, row in enumerate(evaluation_rows(task)):
         try:
             check_evaluation(task, number, row)
+        except Exception as error:
+            raise AssertionError(f"row {number} of {task}: {row}") from error
+
+
+# --- losses that are means over examples, and Lovász ----------------------------------------------
+
+MEANS = {
+    "cross-entropy": ss.CrossEntropyLoss,
+    "absolute": ss.MeanAbsoluteErrorLoss,
+    "focal": lambda **k: ss.FocalLoss(mean_losses.GAMMA, **k),
+    "adjusted": lambda task, **k: ss.LogitAdjustedLoss(_prior(task), 0.7, task=task, **k),
+    "asymmetric": lambda **k: ss.AsymmetricLoss(1.0, 2.0, mean_losses.MARGIN, **k),
+    "surrogate": lambda task, **k: ss.SurrogateFBetaLoss(_prior(task), **k),
+    "robust": lambda task, **k: ss.SurrogateFBetaLoss(_prior(task), 2.0, 0.7, **k),
+}
+
+
+def _prior(task):
+    return mean_losses.PRIOR.tolist() if task != "binary" else float(mean_losses.PRIOR[0])
+
+
+def mean_rows(task):
+    names = [name for name in MEANS if task != "multiclass" or name not in mean_losses.OF_LABELS]
+    common = {**OPTIONS, "from_logits": (True,), "order": (1, 2)}
+    means = covering_array({**common, "per": ("batch",), "loss": names})
+    return means + covering_array(
+        {**common, "soft": (False,), "class_weight": ("none",), "order": (1,), "loss": ("lovász",)}
+    )
+
+
+def mean_oracle(name, case, i, task, z):
+    y, w, sets = case.labels[i], case.weights[i], case.sets
+    if name != "lovász":
+        return mean_losses.mean_loss(name, z, y, w, task, case.settings.get("class_weight"))
+    sets = np.zeros(len(z)) if sets is None else sets
+    found = [mean_losses.lovasz(z[k == sets], y[k == sets], w[k == sets], task) for k in set(sets)]
+    found = [value for value in found if value is not None]
+    return sum(found) / len(found) if found else 0.0
+
+
+def check_mean(task, number, row):
+    name = row["loss"]
+    if name in ("surrogate", "robust"):  # which have weights of their own, and hard targets
+        row = {**row, "class_weight": "none", "soft": False}
+    case = make_case(task, row, number)
+    settings = dict(case.settings)
+    del settings["from_logits"]
+    weight, per, batch = (settings.pop(k, None) for k in ("sample_weight", "per", "batch_dims"))
+    if name == "lovász" and isinstance(per, str):
+        settings["per"] = per
+    loss = (ss.LovaszLoss if name == "lovász" else MEANS[name])(**settings)
+    z = case.scores.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    numbers = per is not None and not isinstance(per, str)
+    if batch and numbers:  # members have no sets in numbers
+        return
+    more = (per,) if numbers else ()
+    value = (loss.of_members if batch else loss)(z, case.target, weight, *more)
+    twice = row["order"] == 2
+    unused = {"allow_unused": True, "materialize_grads": True}
+    (slopes,) = torch.autograd.grad(value.sum(), z, create_graph=twice, **unused)
+    double = row["dtype"] == torch.float64
+    near = {"rel": 1e-6, "abs": 1e-9} if double else {"rel": 1e-3, "abs": 2e-5}
+    rng, curved, wanted = np.random.default_rng(number), [], 0.0
+    for i, (z1, g) in enumerate(zip(case.rows, case.places(slopes), strict=True)):
+        exact = mean_oracle(name, case, i, task, z1 + 0j)
+        assert float(value.detach().reshape(-1)[i]) == pytest.approx(np.real(exact), **near)
+        assert not g[case.left_out[i]].any(), "what is left out has no gradient"
+        v = np.where(case.left_out[i], 0.0, rng.choice([-1.0, 1.0], z1.shape))
+        slope = np.imag(mean_oracle(name, case, i, task, z1 + 1e-30j * v)) / 1e-30
+        assert float((g * v).sum()) == pytest.approx(slope, **near)
+        if twice:
+            ends = [mean_oracle(name, case, i, task, z1 + (h + 1e-30j) * v) for h in (1e-5, -1e-5)]
+            wanted += np.imag(ends[0] - ends[1]) / 2e-35
+            curved.append(v)
+    if twice:
+        v = _like(torch.tensor(np.stack(curved)), case, z)
+        (second,) = torch.autograd.grad((slopes * v).sum(), z, **unused)
+        near = {"rel": 1e-4, "abs": 1e-6} if double else {"rel": 1e-2, "abs": 1e-4}
+        assert float((second.nan_to_num() * v).sum()) == pytest.approx(wanted, **near)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_means_over_examples(task):
+    for number, row in enumerate(mean_rows(task)):
+        try:
+            check_mean(task, number, row)
+        except Exception as error:
+            raise AssertionError(f"row {number} of {task}: {row}") from error
+
+
+# --- decisions that are tuned ---------------------------------------------------------------------
+
+
+def tuning_rows(task):
+    names = [m for m in METRICS[task] if "@" not in m and m not in loss_oracle.CURVES]
+    options = {
+        **OPTIONS,
+        **{name: OPTIONS[name][:1] for name in ("soft", "batch", "per")},
+        "weights": OPTIONS["weights"][:4],
+        "layout": ("rows", "image"),
+        "metric": names,
+        "average": ("positive", *AVERAGES) if task == "binary" else AVERAGES,
+    }
+    return covering_array(options)
+
+
+def candidates(s):
+    """A place between any two of some numbers, and beyond all of them."""
+    s = np.unique(s[np.isfinite(s)])
+    return [s[0] - 1, *((s[1:] + s[:-1]) / 2), s[-1] + 1]
+
+
+def check_tuning(task, number, row):
+    """No other threshold of a label, or offset of a class, is better."""
+    case = make_case(task, row, number)
+    metric, known = our_metric(row["metric"], row["average"], task)
+    settings = dict(case.settings)
+    (z,), (mass,) = case.rows, case.masses
+    if task == "multiclass":
+        del settings["task"]
+        found = ss.best_offsets(case.scores, case.target, metric, **settings)
+        logits = z if row["from_logits"] else np.log(z)
+    else:
+        found = ss.best_threshold(case.scores, case.target, metric, **settings)
+        logits = z if row["from_logits"] else np.log(z / (1 - z))
+    found = np.atleast_1d(found)
+
+    def value(at):
+        where = {"offsets": at} if task == "multiclass" else {"thresholds": (list(at),)}
+        if task == "binary":
+            where = {"thresholds": tuple(at)}
+        s = setting(task, known, row, step=("hard",), empty=None, **where)
+        return float(np.real(loss_oracle.metric(z, mass, s)))
+
+    best = value(found)
+    if task == "multiclass":
+        assert best >= value(np.zeros(3)) - 1e-9
+    for k in range(len(found)):
+        if task == "multiclass":
+            shifted = logits + found
+            others = np.delete(shifted, k, 1).max(1)
+            tried = found[k] + np.array(candidates(others - shifted[:, k]))
+        else:
+            own = logits if task == "binary" else logits[:, k]
+            tried = 1 / (1 + np.exp(-np.array(candidates(own))))
+        for place in tried:
+            assert value(np.where(np.arange(len(found)) == k, place, found)) <= best + 1e-9
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_tuned_decisions(task):
+    for number, row in enumerate(tuning_rows(task)):
+        try:
+            check_tuning(task, number, row)
         except Exception as error:
             raise AssertionError(f"row {number} of {task}: {row}") from error
