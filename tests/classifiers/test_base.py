@@ -7,8 +7,10 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score
+from sklearn.utils.class_weight import compute_sample_weight
 
 from softset import (
     Confusion,
@@ -22,6 +24,7 @@ from softset import (
 )
 from softset.classifiers.base import DecidingClassifier
 from softset.decisions.decision import scores_of
+from softset.tables.labels import read_labels
 
 
 class Told(DecidingClassifier):
@@ -139,6 +142,76 @@ def test_both_predictions_at_once_are_those_of_each(make, classes):
     p, decided = model.predict_both(x)
     assert (p == model.predict_proba(x)).all()
     assert (decided == model.predict(x)).all()
+
+
+# --- the contract, of all classifiers -------------------------------------------------------------
+
+ALL = {
+    "network": MetricClassifier(n_members=2, max_epochs=3, random_state=0),
+    "linear": MetricLinearClassifier(cv=2),
+    "forest": MetricForestClassifier(n_trees=7, random_state=0),
+    "boosting": MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0),
+    "threshold": MetricThresholdClassifier(
+        ExtraTreesClassifier(5, random_state=0), cv=2, random_state=0
+    ),
+    "ensemble": MetricEnsembleClassifier(parts=("linear", "forest"), cv=2, random_state=0),
+}
+WEIGHED = [name for name in ALL if "class_weight" in ALL[name].get_params()]
+
+
+def of_task(task, n=120):
+    """Inputs and targets; the positive class of two is the first."""
+    g = np.random.default_rng(0)
+    x = g.normal(size=(n, 4))
+    z = x[:, :3] + 0.7 * g.normal(size=(n, 3))
+    if task == "multilabel":
+        return x, (z > [0.3, 0.8, 1.2]).astype(int)
+    return x, np.array(["a", "b", "c"])[z[:, : 2 if task == "binary" else 3].argmax(1)]
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.filterwarnings("error", "ignore:every training row")
+def test_log_probabilities_are_logarithms(kind, task):
+    x, y = of_task(task)
+    model = clone(ALL[kind])
+    if task == "binary":
+        model.set_params(pos_label="a")
+    model.fit(x, y)
+    p, logs = model.predict_proba(x), model.predict_log_proba(x)
+    assert p.shape == (120, {"binary": 2}.get(task, 3))
+    np.testing.assert_allclose(np.exp(logs), p, rtol=1e-9, atol=1e-300)
+    if kind == "linear":  # and do not end where probabilities do
+        far = model.predict_log_proba(1e4 * x)
+        assert np.isfinite(far).all()
+        assert far.min() < -1000
+
+
+@pytest.mark.parametrize("given", ["balanced", [{1: 3.0}, {0: 2.0, 1: 5.0}, {}]], ids=str)
+@pytest.mark.parametrize("kind", WEIGHED)
+@pytest.mark.filterwarnings("ignore:every training row")
+def test_class_weights_of_labels_are_those_of_scikit_learn(kind, given):
+    x, y = of_task("multilabel")
+    whole = given if given == "balanced" else [{0: 1.0, 1: 1.0, **one} for one in given]
+    rows = compute_sample_weight(whole, y)
+    expected = clone(ALL[kind]).fit(x, y, sample_weight=rows)
+    found = clone(ALL[kind]).set_params(class_weight=given).fit(x, y)
+    np.testing.assert_allclose(found.predict_proba(x), expected.predict_proba(x), rtol=1e-6)
+    np.testing.assert_allclose(found.threshold_, expected.threshold_, rtol=1e-6)
+    weighed = np.random.default_rng(1).integers(0, 3, 120)  # balanced are weights, not rows
+    twice = np.repeat(np.arange(120), weighed)
+    labels, codes = read_labels(y)
+    by_weight, by_row = (
+        labels.factors(given, codes, weighed),
+        labels.factors(given, codes[twice], np.ones(len(twice))),
+    )
+    np.testing.assert_allclose(by_weight[twice], by_row)
+
+
+@pytest.mark.parametrize("given", [{0: 1, 1: 2}, [{1: 2}], [{2: 1}] * 3, "balancd"], ids=str)
+def test_class_weights_of_labels_that_cannot_be_meant_are_refused(given):
+    with pytest.raises(ValueError, match="class_weight"):
+        clone(ALL["forest"]).set_params(class_weight=given).fit(*of_task("multilabel"))
 
 
 # --- scores of rows that were not seen ------------------------------------------------------------

@@ -40,6 +40,14 @@ def test_classes_of_blocks_are_those_of_all_rows():
     assert counts.factors(counts.labels(), {"b": 3}).tolist() == [1, 3, 1]
     balanced = counts.factors(counts.labels(), "balanced")
     assert balanced.tolist() == pytest.approx([8 / 18, 8 / 3, 8 / 3])
+    of_labels = ClassCounts()
+    y, w = np.array([[1, 0], [1, 1], [0, 0], [0, 0], [1, 0]]), np.arange(1.0, 6.0)
+    of_labels.add(y[:2], w[:2])
+    of_labels.add(y[2:], w[2:])
+    labels = of_labels.labels()
+    for given in ("balanced", [{1: 3.0}, {0: 2.0}], None):
+        by_row = labels.row_factors(of_labels.factors(labels, given), y)
+        assert by_row.tolist() == pytest.approx(labels.factors(given, y, w).tolist())
     with pytest.raises(ValueError, match="text or numbers, not both"):
         counts.add(np.array(["a", None], dtype=object), np.ones(2))
 

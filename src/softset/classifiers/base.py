@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import log_expit, log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -197,6 +198,15 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
         return self._by_class(self._probabilities(self._checked(X)))
 
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithms of ``predict_proba``, in the same columns."""
+        z = self._scores(self._checked(X))
+        if self._task == "multiclass":
+            return log_softmax(z, axis=-1)
+        if self._task == "multilabel":
+            return log_expit(z)
+        return np.column_stack([log_expit(-z), log_expit(z)])[:, :: 2 * self._labels.positive - 1]
+
     def _by_class(self, p: Array) -> Array:
         if self._task != "binary":
             return p
@@ -306,3 +316,9 @@ def probabilities_of(scores: Array, task: str) -> Array:
     if task == "multiclass":
         return torch.softmax(torch.from_numpy(scores), -1).numpy()
     return to_probabilities(scores)
+
+
+def logs_of(p: Array) -> Array:
+    """The logarithms of probabilities that may be 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(p)

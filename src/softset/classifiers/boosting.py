@@ -52,8 +52,9 @@ class MetricBoostingClassifier(DecidingClassifier):
         validation_fraction: the share of each class that is held out.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
-        class_weight: ``None``, ``"balanced"`` or a dictionary: weights of rows by their class, in
-            training and in the metric that stops it and tunes the threshold.
+        class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights, in
+            training and in the metric that stops it and tunes the threshold. Of labels a list of
+            these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two; the last of ``classes_`` if left out.
         parameters: further settings of the library, as its native interface names them. Before
             them stand 15 leaves (LightGBM) or depth 4 (XGBoost), and every tree is grown on 70 % of

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from softset.boosting.trees import as_float32
 from softset.checks import check_number
-from softset.classifiers.base import DecidingClassifier
+from softset.classifiers.base import DecidingClassifier, logs_of
 from softset.classifiers.trees import Array, Trees, with_constants
 from softset.metrics.registry import MetricLike
 
@@ -36,7 +36,8 @@ class MetricForestClassifier(DecidingClassifier):
             scikit-learn's do, unless the threshold is tuned, which needs rows out of bag.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
-        class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights.
+        class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
+            labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two; the last of ``classes_`` if left out.
         n_jobs: threads that grow trees; ``None`` is one.
         random_state: int, ``RandomState`` or ``None``.
@@ -139,6 +140,10 @@ class MetricForestClassifier(DecidingClassifier):
         if self._task == "multilabel":
             return np.clip(p, _TINY, 1 - _TINY)  # scikit-learn asks for inner points there
         return p[:, 1] if self._task == "binary" else p
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithms of ``predict_proba``, in the same columns; -inf where no tree says so."""
+        return logs_of(self.predict_proba(X))
 
     # --- files -----------------------------------------------------------------------------------
 

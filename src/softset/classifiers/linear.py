@@ -84,7 +84,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         path: penalties; an empty one is logistic regression with a tuned threshold.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
-        class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights.
+        class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
+            labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two; the last of ``classes_`` if left out.
 
     Attributes:

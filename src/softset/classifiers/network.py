@@ -75,7 +75,8 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
             the threshold: 0.2 makes five folds.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
-        class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights.
+        class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
+            labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two; the last of ``classes_`` if left out.
         random_state: int, ``RandomState`` or ``None``.
         verbose: 1 shows progress: live on a terminal and in a notebook, plain lines elsewhere.

@@ -40,7 +40,7 @@ class Survey:
 
     rows: int
     labels: Labels
-    factors: Array  # of the weight of a row, by its code
+    factors: Array  # of the weight of a row, by its class or labels
     mean_weight: float
     weighted: bool
     scaler: Scaler
@@ -59,8 +59,8 @@ class Survey:
     def coded(self, x: Array, y: Array, w: Array) -> Rows:
         """Rows with codes, and with the weights of their classes; those have the mean 1."""
         codes = self.labels.encode(y)
-        by_class = self.factors[codes] if codes.ndim == 1 else 1.0
-        return Rows(x, codes, w * by_class / self.mean_weight)
+        factors = self.labels.row_factors(self.factors, codes)
+        return Rows(x, codes, w * factors / self.mean_weight)
 
 
 def survey(model: Any, stream: Any, fraction: float, salt: int) -> Survey:
@@ -89,14 +89,16 @@ def survey(model: Any, stream: Any, fraction: float, salt: int) -> Survey:
     model.classes_ = labels.classes
     model._check_threshold()
     factors = counts.factors(labels, model.class_weight)
-    total = moments.weight
-    if labels.task != "multilabel":
-        total = sum(f * counts.weights[c] for f, c in zip(factors, labels.names, strict=True))
     wanted = min(most, round(fraction * counts.rows))
     if wanted in (0, counts.rows):
         raise ValueError(f"the stream has {counts.rows} rows, of which {wanted} would be held out.")
     kept, limit = _smallest(held, wanted)
     codes, *rest = kept[0]
+    if labels.task == "multilabel":  # which labels are together is known of the held-out rows
+        by_row = labels.row_factors(factors, labels.encode(rest[1]))
+        total = moments.weight * np.average(by_row, weights=rest[2])
+    else:
+        total = sum(f * counts.weights[c] for f, c in zip(factors, labels.names, strict=True))
     empty = Rows(np.empty((0, 0)), np.empty(0, dtype=np.int64), np.empty(0))
     found = Survey(
         counts.rows,

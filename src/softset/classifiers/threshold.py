@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from softset.checks import check_whole, warn_user
-from softset.classifiers.base import DecidingClassifier
+from softset.classifiers.base import DecidingClassifier, logs_of
 from softset.classifiers.parts import pack_part, unpack_part
 from softset.decisions.decision import Decision, to_log_probabilities, to_probabilities
 from softset.decisions.resampling import Worth, cut_interval, worth
@@ -304,6 +304,11 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     def predict_proba(self, X: Any) -> Array:
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
         return self._by_class(self._mean(self._checked(X)))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithms of ``predict_proba``, in the same columns; -inf where it is 0."""
+        return logs_of(self.predict_proba(X))
 
     def _by_class(self, p: Array) -> Array:
         return p[:, ::-1] if self._task == "binary" and self._labels.positive == 0 else p

@@ -75,23 +75,56 @@ class Labels:
         return np.array([known[v] for v in values.tolist()], dtype=np.int64)
 
     def factors(self, class_weight: Any, codes: Ints, weight: Array) -> Array:
-        """The factor of every row by its class: ``None``, ``"balanced"`` or ``{class: weight}``."""
+        """The factor of every row by its class: ``None``, ``"balanced"`` or ``{class: weight}``.
+
+        Of labels it is the product over them, as in scikit-learn: ``"balanced"``, or a list of
+        ``{0: weight, 1: weight}``, one for each label.
+
+        >>> labels, codes = read_labels([[1, 0], [0, 0], [0, 1], [0, 1]])
+        >>> labels.factors([{1: 5}, {0: 3}], codes, np.ones(4)).tolist()
+        [15.0, 3.0, 1.0, 1.0]
+        """
+        by_class = self.class_factors(class_weight, self.totals(codes, weight))
+        return self.row_factors(by_class, codes)
+
+    def totals(self, codes: Ints, weight: Array) -> Array:
+        """The weight of each class ``(classes,)``, or without and with each label."""
+        if self.task != "multilabel":
+            return np.bincount(codes, weights=weight, minlength=len(self.classes))
+        present = weight @ codes
+        return np.column_stack([weight.sum() - present, present])
+
+    def class_factors(self, class_weight: Any, totals: Array) -> Array:
+        """The factor of each class, in the shape of ``totals``."""
         if class_weight is None:
-            return np.ones(len(codes))
-        if self.task == "multilabel":
-            raise ValueError("class_weight is for one class a row; use sample_weight for labels.")
-        names = self.names
-        if isinstance(class_weight, str):
-            check_choice("class_weight", class_weight, ("balanced",))
-            totals = np.bincount(codes, weights=weight, minlength=len(names))
-            by_class = weight.sum() / (len(names) * np.where(totals > 0, totals, np.inf))
-        else:
-            unknown = [c for c in class_weight if c not in names]
-            if unknown:
-                raise ValueError(f"class_weight names {unknown[0]!r}, y holds {names}.")
-            by_class = np.array([float(class_weight.get(c, 1.0)) for c in names])
-            check_number("class_weight", by_class.tolist(), 0, math.inf, closed="low")
-        return by_class[codes]
+            return np.ones(totals.shape)
+        if self.task != "multilabel":
+            return _class_factors(class_weight, self.names, totals)
+        each = [class_weight] * len(totals) if isinstance(class_weight, str) else class_weight
+        if not isinstance(each, list | tuple) or len(each) != len(totals):
+            raise ValueError(
+                "class_weight of labels must be 'balanced', or a list with {0: weight, 1: weight} "
+                f"for each of {len(totals)} labels, got {class_weight!r}."
+            )
+        return np.stack([_class_factors(w, [0, 1], t) for w, t in zip(each, totals, strict=True)])
+
+    def row_factors(self, by_class: Array, codes: Ints) -> Array:
+        """The factor of each row, from those of the classes."""
+        if self.task != "multilabel":
+            return by_class[codes]
+        return np.where(codes == 1, by_class[:, 1], by_class[:, 0]).prod(1)
+
+
+def _class_factors(class_weight: Any, names: list[Any], totals: Array) -> Array:
+    if isinstance(class_weight, str):
+        check_choice("class_weight", class_weight, ("balanced",))
+        return totals.sum() / (len(names) * np.where(totals > 0, totals, np.inf))
+    unknown = [c for c in class_weight if c not in names]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown[0]!r}, y holds {names}.")
+    by_class = np.array([float(class_weight.get(c, 1.0)) for c in names])
+    check_number("class_weight", by_class.tolist(), 0, math.inf, closed="low")
+    return by_class
 
 
 def read_labels(y: Any, pos_label: Any = None) -> tuple[Labels, Ints]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from softset.checks import warn_user
 from softset.tables.columns import infer_schema
 from softset.tables.encoder import TableEncoder, UnseenWarning
-from softset.tables.labels import Labels, read_labels
+from softset.tables.labels import Labels, label_matrix, read_labels
 from softset.tables.parquet_rows import Block, ParquetRows
 
 Array = NDArray[Any]
@@ -67,6 +67,8 @@ class ClassCounts:
     def __init__(self) -> None:
         self.rows = 0
         self.weights: dict[Any, float] = {}
+        self.present: Array | float = 0.0  # weight of the rows that have each label
+        self.weight = 0.0
         self.several = 0  # columns of labels
 
     def add(self, y: Array, w: Array) -> None:
@@ -74,6 +76,7 @@ class ClassCounts:
         self.rows += len(y)
         if y.ndim == 2 and y.shape[1] > 1:
             self.several = y.shape[1]
+            self.present, self.weight = self.present + w @ label_matrix(y), self.weight + w.sum()
             return
         try:
             found, which = np.unique(y.ravel(), return_inverse=True)
@@ -94,12 +97,12 @@ class ClassCounts:
         return read_labels(list(self.weights), pos_label)[0]
 
     def factors(self, labels: Labels, class_weight: Any) -> Array:
-        """The factor of each code by its class, as ``Labels.factors``."""
-        if class_weight is None:
-            return np.ones(len(labels.classes))
-        codes = np.arange(len(labels.classes))
-        totals = np.array([self.weights[name] for name in labels.names])
-        return labels.factors(class_weight, codes, totals)
+        """The factor of each class, as ``Labels.class_factors``."""
+        if self.several:
+            totals = np.column_stack([self.weight - self.present, self.present])
+        else:
+            totals = np.array([self.weights[name] for name in labels.names])
+        return labels.class_factors(class_weight, totals)
 
 
 class EncodedRows:
