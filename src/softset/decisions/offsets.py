@@ -59,6 +59,7 @@ def best_offsets(
     counted = confusion(s, y, task="multiclass", sample_weight=w, matrix=matrix)  # refuses NaN, too
     best = float(m(counted))
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
+    s, y, w = s[w > 0], y[w > 0], w[w > 0]  # an offset may lie on a row that does not count
     offsets = torch.zeros(s.shape[-1], dtype=torch.float64)
     centred = False
     for _ in range(MAX_PASSES):
