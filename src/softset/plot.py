@@ -27,6 +27,7 @@ from softset.counting.steps import (
 )
 from softset.counting.values import check_labels, refuse_rows
 from softset.decisions.cuts import all_cuts
+from softset.decisions.evaluation import evaluate_problem
 from softset.decisions.thresholds import best_threshold, thresholded
 from softset.metrics.registry import MetricLike, label_of
 from softset.training.loop import History
@@ -124,7 +125,7 @@ def threshold(
     m = thresholded(metric)
     settings = {"from_logits": from_logits, "sample_weight": sample_weight}
     problem = arrange(scores, target, task="binary", **settings)
-    p = probabilities(problem.z, "binary", from_logits).double()
+    p = probabilities(problem.z.double(), "binary", from_logits)
     if torch.isnan(p).any():
         refuse_rows(torch.isnan(p))
     check_labels(problem.y)
@@ -138,7 +139,7 @@ def threshold(
         check_number("at", at, 0, 1)
         taus["given"] = at
     marks = {
-        name: (tau, float(values[int(torch.searchsorted(ordered, tau))]))
+        name: (tau, float(evaluate_problem(problem, m, threshold=tau)))
         for name, tau in taus.items()
     }
     edges = torch.cat([ordered.new_zeros(1), ordered, ordered.new_ones(1)])

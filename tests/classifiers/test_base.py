@@ -79,6 +79,24 @@ def test_a_probability_at_the_threshold_is_positive(threshold, cut):
     assert model.score(x, ["yes", "no", "yes"]) == 1.0
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_areas_of_a_fitted_model_rank_its_logits(classes):
+    """Where their probabilities are all 0 or 1."""
+
+    class Logits(Told):
+        def _scores(self, x):
+            return x[:, 0] if self._task == "binary" else x
+
+    random = np.random.default_rng(0)
+    y = np.arange(60) % classes
+    x = random.normal(size=(60, classes)) + 60 * np.eye(classes)[0]
+    model = Logits(metric="auroc").fit(x, y)
+    odds = x[:, 0] if classes == 2 else x - np.log(np.exp(x) @ (1 - np.eye(classes)))
+    each = [y == 1] if classes == 2 else [y == k for k in range(classes)]
+    wanted = [roc_auc_score(t, odds if classes == 2 else odds[:, k]) for k, t in enumerate(each)]
+    assert model.score(x, y) == pytest.approx(np.mean(wanted), abs=1e-12)
+
+
 def test_the_positive_class_may_be_the_first():
     x = np.array([[0.9], [0.1]])
     model = Told(pos_label="a").fit(x, ["a", "b"])

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn.metrics as skm
 import torch
+from scipy.special import logsumexp
 
 import softset as ss
-from tests.reference import random_problem
+from softset.counting.kernels.native.library import without_native
+from tests.reference import TASKS, random_problem
 
 
 def test_arrays_and_lists_are_welcome():
@@ -43,6 +47,57 @@ def test_areas_leave_out_ignored_rows_and_take_class_weights():
     b = ss.evaluate(z, y, "auroc", task="multiclass", sample_weight=v[y])
     assert a == pytest.approx(b, abs=1e-12)
     assert a != kept
+
+
+def log_odds(row):
+    """Of each class against all others, which tells saturated probabilities apart."""
+    return [row[k] - logsumexp(np.delete(row, k)) for k in range(len(row))]
+
+
+@pytest.mark.parametrize("name", ["auroc", "partial_auroc", "average_precision"])
+@pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("dtype", "away"), [(torch.float32, 20), (torch.float32, -120), (torch.float64, 50)]
+)
+def test_areas_rank_the_scores_that_were_given(name, average, task, dtype, away):
+    """Where their probabilities are all 0 or 1, too."""
+    z, y = random_problem(task, n=60, dtype=dtype)
+    shift = torch.zeros(4, dtype=dtype) if task == "multiclass" else torch.tensor(0.0)
+    if task == "multiclass":
+        shift[1] = away
+    z = z + (shift if task == "multiclass" else away)
+    given = z.double().numpy()
+    true = np.eye(4, dtype=int)[y] if task == "multiclass" else y.numpy()
+    given = np.array([log_odds(row) for row in given]) if task == "multiclass" else given
+    w = np.random.default_rng(0).uniform(0.1, 2, 60)
+    for weight in (None, w):
+        score = skm.average_precision_score if name == "average_precision" else skm.roc_auc_score
+        settings = {"max_fpr": 0.1} if name == "partial_auroc" else {}
+        wanted = score(true, given, average=average, sample_weight=weight, **settings)
+        got = ss.evaluate(z, y, f"{name}_{average}", task=task, sample_weight=weight)
+        assert got == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("native", [True, False])
+def test_hard_counts_at_the_default_threshold_are_those_of_logits_from_0_on(dtype, native):
+    zero = torch.zeros((), dtype=dtype)
+    least = torch.nextafter(zero.float(), torch.tensor(-1.0)).to(dtype)
+    z = torch.tensor([1e-9, -1e-9, -1e-17, 1e-17, -0.0, 0.0, -1e-6, 3.0, -3.0], dtype=dtype)
+    z = torch.cat([z, least.reshape(1), -least.reshape(1)])
+    y = torch.arange(len(z)) % 2
+    wanted = [int((z >= 0).sum()), int(((z >= 0) & (y == 1)).sum())]
+    with nullcontext() if native else without_native():
+        for settings in ({}, {"step": ss.HardStep()}, {"thresholds": [0.5]}):
+            c = ss.confusion(z, y, **settings)
+            assert [int(c.predicted), int(c.tp)] == wanted
+        both = torch.stack([z, z], 1), torch.stack([y, 1 - y], 1)
+        c = ss.confusion(*both, task="multilabel", threshold=[0.5, 0.5])
+        assert c.predicted.tolist() == wanted[:1] * 2
+        accuracy = ((z >= 0) == (y == 1)).double().mean()
+        loss = ss.metric_loss(z, y, "accuracy", step=ss.HardStep())
+        assert loss.item() == pytest.approx(1 - float(accuracy), abs=1e-6)
 
 
 def test_average_none_gives_a_list():

@@ -56,6 +56,61 @@ def test_neighbouring_float32_probabilities_can_be_told_apart():
     assert 0 < ss.best_threshold(z, y, "accuracy") < 1
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("metric", ["f1", "mcc", "precision"])
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), low=st.sampled_from([-300, -30, 16]))
+def test_logits_whose_probabilities_are_1_or_0_are_told_apart(dtype, metric, seed, low):
+    rng = np.random.default_rng(seed)
+    z = torch.tensor(rng.uniform(low, low + 8, 20).round(3)).to(dtype)
+    y = torch.tensor((rng.random(20) < 0.4).astype(int))
+    tau = ss.best_threshold(z, y, metric)
+    best = ss.evaluate(z, y, metric, threshold=tau)
+    edges = sorted(z.double().tolist())
+    for cut in [edges[0] - 1, *((a + b) / 2 for a, b in itertools.pairwise(edges)), edges[-1] + 1]:
+        moved = (z.double() - cut).to(torch.float64)  # the same decision, at a logit of 0
+        assert best >= ss.evaluate(moved, y, metric) - 1e-12
+    labels = {"task": "multilabel"}
+    taus = ss.best_threshold(torch.stack([z, z], 1), torch.stack([y, 1 - y], 1), metric, **labels)
+    assert taus[0] == tau
+
+
+@pytest.mark.parametrize(
+    ("scores", "from_logits"),
+    [
+        ([0.0, 1 - 2**-53, 1.0], False),
+        ([0.5, 1.0, 1.0], False),
+        ([0.0, 0.0, 1e-300], False),
+        ([36.0, 37.0, 900.0], True),
+        ([700.0, 800.0, float("inf")], True),
+        ([-float("inf"), -900.0, -800.0], True),
+    ],
+)
+def test_what_no_threshold_can_say_is_not_claimed(scores, from_logits):
+    """Every threshold is accepted, and is the best of all thresholds there are."""
+    tried = [1e-307, 1e-301, 0.25, 0.5, 0.75, *(1 - 2.0**-k for k in range(3, 54))]
+    near = [t for s in scores for t in (s, np.nextafter(s, 0), np.nextafter(s, 1))]
+    tried += [t for t in near if 0 < t < 1]
+    known = {"from_logits": from_logits}
+    for y in itertools.product((0, 1), repeat=3):
+        for metric in ("accuracy", "f1", "specificity"):
+            tau = ss.best_threshold(scores, y, metric, **known)
+            found = ss.evaluate(scores, y, metric, threshold=tau, **known)
+            for t in tried:
+                assert found >= ss.evaluate(scores, y, metric, threshold=t, **known) - 1e-12
+
+
+@pytest.mark.parametrize("task", ["binary", "multilabel"])
+def test_entries_without_weight_leave_no_gap(task):
+    """Left out by their weight, or by a mark: wherever their scores lie."""
+    z, y = random_problem(task, n=40)
+    marked, w = y.clone(), torch.ones(40)
+    marked[10:], w[10:] = -1, 0
+    wanted = ss.best_threshold(z[:10], y[:10], "f1", task=task)
+    assert ss.best_threshold(z, marked, "f1", task=task, ignore_index=-1) == wanted
+    assert ss.best_threshold(z, y, "f1", task=task, sample_weight=w) == wanted
+
+
 def logit(p):
     return np.log(p / (1 - p))
 

@@ -99,6 +99,16 @@ def test_entries_that_are_left_out_take_no_place():
     assert ss.evaluate(z, y, "recall@2_micro", task="multilabel", ignore_index=-1) == 1.0
 
 
+@pytest.mark.parametrize("task", ["multilabel", "multiclass"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_largest_scores_are_taken_where_probabilities_are_all_equal(task, dtype):
+    z = torch.tensor([[50.0, 60.0, 70.0, 4000.0], [70.0, 4000.0, 50.0, 60.0]], dtype=dtype)
+    y = torch.tensor([2, 0])
+    y = y if task == "multiclass" else torch.nn.functional.one_hot(y, 4)
+    assert ss.evaluate(z, y, "recall@2_micro", task=task) == 1.0
+    assert ss.evaluate(z, y, "recall@1_micro", task=task) == 0.0
+
+
 def test_names_lead_back():
     for name in ("recall@5", "f1@3_micro", "jaccard@1", "f2@2"):
         assert ss.get_metric(name).name == name

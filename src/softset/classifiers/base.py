@@ -236,13 +236,13 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The metric of ``predict`` (of the probabilities for areas under curves)."""
         scores, metric = self._scores(self._checked(X)), get_metric(self.metric)
         target = self._labels.encode(y, unseen="number")
-        curve = metric.curve
-        p = probabilities_of(scores, self._task) if curve else self._decision.one_hot(scores)
-        unseen = target.max() + 1 - p.shape[1] if self._task == "multiclass" else 0
+        logits = metric.curve
+        scores = scores if logits else self._decision.one_hot(scores)
+        unseen = target.max() + 1 - scores.shape[1] if self._task == "multiclass" else 0
         if unseen > 0:  # classes that training never saw are never predicted
-            p = np.column_stack([p, np.zeros((len(p), unseen))])
+            scores = np.pad(scores, [(0, 0), (0, unseen)], constant_values=-np.inf if logits else 0)
         return evaluate(
-            p, target, metric, task=self._task, from_logits=False, sample_weight=sample_weight
+            scores, target, metric, task=self._task, from_logits=logits, sample_weight=sample_weight
         )
 
     # --- files -----------------------------------------------------------------------------------

@@ -411,19 +411,23 @@ def _hard(counting: Counting, matrix: bool) -> Confusion:
         return c if problem.unit == 1 else c.map(lambda t: t * problem.unit)
     z, y, w = problem.z, problem.y, problem.w
 
-    # In float64: a threshold between two neighbouring float32 probabilities must stay between.
-    def kernel(decide: Step) -> BinaryKernel:
-        taus, grid = counting.taus, counting.grid
-        return BinaryKernel(decide, taus, grid, problem.from_logits, working(z), problem.soft)
+    # Logits are compared as they are: many have one probability. In float64, so that a threshold
+    # between two neighbouring float32 scores stays between.
+    taus, dtype = counting.taus, wide(z.device)
+    if problem.from_logits:
+        taus = [torch.logit(torch.as_tensor(t, dtype=dtype, device=z.device)) for t in taus]
 
-    hard = kernel(lambda p, tau: p.to(wide(p.device)) >= tau)
+    def kernel(decide: Step) -> BinaryKernel:
+        return BinaryKernel(decide, taus, counting.grid, False, working(z), problem.soft)
+
+    hard = kernel(lambda s, tau: s.to(wide(s.device)) >= tau)
     if under_transform(z, y, w):
         return counting.confusion(hard.compose(z, y, w))
     check_not_nan(z, torch.isnan(z))
     counts = hard.count(z, y, w)
     if w is None or not _cancels(counts, torch.float64):
         return counting.confusion(counts)
-    others = kernel(lambda p, tau: p.to(wide(p.device)) < tau)
+    others = kernel(lambda s, tau: s.to(wide(s.device)) < tau)
     negative = 1 - y.to(wide(y.device)) if problem.soft else y == 0
     return counting.confusion(counts, others.count(z, negative, w))
 

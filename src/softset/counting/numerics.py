@@ -63,6 +63,24 @@ def root(x: Tensor, degree: int | Tensor = 2) -> Tensor:
     return torch.where(normal, torch.where(normal, x, 1.0) ** (1 / degree), chord.clamp(min=0))
 
 
+def log_odds(z: Tensor) -> Tensor:
+    """``log p - log(1 - p)`` of every class of logits ``[..., C]``, in float64: each against all
+    others. They differ where probabilities are rounded to 0 or 1.
+
+    >>> import torch
+    >>> log_odds(torch.tensor([[50.0, 0.0], [60.0, 0.0]])).tolist()
+    [[50.0, -50.0], [60.0, -60.0]]
+    """
+    z = z.to(wide(z.device))
+    top = z.argmax(-1, keepdim=True)
+    others = z.scatter(-1, top, float("-inf")).logsumexp(-1, keepdim=True)
+    largest = z.gather(-1, top)
+    e = torch.exp(z - largest)
+    # Of the largest the rest is summed without it: a difference would have lost its digits.
+    rest = largest + torch.log(e.sum(-1, keepdim=True) - e)
+    return z - rest.scatter(-1, top, others)
+
+
 def under_transform(*tensors: Tensor | None) -> bool:
     """Whether values cannot be looked at: while compiling, inside ``torch.func`` transforms, or
     where tensors have a shape but no values (``torch.device("meta")``, ``FakeTensorMode``)."""

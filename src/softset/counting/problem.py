@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice, check_number
-from softset.counting.numerics import raised, under_transform, wide, working
+from softset.counting.numerics import log_odds, raised, under_transform, wide, working
 from softset.counting.shapes import Shape, by_position, lay_out
 from softset.counting.steps import LinearStep, Step
 from softset.counting.values import check_classes, check_fractions, check_rows
@@ -81,18 +81,20 @@ class Problem:
             return torch.ones_like(y, dtype=wide(y.device))
         return self.w.expand(y.shape)
 
-    def one_against_rest(self) -> Problem:
-        """Several classes as labels, one for each, with the probabilities of the classes."""
+    def one_against_rest(self, to_rank: bool = False) -> Problem:
+        """Several classes as labels, one for each, with the probabilities of the classes; or, of
+        logits and ``to_rank`` only, with their log-odds."""
         if self.task != "multiclass":
             return self
         p = self.probabilities().clamp(0, 1)
         if not under_transform(p):
             check_rows(self.z, p.detach())
-        y = self.y
+        to_rank = to_rank and self.from_logits
+        z, y = log_odds(self.z) if to_rank else p, self.y
         if not self.soft:
             y = y.unsqueeze(-1) == torch.arange(self.classes, device=p.device)
         w = None if self.w is None else self.w.unsqueeze(-2)
-        return replace(self, z=p.mT, y=y.mT, w=w, task="multilabel", from_logits=False)
+        return replace(self, z=z.mT, y=y.mT, w=w, task="multilabel", from_logits=to_rank)
 
     def pooled(self) -> Problem:
         """All labels one after another, as one binary problem."""

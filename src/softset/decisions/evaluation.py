@@ -109,7 +109,7 @@ def evaluate_problem(
     if metric.curve and offsets is not None:
         raise ValueError("offsets do not apply to a metric over all thresholds.")
     check_cut(metric, threshold)
-    problem = metric.prepare(problem)
+    problem = problem.one_against_rest(to_rank=True) if metric.curve else metric.prepare(problem)
     if metric.curve:
         counted = [_all_cuts(metric, part) for part in problem.by_set()]
     else:
@@ -130,12 +130,11 @@ def _check_decide(metric: Metric, threshold: Any) -> None:
 
 
 def _all_cuts(m: Metric, problem: Problem) -> Confusion:
-    """Exactly, at every cut: by a sort instead of a grid of thresholds."""
+    """Exactly, at every cut: by a sort of the scores instead of a grid of thresholds."""
     pooled = problem.task == "multilabel" and m.average == "micro"
     problem = problem.pooled() if pooled else problem
-    p = problem.probabilities().double()
-    check_not_nan(problem.z, torch.isnan(p))
+    check_not_nan(problem.z, torch.isnan(problem.z))
     if not problem.soft:
         check_labels(problem.y)
-    c = all_cuts(p, problem.y, problem.w, problem.task).counts
+    c = all_cuts(problem.z.double(), problem.y, problem.w, problem.task).counts
     return c if problem.task == "binary" else c.map(lambda t: t.mT)

@@ -40,8 +40,8 @@ def expected_dice_mask(scores: Any, *, task: str = "binary", from_logits: bool =
     """
     check_choice("task", task, [t for t in TASKS if t != "multiclass"])
     z = as_numbers("scores", scores)
-    p = z.to("cpu", torch.float64)
-    p = torch.sigmoid(p) if from_logits else p
+    s = z.to("cpu", torch.float64)
+    p = torch.sigmoid(s) if from_logits else s
     check_not_nan(p, torch.isnan(p))
     if not from_logits and p.numel() and not (p.min() >= 0 and p.max() <= 1):
         raise ValueError("scores must be probabilities in [0, 1] with from_logits=False.")
@@ -49,10 +49,10 @@ def expected_dice_mask(scores: Any, *, task: str = "binary", from_logits: bool =
     if p.dim() < lead + 1:
         wanted = "(N, ...) or (N, 1, ...)" if task == "binary" else "(N, L, ...)"
         raise ValueError(f"scores must be {wanted}, of positions of images, got {list(z.shape)}.")
-    rows = p.reshape(p.shape[:lead].numel(), -1)
+    rows, ranked = (t.reshape(p.shape[:lead].numel(), -1) for t in (p, s))
     masks = torch.zeros_like(rows, dtype=torch.bool)
-    for row, mask in zip(rows, masks, strict=True):
-        order = row.argsort(descending=True, stable=True)
+    for row, by, mask in zip(rows, ranked, masks, strict=True):
+        order = by.argsort(descending=True, stable=True)
         mask[order[: best_size(row[order])]] = True
     return masks.reshape(p.shape).to(z.device)
 

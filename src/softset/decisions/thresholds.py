@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from softset.counting.cells import Confusion
-from softset.counting.problem import arrange, probabilities
+from softset.counting.problem import arrange
 from softset.counting.values import check_labels, refuse_rows
 from softset.decisions.cuts import EQUAL, Cuts, all_cuts, pick
 from softset.decisions.evaluation import warn_of_probabilities
@@ -21,6 +22,8 @@ from softset.metrics.registry import MetricLike, decided_elsewhere, one_number
 MAX_PASSES = 20
 # Confusions looked at together in a search over several labels or classes: bounds memory.
 BLOCK = 2**20
+# The least and the largest probability that a threshold can be.
+INSIDE = (sys.float_info.min, 1 - 2.0**-53)
 
 
 @torch.no_grad()
@@ -42,6 +45,9 @@ def best_threshold(
     cuts the one in the widest gap between two scores is taken, at its middle, both in logits; the
     gaps outside of all scores count as two logits wide. Labels are tuned each on its own where
     the average allows it (macro, weighted, none), else in turn until nothing improves.
+
+    A cut that no probability says is not tried: the largest one below 1 is a logit of 36.7, and
+    between 30 and 30.001 there is none. Classifiers cut logits, and tell these apart.
 
     With ``shrink``, thresholds of labels that are tuned each on its own are then drawn towards one
     that all labels share, the more the fewer positives a label has: the best threshold of five
@@ -65,21 +71,21 @@ def best_threshold(
         ignore_index=ignore_index,
     )
     warn_of_probabilities(problem)
-    # Probabilities as `evaluate` sees them: what is equal there cannot be told apart.
-    p = probabilities(problem.z, task, from_logits).double()
-    if torch.isnan(p).any():
-        refuse_rows(torch.isnan(p))
+    given = problem.z.double()
+    if torch.isnan(given).any():
+        refuse_rows(torch.isnan(given))
     check_labels(problem.y)
-    s = torch.logit(p)
+    if problem.w is not None:  # entries that do not count lie beyond all others
+        given = torch.where(problem.w > 0, given, float("inf"))
+    s = given if from_logits else torch.logit(given.clamp(max=1))
+    ordered = given.contiguous().sort(dim=-1).values
     cuts = all_cuts(s, problem.y, problem.w, task)
+    sayable = _as_thresholds(cuts.place, ordered, from_logits)[1]
+    cuts = cuts._replace(width=torch.where(sayable, cuts.width, 0.0))
     chosen = best_cuts(m, cuts)
     if shrink and task == "multilabel" and alone(m):
         chosen = shrunk_cuts(m, s, problem.y, cuts, chosen)
-    taus = [
-        _between(own, float(at))
-        for own, at in zip(p.reshape(-1, p.shape[-1]), chosen.reshape(-1), strict=True)
-    ]
-    return taus[0] if task == "binary" else taus
+    return _as_thresholds(chosen.unsqueeze(-1), ordered, from_logits)[0].squeeze(-1).tolist()
 
 
 def best_cuts(m: Metric, cuts: Cuts) -> Tensor:
@@ -108,15 +114,20 @@ def thresholded(metric: MetricLike) -> Metric:
     return m
 
 
-def _between(p: Tensor, logit: float) -> float:
-    """The cut as a probability that separates the same probabilities, despite rounding."""
-    s = torch.logit(p)
-    low = float(p[s < logit].max()) if (s < logit).any() else 0.0
-    high = float(p[s >= logit].min()) if (s >= logit).any() else 1.0
-    tau = float(torch.sigmoid(torch.tensor(logit, dtype=torch.float64)))
-    if not low < tau <= high:
-        tau = low + (high - low) / 2
-    return tau if low < tau < 1 else high if high < 1 else (low + 1) / 2
+def _as_thresholds(at: Tensor, given: Tensor, from_logits: bool) -> tuple[Tensor, Tensor]:
+    """Logits ``at`` ``[*lead, k]`` as probabilities in (0, 1), and whether those decide the sorted
+    scores ``given`` ``[*lead, N]`` alike: between many logits that lie far out there is none."""
+    scores = given if from_logits else torch.logit(given.clamp(max=1))
+    wanted = torch.searchsorted(scores, at.contiguous())
+    near, higher = torch.sigmoid(at), given.gather(-1, wanted.clamp(max=given.shape[-1] - 1))
+    # Rounding may have moved it out of a narrow gap: to a neighbour, or to the gap's upper end.
+    tried = [near, *(torch.nextafter(near, torch.full_like(near, end)) for end in (0.0, 1.0))]
+    tried.append(torch.sigmoid(higher) if from_logits else higher)
+    tau, exact = near.clamp(*INSIDE), torch.zeros_like(near, dtype=torch.bool)
+    for p in (t.clamp(*INSIDE) for t in tried):
+        alike = torch.searchsorted(given, torch.logit(p) if from_logits else p) == wanted
+        tau, exact = torch.where(alike & ~exact, p, tau), exact | alike
+    return tau, exact
 
 
 def _tune_in_turn(m: Metric, cuts: Cuts) -> Tensor:

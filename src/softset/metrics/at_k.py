@@ -68,14 +68,16 @@ class AtK(Metric):
                 f"k must be less than the number of classes or labels, {problem.classes}, got "
                 f"{self.k}: all would be taken."
             )
+        z = problem.z.mT if problem.task == "multiclass" else problem.z
         problem = problem.one_against_rest()
         p = problem.probabilities()
         if problem.w is not None:  # what is left out takes no place
             p = torch.where(problem.w > 0, p, torch.zeros_like(p))
+            z = torch.where(problem.w > 0, z, float("-inf"))
         first = p.topk(self.k + 1, dim=-2).values
         tau = (first[..., self.k - 1 : self.k, :] + first[..., self.k :, :]) / 2
         below, above = ratio(p, 2 * tau), 0.5 + ratio(p - tau, 2 * (1 - tau))
-        chosen = k_largest(p, self.k)
+        chosen = k_largest(z, self.k)  # where probabilities are all 1, too
         half = torch.tensor(0.5, dtype=p.dtype, device=p.device)
         under = torch.nextafter(half, torch.zeros_like(half))
         p = torch.where(chosen, above.maximum(half), below.minimum(under).clamp(min=0))
