@@ -1,90 +1,87 @@
-"""Intervals of a tuned cut and of what it is worth."""
+"""What a tuned threshold gains."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
-from softset.decisions.resampling import cut_interval, worth
+from softset.decisions import resampling
+from softset.decisions.resampling import worth
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import get_metric
+from softset.tables.splits import dealt_folds
 
 
-def rows(n, seed=0, classes=2):
+def rows(n, seed=0):
     """Logits of calibrated probabilities, and labels drawn by them."""
     random = np.random.RandomState(seed)
-    if classes > 2:
-        z = random.randn(n, classes) + np.linspace(2, 0, classes)
-        p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
-        return np.log(p), (random.rand(n, 1) > p.cumsum(1)).sum(1)
     p = random.beta(1, 6, n)
     return np.log(p / (1 - p)), (random.rand(n) < p).astype(int)
 
 
-def tuner(metric="f1", task="binary"):
-    return Tuner(get_metric(metric), task)
+def tuner():
+    return Tuner(get_metric("f1"), "binary")
 
 
-@pytest.mark.parametrize("rule", ["exact", "smooth"])
-def test_the_interval_holds_the_best_cut_and_narrows_with_rows(rule):
-    """The cut of n rows is off by about n^(-1/3): 64 times the rows, a quarter of the width."""
-    widths = []
-    for n in (300, 19200):
-        z, y = rows(n)
-        chosen = Tuner(get_metric("f1"), "binary", rule)
-        low, high = cut_interval(chosen, z, y, np.ones(n), 0)
-        assert low <= chosen.best(z, y, np.ones(n)).cut <= high
-        widths.append(high - low)
-    assert widths[1] < 0.6 * widths[0]
+def gain_of(chosen, decided, y, w):
+    return float(chosen.values(decided, y, w[None])[0])
 
 
-def test_most_intervals_hold_the_cut_of_very_many_rows():
-    truth = tuner().best(*rows(400_000, 99), np.ones(400_000)).cut
-    hits = 0
-    for seed in range(20):
-        z, y = rows(400, seed)
-        low, high = cut_interval(tuner(), z, y, np.ones(400), seed)
-        hits += low <= truth <= high
-    assert hits >= 16  # of 19 expected; fewer than 16 by chance in 1 of 400
-
-
-@pytest.mark.parametrize("task", ["multiclass", "multilabel"])
-def test_several_classes_or_labels_have_an_interval_each(task):
-    z, y = rows(400, classes=3)
-    if task == "multilabel":
-        y = np.eye(3, dtype=int)[y]
-    found = cut_interval(tuner(task=task), z, y, np.ones(400), 0)
-    assert found.shape == (3, 2)
-    assert (found[:, 0] <= found[:, 1]).all()
-
-
-def test_offsets_of_very_many_classes_have_no_interval():
-    z, y = rows(400, classes=60)
-    assert cut_interval(tuner(task="multiclass"), z, y, np.ones(400), 0) is None
-
-
-def test_worth_is_of_rows_that_the_cut_was_not_tuned_on():
-    """Labels without a pattern: the best cut of all rows looks better than it is."""
+def test_the_gain_is_not_the_number_that_the_choice_was_made_by():
+    """Labels without a pattern: what won on these rows, by the best cut of all of them or of the
+    other folds, looks better than it is."""
     random = np.random.RandomState(0)
-    gains, honest = [], []
-    for _ in range(20):
+    chosen = Tuner(get_metric("accuracy"), "binary", "exact", clear=False)
+    best, decided, said = [], [], []
+    for _ in range(40):
         z, y, w = random.randn(60), random.randint(0, 2, 60), np.ones(60)
-        chosen = Tuner(get_metric("accuracy"), "binary", "exact")
-        best = chosen.best(z, y, w)
-        gains.append(float((best(z) == y).mean() - ((z >= 0) == y).mean()))
-        honest.append(worth(chosen, chosen.crossed(z, y, w), z, y, w, 0).gain)
-    assert np.mean(gains) > 0.05 > np.mean(honest)
+        plain, crossed = (z >= 0).astype(float), chosen.crossed(z, y, w)
+        gain = gain_of(chosen, crossed, y, w) - gain_of(chosen, plain, y, w)
+        if gain > 0:
+            best.append(float((chosen.best(z, y, w)(z) == y).mean() - (plain == y).mean()))
+            decided.append(gain)
+            said.append(worth(chosen, crossed, z, y, w, 0).gain)
+    assert np.mean(best) > np.mean(decided) > np.mean(said) + 0.01
 
 
-def test_worth_is_the_metric_of_both_cuts_and_their_difference():
-    z, y = rows(3000)
-    w = np.random.RandomState(1).rand(3000)
+def test_worth_is_the_metric_of_both_decisions_and_their_difference():
+    """Each fifth is decided by what the others would choose: a cut, or the default."""
+    z, y = rows(600)
+    w = np.random.RandomState(1).rand(600)
+    fold, tuned = dealt_folds(y, 5), np.empty(600)
+    for k in range(5):
+        tuned[fold == k] = tuner().tune(z[fold != k], y[fold != k], w[fold != k])(z[fold == k])
     crossed = tuner().crossed(z, y, w)
     found = worth(tuner(), crossed, z, y, w, 0)
-    assert found.value == pytest.approx(tuner().values(crossed, y, w[None])[0])
-    assert found.plain == pytest.approx(tuner().values((z >= 0) * 1.0, y, w[None])[0])
+    assert found.value == pytest.approx(f1_score(y, tuned, sample_weight=w))
+    assert found.plain == pytest.approx(f1_score(y, z >= 0, sample_weight=w))
     assert found.gain == pytest.approx(found.value - found.plain)
     assert 0 < found.low < found.gain < found.high
     assert worth(tuner(), crossed, z, y, w, 0) == found
-    more = worth(tuner(), *(np.tile(a, 4) for a in (crossed, z, y, w)), 0)
-    assert more.high - more.low == pytest.approx((found.high - found.low) / 2, rel=0.25)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1024.0])
+def test_draws_are_of_effective_rows(scale):
+    """The interval is that of rows drawn one by one, whatever the scale of the weights."""
+    z, y = rows(400)
+    random = np.random.RandomState(1)
+    w = random.exponential(size=400) ** 2
+    found = worth(tuner(), tuner().crossed(z, y, w), z, y, scale * w, 0)
+    tuned = tuner().crossed(z, y, w, tuner().tune)
+    gains = []
+    for _ in range(400):
+        drawn = w * random.poisson(1, 400)
+        values = [f1_score(y, d, sample_weight=drawn) for d in (tuned, z >= 0)]
+        gains.append(values[0] - values[1])
+    low, high = np.quantile(gains, [0.025, 0.975])
+    assert [found.low, found.high] == pytest.approx([low, high], abs=0.15 * (high - low))
+
+
+def test_very_many_rows_are_not_decided_again(monkeypatch):
+    """Then the choice does not flatter itself, and the rule would take long."""
+    z, y = rows(100)
+    w = np.ones(100)
+    monkeypatch.setattr(resampling, "_MOST_WORK", 99)
+    found = worth(tuner(), np.zeros(100), z, y, w, 0)
+    assert found.value == 0

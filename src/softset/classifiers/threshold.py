@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
@@ -18,8 +19,9 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 from softset.checks import check_whole, warn_user
 from softset.classifiers.base import DecidingClassifier, logs_of
 from softset.classifiers.parts import pack_part, unpack_part
-from softset.decisions.decision import Decision, to_log_probabilities, to_probabilities
-from softset.decisions.resampling import Worth, cut_interval, worth
+from softset.decisions.confidence import cut_interval
+from softset.decisions.decision import Decision, to_log_probabilities
+from softset.decisions.resampling import Worth, worth
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_metric
 from softset.tables.splits import stratified_folds
@@ -67,12 +69,15 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         estimators_: the fitted classifier, in a list of one; or those of the folds.
         threshold_: the threshold(s) in use, as probabilities, or on the scale of
             ``decision_function`` if there are none; ``offsets_`` for several classes.
-        interval_: the 95 % interval of the best threshold over rows drawn again with replacement,
-            ``(2,)``, or ``(labels or classes, 2)``.
-        worth_: what tuning is worth out of fold, with its interval: see
-            ``softset.decisions.resampling.Worth``. It and ``interval_`` are ``None`` where
-            nothing can be tuned: fewer than 20 rows, areas under curves. ``interval_`` also where
-            rows times the square of the classes are above a million, for time.
+        interval_: the 95 % confidence interval of the threshold that is best in the population,
+            ``(2,)``, or ``(labels or classes, 2)``: all thresholds whose metric is not
+            significantly below the best one. 0 or 1 (infinite for scores and offsets) is an end
+            where nothing is excluded. Offsets of classes have one each, with the others held.
+            docs/efficacy.md has how often it holds the truth.
+        worth_: what tuning gains on rows that neither the threshold nor the choice to use it has
+            seen, with its interval: see ``softset.decisions.resampling.Worth``. It and
+            ``interval_`` are ``None`` where nothing can be tuned: fewer than 20 rows, areas under
+            curves; ``interval_`` also for very many classes.
 
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.linear_model import LogisticRegression
@@ -241,7 +246,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         self.worth_ = worth(tuner, crossed, scores, y, w, seed)
         cuts = cut_interval(tuner, scores, y, w, seed)
         in_logits = self._task == "multiclass" or self._response == "decision_function"
-        self.interval_ = cuts if cuts is None or in_logits else to_probabilities(cuts)
+        self.interval_ = cuts if cuts is None or in_logits else expit(cuts)
 
     def _keep(self, decision: Decision) -> None:
         super()._keep(decision)

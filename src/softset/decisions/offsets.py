@@ -73,7 +73,7 @@ def best_offsets(
         centred = best <= before
         if centred:  # and look once more: in the middle, another class may find something better
             for k in range(len(offsets)):
-                offsets[k] += _centring_shift(_flips(s + offsets, k)[0])
+                offsets[k] += _centring_shift(flips(s + offsets, k)[0])
     offsets = offsets - offsets[-1]
     if shrink and alone(m) and not m.joint:
 
@@ -84,7 +84,7 @@ def best_offsets(
     return offsets.tolist()
 
 
-def _flips(s: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def flips(s: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """For each row, the shift of class k beyond which it goes to class k, and its class before.
 
     Infinite: always or never.
@@ -112,7 +112,7 @@ def _centring_shift(flip: Tensor) -> float:
 def _best_shift(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[float, float]:
     """The metric at the best shift of class k, and that shift."""
     classes = s.shape[-1]
-    flip, other = _flips(s, k)
+    flip, other = flips(s, k)
     flip, order = flip.sort(stable=True)
     y, w, other = y[order], w[order], other[order]
     try:

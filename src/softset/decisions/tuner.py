@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,13 +94,21 @@ class Tuner:
         """Whether these rows can tell one cut from another."""
         return len(y) >= FEWEST and not self.metric.curve and len(_kinds(y)[0]) > 1
 
-    def crossed(self, scores: Floats, y: Ints, w: Floats) -> Floats:
-        """Decisions as ``Decision.one_hot`` has them, each fifth by the best cut of the others."""
+    def crossed(
+        self,
+        scores: Floats,
+        y: Ints,
+        w: Floats,
+        rule: Callable[[Floats, Ints, Floats], Decision] | None = None,
+    ) -> Floats:
+        """Decisions as ``Decision.one_hot`` has them, each fifth by the best cut of the others, or
+        by what another ``rule`` makes of them."""
+        rule = self.best if rule is None else rule
         fold = dealt_folds(_kinds(y)[1], FOLDS)
         crossed = np.empty_like(scores)
         for k in range(FOLDS):
             rest = fold != k
-            crossed[~rest] = self.best(scores[rest], y[rest], w[rest]).one_hot(scores[~rest])
+            crossed[~rest] = rule(scores[rest], y[rest], w[rest]).one_hot(scores[~rest])
         return crossed
 
     def _gain(self, tuned: Floats, plain: Floats, y: Ints, w: Floats) -> float:

@@ -1,0 +1,208 @@
+"""Which thresholds may be the best one: a 95 % confidence interval, by inverting a paired test.
+
+The threshold that is best on a sample is the argmax of a jagged curve. It converges with the cube
+root of the rows, and quantiles of it over resampled rows do not cover the best threshold (the
+bootstrap is not consistent there). The metric itself has no such trouble: a threshold stays in the
+interval unless its metric is significantly below that of the best one, on the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.stats import t as student
+
+from softset.counting.cells import Confusion
+from softset.decisions.cuts import EQUAL
+from softset.decisions.offsets import flips
+from softset.decisions.resampling import LEVEL, drawn_weights
+from softset.decisions.thresholds import alone
+from softset.decisions.tuner import Tuner
+from softset.metrics.base import Metric
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+# Thresholds that are looked at: at quantiles of all scores and of those of the class.
+_QUANTILES = 48
+# Resamples, and numbers that are counted for them in all: many classes have fewer resamples.
+_DRAWS, _FEWEST, _WORK = 200, 25, 50_000_000
+
+
+class Column(NamedTuple):
+    """One threshold: rows are taken for the class from it on.
+
+    ``kind`` groups rows that count alike; ``target``, ``below`` and ``above`` are the labels of
+    each kind and its decisions on both sides of the threshold, ``(kinds, classes)`` of 0 and 1.
+    """
+
+    metric: Metric
+    task: str
+    score: Floats
+    positive: NDArray[np.bool_]
+    kind: Ints
+    target: Floats
+    below: Floats
+    above: Floats
+
+
+def cut_interval(tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int) -> Floats | None:
+    """The 95 % confidence interval of the best cut, ``(2,)``, or ``(labels or classes, 2)``.
+
+    It holds every cut whose metric is at most ``t`` standard errors below that of the best cut.
+    The standard error is that of the difference on the same resampled rows; ``t`` is Student's
+    two-sided quantile for the effective number of rows of the rarer side, less one. An end is
+    infinite where no cut is excluded. Cuts that depend on each other (offsets of classes, micro
+    averages) have an interval each, with the others held. ``None`` where that would take too long:
+    very many classes, or labels of a micro average.
+
+    >>> from softset.metrics.registry import get_metric
+    >>> random = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [900, 100])
+    >>> z = random.normal(size=1000) + 2 * y
+    >>> cut_interval(Tuner(get_metric("f1"), "binary"), z, y, np.ones(1000), seed=0).round(1)
+    array([1.4, 1.8])
+    """
+    draws = min(_DRAWS, _WORK // (4 * _QUANTILES * _counted(tuner, scores)))
+    if draws < _FEWEST:
+        return None
+    some = w > 0
+    scores, y, w = scores[some], y[some], w[some]
+    best = tuner.best(scores, y, w).cut
+    columns = _columns(tuner, best, scores, y)
+    random = np.random.default_rng(seed)
+    found = np.array([_interval(column, w, draws, random) for column in columns])
+    if tuner.task == "multiclass":  # a class is taken from its smallest offset on
+        found = best[:, None] - found[:, ::-1]
+    found = found.reshape(*best.shape, 2)
+    return np.stack([np.minimum(found[..., 0], best), np.maximum(found[..., 1], best)], -1)
+
+
+def _counted(tuner: Tuner, scores: Floats) -> int:
+    """How many numbers are counted at each cut, over all columns."""
+    classes = 1 if tuner.task == "binary" else scores.shape[1]
+    if tuner.task == "multilabel" and alone(tuner.metric):
+        return 4 * classes
+    matrix = classes**2 if tuner.metric.wants_matrix(tuner.task, classes) else 0
+    return classes * (1 + 3 * classes + matrix)
+
+
+def _columns(tuner: Tuner, best: Floats, scores: Floats, y: Ints) -> list[Column]:
+    if tuner.task == "multiclass":
+        return [_of_class(tuner.metric, scores + best, y, k) for k in range(len(best))]
+    if tuner.task == "binary":
+        return [_of_label(tuner.metric, scores, y)]
+    pairs = list(zip(scores.T, y.T, strict=True))
+    if alone(tuner.metric):
+        metric = replace(tuner.metric, both_classes=False)
+        return [_of_label(metric, score, label) for score, label in pairs]
+    decided = (scores >= best).astype(np.int64)
+    return [_among_labels(tuner.metric, pairs[k][0], y, decided, k) for k in range(len(pairs))]
+
+
+def _of_label(metric: Metric, score: Floats, y: Ints) -> Column:
+    kinds = np.array([[0.0], [1.0]])
+    return Column(
+        metric, "binary", score, y == 1, y, kinds, np.zeros_like(kinds), np.ones_like(kinds)
+    )
+
+
+def _among_labels(metric: Metric, score: Floats, y: Ints, decided: Ints, k: int) -> Column:
+    rows, kind = np.unique(np.hstack([y, decided]), axis=0, return_inverse=True)
+    target, below = np.split(rows.astype(np.float64), 2, axis=1)
+    above = below.copy()
+    below[:, k], above[:, k] = 0, 1
+    return Column(metric, "multilabel", score, y[:, k] == 1, kind.ravel(), target, below, above)
+
+
+def _of_class(metric: Metric, scores: Floats, y: Ints, k: int) -> Column:
+    flip, other = (found.numpy() for found in flips(torch.from_numpy(scores), k))
+    eye = np.eye(scores.shape[1])
+    pairs, kind = np.unique(y * len(eye) + other, return_inverse=True)
+    target, below = eye[pairs // len(eye)], eye[pairs % len(eye)]
+    above = np.broadcast_to(eye[k], below.shape)
+    return Column(metric, "multiclass", -flip, y == k, kind, target, below, above)
+
+
+def _sums(column: Column) -> tuple[Floats, Floats]:
+    """What each kind of rows adds to the sums of a confusion, below and above the threshold."""
+    y, classes = column.target, column.target.shape[1]
+    matrix = column.metric.wants_matrix(column.task, classes)
+
+    def sums(decided: Floats) -> Floats:
+        parts = [np.ones((len(y), 1)), y * decided, decided, y]
+        if matrix:
+            parts.append((y[:, :, None] * decided[:, None]).reshape(len(y), -1))
+        return np.hstack(parts)
+
+    return sums(column.below), sums(column.above)
+
+
+def _confusion(sums: torch.Tensor, task: str, classes: int) -> Confusion:
+    if task == "binary":
+        total, tp, predicted, support = sums.unbind(-1)
+        return Confusion(tp, predicted, support, total)
+    ends = [1, 1 + classes, 1 + 2 * classes, 1 + 3 * classes]
+    total, tp, predicted, support, matrix = sums.tensor_split(ends, -1)
+    counted = matrix.reshape(*tp.shape, classes) if matrix.shape[-1] else None
+    return Confusion(tp, predicted, support, total.expand_as(tp), task, counted)
+
+
+def _interval(
+    column: Column, w: Floats, draws: int, random: np.random.Generator
+) -> tuple[float, float]:
+    rarer = min(_effective(w[column.positive]), _effective(w[~column.positive]))
+    if rarer == 0:
+        return -np.inf, np.inf
+    low, high = _tried(column.score, column.score[column.positive])
+    # So many of the cuts take a row for the class; the highest takes none but infinite scores.
+    taken = np.searchsorted(high, column.score, side="right")
+    values = _values(column, taken, len(high), w, draws, random)
+    at = int(np.nanargmax(values[0]))
+    behind = values[:, at : at + 1] - values
+    # A resample in which the metric is undefined says nothing.
+    noise = np.ma.masked_invalid(behind[1:] - behind[0])
+    error = np.sqrt((noise**2).mean(0).filled(0.0))
+    reach = student.ppf((1 + LEVEL) / 2, max(1.0, rarer - 1))
+    kept = np.flatnonzero(behind[0] <= reach * error + EQUAL)
+    return float(low[kept[0]]), float(high[kept[-1]])
+
+
+def _effective(w: Floats) -> float:
+    """So many rows of equal weight would say as much."""
+    return float(w.sum() ** 2 / (w**2).sum()) if len(w) else 0.0
+
+
+def _tried(score: Floats, positives: Floats) -> tuple[Floats, Floats]:
+    """The scores below and above each cut that is looked at; the outer ones are infinite."""
+    known = np.unique(score[np.isfinite(score)])
+    at = np.linspace(0, 1, _QUANTILES)
+    parts = [part[np.isfinite(part)] for part in (score, positives)]
+    near = np.searchsorted(known, np.concatenate([np.quantile(p, at) for p in parts if len(p)]))
+    # Of a quantile that is a score, the cuts on both of its sides.
+    some = np.unique([0, *near, *np.minimum(near + 1, len(known)), len(known)])
+    return np.append(-np.inf, known)[some], np.append(known, np.inf)[some]
+
+
+def _values(
+    column: Column, taken: Ints, cuts: int, w: Floats, draws: int, random: np.random.Generator
+) -> Floats:
+    """The metric at each cut, ``(1 + draws, cuts)``: of these rows, then of resampled ones."""
+    below, above = _sums(column)
+    code, group = np.unique(taken * len(below) + column.kind, return_inverse=True)
+    drawn = drawn_weights(group.ravel(), w, draws, random)
+    place, kind = np.divmod(code, len(below))
+    change = (above - below)[kind]
+    row, sum_ = np.nonzero(change)
+    shape = (len(code), (cuts + 1) * change.shape[1])
+    spread = csr_array((change[row, sum_], (row, place[row] * change.shape[1] + sum_)), shape=shape)
+    moved = np.asarray(drawn @ spread).reshape(len(drawn), cuts + 1, -1)
+    from_cut_on = moved[:, ::-1].cumsum(1)[:, -2::-1]
+    sums = np.maximum((drawn @ below[kind])[:, None] + from_cut_on, 0.0)
+    flat = torch.from_numpy(sums.reshape(-1, sums.shape[-1]))
+    counted = _confusion(flat, column.task, column.target.shape[1])
+    return column.metric(counted).numpy().reshape(len(drawn), cuts)
