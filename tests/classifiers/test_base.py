@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.class_weight import compute_sample_weight
 
 from softset import (
@@ -112,29 +114,61 @@ def test_offsets_move_the_choice_among_several_classes():
     assert moved.predict(x).tolist() == ["b", "b", "b"]
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-40, 1e40, 1e305])
+WEIGHTED = [
+    MetricClassifier(n_members=2, max_epochs=3, random_state=0),
+    MetricLinearClassifier(path=(0.003,), C=0.01),
+    MetricForestClassifier(n_trees=5, random_state=0),
+    MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0),
+    MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0, library="xgboost"),
+]
+AROUND = [
+    MetricThresholdClassifier(DecisionTreeClassifier(max_depth=3), cv=3, random_state=0),
+    MetricEnsembleClassifier(parts=("linear", "forest"), cv=2, random_state=0),
+]
+
+
+def _named(value):
+    return value if isinstance(value, str) else type(value).__name__
+
+
 @pytest.mark.parametrize(
-    "model",
-    [
-        MetricClassifier(n_members=2, max_epochs=3, random_state=0),
-        MetricLinearClassifier(path=()),
-        MetricForestClassifier(n_trees=5, random_state=0),
-        MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0),
-        MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0, library="xgboost"),
-        MetricThresholdClassifier(LogisticRegression(), cv=3, random_state=0),
-        MetricEnsembleClassifier(parts=("linear", "forest"), cv=2, random_state=0),
-    ],
-    ids=lambda m: f"{type(m).__name__}-{getattr(m, 'library', '')}",
+    ("model", "task"),
+    [*product(WEIGHTED, ["binary", "multiclass", "multilabel"]), *product(AROUND, ["binary"])],
+    ids=_named,
 )
 @pytest.mark.filterwarnings("ignore:every training row")
-def test_huge_or_tiny_weights_are_weights(model, scale):
-    """Sums of them are infinite, or all of them are 0 in float32."""
+def test_the_scale_of_the_weights_does_not_matter(model, task):
+    """Sums of them may be infinite, or all of them 0 in float32."""
     rng = np.random.default_rng(0)
-    x, weight = rng.normal(size=(200, 3)), rng.integers(1, 5, 200).astype(float)
+    x, weight = rng.normal(size=(200, 3)), rng.integers(0, 5, 200).astype(float)
+    y = (x + rng.normal(size=(200, 3)) > 0.8).astype(int)
+    y = {"binary": y[:, 0], "multiclass": y[:, 0] + y[:, 1], "multilabel": y}[task]
+    expected = clone(model).fit(x, y, sample_weight=weight)
+    for scale in (1000.0, 2.0**-10, *((1e-300, 1e305) if task == "binary" else ())):
+        found = clone(model).fit(x, y, sample_weight=weight * scale)
+        close = {"rtol": 0, "atol": 0 if 1e-9 < scale < 1e9 else 1e-4}
+        for name in ("predict_proba", "decision_function"):
+            np.testing.assert_allclose(getattr(found, name)(x), getattr(expected, name)(x), **close)
+
+
+@pytest.mark.parametrize("model", WEIGHTED, ids=_named)
+def test_the_scale_of_class_weights_does_not_matter(model):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
     y = (x[:, 0] + rng.normal(size=200) > 1).astype(int)
-    expected = clone(model).fit(x, y, sample_weight=weight / weight.max())
-    found = clone(model).fit(x, y, sample_weight=weight * scale)
-    np.testing.assert_allclose(found.predict_proba(x), expected.predict_proba(x), atol=1e-4)
+    found = [
+        clone(model).set_params(class_weight={0: scale, 1: 3 * scale}).fit(x, y)
+        for scale in (1.0, 1024.0)
+    ]
+    np.testing.assert_array_equal(*(m.decision_function(x) for m in found))
+
+
+def test_weights_that_are_all_equal_are_none():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    y = (x[:, 0] + rng.normal(size=200) > 1).astype(int)
+    rows = Told()._start(x, y, np.full(200, 0.1))
+    assert (rows.w == 1).all()
 
 
 @pytest.mark.parametrize("classes", [2, 3])

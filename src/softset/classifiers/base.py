@@ -27,7 +27,7 @@ from softset.metrics.registry import (
 )
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
-from softset.tables.labels import Labels, checked_weights, read_labels
+from softset.tables.labels import Labels, checked_weights, mean_one, read_labels
 from softset.tables.rows import Rows
 
 Array = NDArray[Any]
@@ -82,8 +82,8 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _start(self, X: Array, y: Any, sample_weight: Any) -> Rows:
         """Set ``classes_`` and the task; the rows with class numbers and weights.
 
-        Weights are those of the samples times those of the classes. Of two classes the positive
-        one has number 1.
+        Weights are those of the samples times those of the classes, with the mean 1: their scale
+        means nothing. Of two classes the positive one has number 1.
         """
         one_number(decided_elsewhere(self.metric))
         self._labels, codes = read_labels(y, self.pos_label)
@@ -92,10 +92,11 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y must have one label for each of {n} rows, got {len(codes)}.")
         self.classes_ = self._labels.classes
         weight = checked_weights(sample_weight, X)
+        weight = weight * self._labels.factors(self.class_weight, codes, weight)
         if len(np.unique(codes[weight > 0], axis=0)) < 2:
             raise ValueError("y must hold at least two classes, got one class of positive weight.")
         self._check_threshold()
-        return Rows(X, codes, weight * self._labels.factors(self.class_weight, codes, weight))
+        return Rows(X, codes, mean_one(weight))
 
     def _warn_of_absent(self, trained: Array, held: Array) -> None:
         """Warn of a class that no held-out row has."""

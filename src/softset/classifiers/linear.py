@@ -76,7 +76,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
     Args:
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``. Several labels
             have a linear model each, trained for the metric of that label.
-        C: of logistic regression, as in scikit-learn.
+        C: of logistic regression, as in scikit-learn. Weights of rows are divided by their mean, so
+            that their scale means nothing to any penalty.
         l1_ratio: share of the absolute values in its penalty, for sparse models: a coefficient
             that is zero at the start stays zero.
         signs: ``(features,)`` of -1, 0 and 1: a coefficient must not have the other sign.

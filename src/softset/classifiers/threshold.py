@@ -24,6 +24,7 @@ from softset.decisions.decision import Decision, to_log_probabilities
 from softset.decisions.resampling import Worth, worth
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_metric
+from softset.tables.labels import checked_weights
 from softset.tables.splits import stratified_folds
 
 Array = NDArray[Any]
@@ -121,13 +122,17 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     # --- fit -------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit on ``X``, whatever the estimator takes, and ``y (n,)`` or 0 and 1 ``(n, labels)``."""
+        """Fit on ``X``, whatever the estimator takes, and ``y (n,)`` or 0 and 1 ``(n, labels)``.
+
+        Weights go to the estimator as they are: their scale may mean something to its penalties.
+        To the threshold it means nothing.
+        """
         self._response = self._checked_response()
         if y is None:
             self._refuse_no_target()
         (X,) = indexable(X)
         _, codes, weight = self._start(np.empty((_num_samples(X), 0)), y, sample_weight)
-        given = None if sample_weight is None else weight
+        given = None if sample_weight is None else checked_weights(sample_weight, codes)
         random = check_random_state(self.random_state)
         seeds = [int(seed) for seed in random.randint(2**31 - 1, size=2)]
         self._least = _TINY

@@ -190,6 +190,17 @@ def checked_weights(sample_weight: Any, X: Array) -> Array:
     return weight if 1 / LARGE < top < LARGE else weight / top
 
 
+def mean_one(weight: Array) -> Array:
+    """Weights whose mean, over those that are positive, is 1: equal ones are exactly 1, and weights
+    times a number are the same ones.
+
+    >>> mean_one(np.array([0.1, 0.3, 0.0])).tolist()
+    [0.5, 1.5, 0.0]
+    """
+    weight = weight / weight.max()
+    return weight / weight[weight > 0].mean()
+
+
 def _dense(y: Any) -> Array:
     if hasattr(y, "toarray"):
         return np.asarray(y.toarray())
