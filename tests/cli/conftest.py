@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from softset import cli
+from softset.classifiers.model import train_model
 
 
 @pytest.fixture
@@ -28,9 +30,28 @@ def run(tmp_path, monkeypatch, capsys):
     return call
 
 
+@pytest.fixture(scope="session")
+def trained_once(tmp_path_factory):
+    """The file of a linear model of ``two`` by ``x`` and ``city``."""
+    frame, path = rows(), tmp_path_factory.mktemp("model") / "m.softset"
+    model = train_model(frame[["x", "city"]], frame["two"].to_numpy(), recipe="linear")
+    model.save(path, target=["two"])
+    return path
+
+
+@pytest.fixture
+def model(run, trained_once):
+    """That model, in the directory of the test."""
+    return shutil.copy(trained_once, "m.softset")
+
+
 @pytest.fixture
 def data():
     """Rows with every kind of target."""
+    return rows()
+
+
+def rows():
     random = np.random.default_rng(0)
     x = random.normal(size=200)
     z = x + random.normal(scale=0.5, size=200)

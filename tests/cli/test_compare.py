@@ -17,7 +17,7 @@ from softset.comparison.statistics import Difference
 from softset.report.writer import render
 
 OLD = Path(__file__).parents[1] / "data" / "v0.1" / "comparison-binary"
-CANDIDATES = ["--candidate", "boosting-tuned,boosting-metric", "--quick", "--folds", "2"]
+CANDIDATES = ["--candidate", "linear,linear-tuned", "--quick", "--folds", "2"]
 
 
 @pytest.fixture

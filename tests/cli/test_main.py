@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -82,19 +83,25 @@ def test_a_bug_is_not_dressed_up_as_bad_input(monkeypatch):
 # --- what is wrong is found before anything heavy is imported -----------------------------------
 
 
-def alone(arguments, before="", **options):
-    """A command in a process of its own: exit code, output, errors, heavy modules loaded."""
+def alone(calls, before="", **options):
+    """Commands one after the other in a process of its own: of each its exit code, output, errors,
+    and the heavy modules that are loaded after it. ``before`` is run first."""
     program = (
-        f"import sys\n{before}\nfrom softset.cli import main\n"
-        f"try: main({arguments!r})\n"
-        "finally:\n"
-        f"    print([m for m in {HEAVY} if sys.modules.get(m)], file=sys.stderr)"
+        f"import contextlib, io, json, sys\n{before}\nfrom softset.cli import main\n"
+        f"for words, absent in {calls!r}:\n"
+        "    if absent: sys.modules[absent] = None\n"
+        "    out, err, code = io.StringIO(), io.StringIO(), None\n"
+        "    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):\n"
+        "        try: main(words)\n"
+        "        except SystemExit as stop: code = stop.code\n"
+        f"    loaded = [m for m in {HEAVY} if sys.modules.get(m)]\n"
+        "    if absent: del sys.modules[absent]\n"
+        "    print(json.dumps([code, out.getvalue(), err.getvalue().splitlines(), loaded]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, **options
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, **options
     )
-    *err, loaded = done.stderr.splitlines()
-    return done.returncode, done.stdout, err, json.loads(loaded.replace("'", '"'))
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 ABSENT = [
@@ -105,6 +112,7 @@ ABSENT = [
     (["evaluate", "none.csv", "-t", "y"], "there is no file 'none.csv'"),
     (["evaluate", "data.csv", "-t", "y", "--model", "no.softset"], "no file 'no.softset'"),
     (["tune-threshold", "none.csv", "-t", "y"], "there is no file 'none.csv'"),
+    (["explain", "data.csv", "none.csv"], "there is no file 'none.csv'"),
     (["report", "none"], "none holds no comparison.json"),
     (["compare", ".", "-t", "y"], ". is a directory; a file is expected"),
     (["predict", "..", "data.csv"], ".. is a directory; a file is expected"),
@@ -116,13 +124,12 @@ ABSENT = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), ABSENT)
-def test_a_missing_file_loads_nothing_heavy(arguments, message, tmp_path):
+def test_a_missing_file_loads_nothing_heavy(tmp_path):
     (tmp_path / "data.csv").write_text("x,y\n1,0\n2,1\n")
-    code, out, err, loaded = alone(arguments, cwd=tmp_path)
-    assert (code, out, len(err)) == (2, "", 1)
-    assert message in err[0]
-    assert loaded == []
+    found = alone([(arguments, None) for arguments, _ in ABSENT], cwd=tmp_path)
+    for (arguments, message), (code, out, err, loaded) in zip(ABSENT, found, strict=True):
+        assert (code, out, len(err), loaded) == (2, "", 1, []), arguments
+        assert message in err[0]
     assert os.listdir(tmp_path) == ["data.csv"]
 
 
@@ -131,7 +138,8 @@ def test_a_missing_file_loads_nothing_heavy(arguments, message, tmp_path):
 def test_a_place_that_cannot_be_written_is_found_first(command, tmp_path):
     (tmp_path / "data.csv").write_text("x,y\n1,0\n2,1\n")
     (tmp_path / "shut").mkdir(mode=0o500)
-    code, _, err, loaded = alone([command, "data.csv", "-t", "y", "-o", "shut/it"], cwd=tmp_path)
+    words = [command, "data.csv", "-t", "y", "-o", "shut/it"]
+    ((code, _, err, loaded),) = alone([(words, None)], cwd=tmp_path)
     assert (code, loaded) == (2, [])
     assert "shut/it cannot be written" in err[0]
 
@@ -147,37 +155,37 @@ PACKAGES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "package", "extra"), PACKAGES)
-def test_a_missing_package_is_found_first_and_how_to_install_it(
-    arguments, package, extra, tmp_path
-):
+def test_a_missing_package_is_found_first_and_how_to_install_it(tmp_path):
     (tmp_path / "data.csv").write_text("x,y\n1,0\n2,1\n")
-    absent = f"sys.modules[{package!r}] = None"
-    code, out, err, loaded = alone(arguments, absent, cwd=tmp_path)
-    assert (code, out, loaded) == (2, "", [])
-    assert err == [f"softset: error: {package} is not installed: pip install '{extra}'"]
+    found = alone([(arguments, package) for arguments, package, _ in PACKAGES], cwd=tmp_path)
+    for (arguments, package, extra), (code, out, err, loaded) in zip(PACKAGES, found, strict=True):
+        assert (code, out, loaded) == (2, "", []), arguments
+        assert err == [f"softset: error: {package} is not installed: pip install '{extra}'"]
 
 
-def test_a_recipe_without_its_library_is_refused_before_the_file_is_read(tmp_path):
+def test_a_recipe_without_its_library_is_refused_before_the_file_is_read(
+    tmp_path, capsys, monkeypatch
+):
     (tmp_path / "data.csv").write_text("not a table")
-    absent = "sys.modules['lightgbm'] = None"
-    arguments = ["train", "data.csv", "-t", "y", "--recipe", "boosting"]
-    code, _, err, _ = alone(arguments, absent, cwd=tmp_path)
-    assert code == 2
-    assert err == ["softset: error: lightgbm is not installed: pip install 'softset[boosting]'"]
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    arguments = ["train", str(tmp_path / "data.csv"), "-t", "y", "--recipe", "boosting"]
+    assert run([*arguments, "-o", str(tmp_path / "m.softset")], capsys) == (
+        2,
+        "",
+        "softset: error: lightgbm is not installed: pip install 'softset[boosting]'\n",
+    )
 
 
-@pytest.mark.parametrize("command", ["paper", "datasets"])
-def test_without_softset_papers_its_commands_say_how_to_get_it(command):
+def test_without_softset_papers_its_commands_say_how_to_get_it():
     absent = "import importlib.metadata as m; m.entry_points = lambda **_: []"
-    code, out, err, loaded = alone([command, "table", "--any"], absent)
-    assert (code, out, loaded) == (2, "", [])
-    assert err == [
-        f"softset: error: `softset {command}` needs softset-papers: pip install softset-papers"
-    ]
-    code, out, _, _ = alone(["--help"], absent)
+    commands = ("paper", "datasets")
+    calls = [([command, "table", "--any"], None) for command in commands]
+    *found, (code, out, _, _) = alone([*calls, (["--help"], None)], absent)
+    for command, refused in zip(commands, found, strict=True):
+        said = f"`softset {command}` needs softset-papers: pip install softset-papers"
+        assert refused == [2, "", [f"softset: error: {said}"], []]
+        assert command not in out.split()
     assert code == 0
-    assert command not in out.split()
 
 
 # --- terminals and pipes -------------------------------------------------------------------------
@@ -194,18 +202,22 @@ def test_a_pipe_that_ends_early_is_no_error_of_ours(arguments):
         assert (process.wait(60), err) == (141, b"")
 
 
-def test_labels_that_the_terminal_has_no_letters_for(tmp_path):
+def test_labels_that_the_terminal_has_no_letters_for(tmp_path, monkeypatch):
     label = "naïve 中"
     frame = pd.DataFrame({"p": np.linspace(0, 1, 20), "y": ["a", label] * 10})
     frame.to_csv(tmp_path / "p.csv", index=False)
-    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    arguments = ["evaluate", "p.csv", "-t", "y", "--scores", "p", "-m", "f1"]
-    code, out, err, _ = alone(arguments, cwd=tmp_path, env=ascii_only)
-    assert (code, err) == (0, [])
-    assert r"'na\xefve \u4e2d'" in out
-    code, out, err, _ = alone([*arguments, "--json"], cwd=tmp_path, env=ascii_only)
-    assert (code, err) == (0, [])
-    assert json.loads(out)["classes"] == ["a", label]
+    arguments = ["evaluate", str(tmp_path / "p.csv"), "-t", "y", "--scores", "p", "-m", "f1"]
+
+    def printed(*more):
+        ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+        monkeypatch.setattr(sys, "stdout", ascii_only)
+        with pytest.raises(SystemExit) as stop:
+            cli.main([*arguments, *more])
+        assert stop.value.code == 0
+        return ascii_only.buffer.getvalue().decode("ascii")
+
+    assert r"'na\xefve \u4e2d'" in printed()
+    assert json.loads(printed("--json"))["classes"] == ["a", label]
 
 
 def test_words_can_be_completed():

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
 import softset as ss
 from softset.classifiers import ensemble
 from softset.classifiers.model import load_model
 from softset.classifiers.recipes import RECIPES
+from softset.cli import train
 from softset.tables.files import FORMATS
 
 TASKS = {
-    "binary": (["two"], "boosting", ["no", "yes"]),
-    "multiclass": (["three"], "boosting", [0, 1, 2]),
-    "multilabel": (["a", "b"], "forest", ["a", "b"]),
+    "binary": (["two"], "linear", ["no", "yes"], "parquet"),
+    "multiclass": (["three"], "boosting", [0, 1, 2], "csv"),
+    "multilabel": (["a", "b"], "linear", ["a", "b"], "csv"),
 }
-SMALL = ["--drop", "id,who,three,a,b", "--recipe", "boosting"]
+SMALL = ["--drop", "id,who,three,a,b", "--recipe", "linear"]
 
 
 @pytest.mark.filterwarnings("ignore:column 'id' has a different text")
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_model_from_training_to_evaluation(run, data, task, kind):
-    target, recipe, classes = TASKS[task]
+def test_a_model_from_training_to_evaluation(run, data, task):
+    target, recipe, classes, kind = TASKS[task]
     file, new = f"data.{kind}", f"new.{kind}"
     for part, name in ((data[:150], file), (data[150:], new)):
         part.to_csv(name, index=False) if kind == "csv" else part.to_parquet(name)
@@ -48,36 +48,32 @@ def test_a_model_from_training_to_evaluation(run, data, task, kind):
     decided = found[names].to_numpy().squeeze()
     assert (decided == model.predict(data[150:])).all()
 
-    by_model = run.json("evaluate", new, *arguments, "--model", facts["model"])
-    assert by_model["task"] == task
-    assert {row["metric"] for row in by_model["metrics"]} == set(ss.METRICS)
-    value = {row["metric"]: row["value"] for row in by_model["metrics"]}
-    y = model.codes(data[target][150:].to_numpy().squeeze())
-    scores = p[:, 1] if task == "binary" else p
-    area = ss.evaluate(scores, y, "auroc", task=task, from_logits=False)
-    assert value["auroc"] == pytest.approx(area)
-    assert value["accuracy"] == pytest.approx(
-        np.mean(decided == data[target][150:].to_numpy().squeeze())
-    )
-    # A file of predictions says the same as the model that made them.
-    joined = pd.concat([found, data[target][150:].reset_index(drop=True)], axis=1)
-    joined.to_csv("scored.csv", index=False)
-    again = run.json("evaluate", "scored.csv", *arguments)
-    assert again["metrics"] == by_model["metrics"]
+    # A file of predictions is judged as the model that made them.
+    pd.concat([found, data[target][150:].reset_index(drop=True)], axis=1).to_csv("scored.csv")
+    truth = data[target][150:].to_numpy().squeeze()
+    codes = truth.astype(int) if task == "multilabel" else truth
+    area = roc_auc_score(codes, p[:, 1] if task == "binary" else p, multi_class="ovr")
+    for words in ([new, "--model", facts["model"]], ["scored.csv"]):
+        judged = run.json("evaluate", *words, *arguments, "-m", "auroc,accuracy")
+        assert judged["task"] == task
+        value = {row["metric"]: row["value"] for row in judged["metrics"]}
+        assert value["auroc"] == pytest.approx(area)
+        assert value["accuracy"] == pytest.approx(np.mean(decided == truth))
 
 
 def test_what_is_printed_for_people(run, data):
     data.to_csv("data.csv", index=False)
     out = run("train", "data.csv", "-t", "two", *SMALL, "-o", "m.softset").splitlines()
-    assert out[0] == "m.softset: boosting for f1, 200 rows, 3 inputs"
+    assert out[0] == "m.softset: linear for f1, 200 rows, 3 inputs"
     assert out[1] == "classes: no, yes"
     assert out[2].startswith("threshold: 0.")
     assert re.fullmatch(r"f1 on \d+ rows held out: 0\.\d{3} \[0\.\d{3}, [01]\.\d{3}\], .*", out[3])
     assert out[4:] == ["predict: softset predict m.softset NEW_ROWS"]
-    out = run("evaluate", "data.csv", "-t", "two", "--model", "m.softset", "--level", "0.9")
+    arguments = ["evaluate", "data.csv", "-t", "two", "--model", "m.softset", "-m", "f1,mcc"]
+    out = run(*arguments, "--level", "0.9")
     assert out.splitlines()[0] == "data.csv: 200 rows, positive class 'yes', decided by the model"
     assert "90% interval" in out.splitlines()[1]
-    assert len(out.splitlines()) == 2 + len(ss.METRICS)
+    assert len(out.splitlines()) == 2 + 2
     out = run("predict", "m.softset", "data.csv", "-o", "p.tsv")
     assert out.startswith("p.tsv: 200 rows, in the order of the file (--keep COLUMN")
     out = run("predict", "m.softset", "data.csv", "-o", "q.tsv", "--keep", "two")
@@ -86,36 +82,23 @@ def test_what_is_printed_for_people(run, data):
 
 def test_default_names_do_not_collide(run, data):
     data[["x", "two"]].to_csv("data.csv", index=False)
-    arguments = ["train", "data.csv", "-t", "two", "--recipe", "boosting"]
+    arguments = ["train", "data.csv", "-t", "two", "--recipe", "linear"]
     names = [run.json(*arguments)["model"] for _ in range(2)]
-    assert names == ["data-boosting.softset", "data-boosting-2.softset"]
+    assert names == ["data-linear.softset", "data-linear-2.softset"]
     assert run.json(*arguments, "--force")["model"] == names[0]
-
-
-def test_the_positive_class_and_weights_reach_the_model(run, data):
-    frame = data[["x", "two"]].assign(w=np.linspace(0.1, 2, 200))
-    frame.to_csv("data.csv", index=False)
-    arguments = ["train", "data.csv", "-t", "two", "--recipe", "boosting", "--sample-weight", "w"]
-    run(*arguments, "--pos-label", "no", "-o", "m.softset")
-    model = load_model("m.softset")
-    assert model.classes_.tolist() == ["yes", "no"]
-    assert [c.name for c in model.encoder.columns_] == ["x"]
-    run(*arguments[:-2], "--drop", "w", "-o", "n.softset")
-    plain = load_model("n.softset").predict_proba(frame)[:, ::-1]
-    assert not np.allclose(model.predict_proba(frame), plain)
 
 
 def test_the_score_is_of_rows_the_model_did_not_see(run):
     """Labels without any meaning, on rows that trees know by heart."""
     random = np.random.default_rng(0)
-    frame = pd.DataFrame({f"x{k}": random.normal(size=300) for k in range(3)})
-    frame["y"] = random.integers(0, 2, 300)
+    frame = pd.DataFrame({f"x{k}": random.normal(size=150) for k in range(3)})
+    frame["y"] = random.integers(0, 2, 150)
     twice = pd.concat([frame, frame], ignore_index=True)  # equal rows stay on one side
     twice.to_csv("data.csv", index=False)
     arguments = ["train", "data.csv", "-t", "y", "--recipe", "forest", "-m", "accuracy"]
     facts = run.json(*arguments, "-o", "m.softset")
     held = facts["held_out"]
-    assert held["rows"] == pytest.approx(120, abs=6)
+    assert held["rows"] == pytest.approx(60, abs=6)
     assert held["low"] < held["value"] < held["high"] < 0.75
     seen = (load_model("m.softset").predict(twice) == twice["y"]).mean()
     assert seen > 0.9
@@ -125,24 +108,18 @@ def test_too_few_rows_of_a_class_are_a_note_and_no_score(run, data):
     frame = data[["x", "two"]].copy()
     frame.loc[:2, "two"] = "once"
     frame.to_csv("data.csv", index=False)
-    facts = run.json("train", "data.csv", "-t", "two", "--recipe", "forest")
+    facts = run.json("train", "data.csv", "-t", "two", "--recipe", "linear")
     assert facts["held_out"] is None
     assert "no rows are held out for a score: class 'once' has 3 rows" in run.err
 
 
 @pytest.mark.parametrize("recipe", ["linear", "linear-metric"])
-@pytest.mark.parametrize("target", ["two", "three"])
-def test_linear_models(run, data, recipe, target):
-    data[["x", "city", target]].to_csv("data.csv", index=False)
-    facts = run.json("train", "data.csv", "-t", target, "--recipe", recipe)
-    assert facts["model"] == f"data-{recipe}.softset"
+def test_linear_models(run, data, recipe):
+    data[["x", "city", "three"]].to_csv("data.csv", index=False)
+    facts = run.json("train", "data.csv", "-t", "three", "--recipe", recipe)
     model = load_model(facts["model"])
     assert type(model.classifier) is ss.MetricLinearClassifier
     assert (len(model.classifier.path) == 0) == (recipe == "linear")
-    again = run.json(
-        "train", "data.csv", "-t", target, "--recipe", recipe, "--seed", "5", "--force"
-    )
-    assert again["threshold"] == facts["threshold"]  # nothing is random
 
 
 def test_every_recipe_and_file_format_is_in_the_help(run):
@@ -151,14 +128,10 @@ def test_every_recipe_and_file_format_is_in_the_help(run):
     assert [form.name for form in FORMATS if form.endings[0] not in text] == []
 
 
-def test_json_is_all_that_is_printed(run, data):
-    data[["x", "city", "two"]].to_csv("data.csv", index=False)
-    json.loads(run("train", "data.csv", "-t", "two", "--recipe", "boosting", "--json"))
-
-
 def test_the_best_recipe_says_what_it_is_made_of(run, data, monkeypatch):
     kinds = {"linear": ensemble.KINDS["linear"], "own": ensemble.Kind(None, needs="no_such_thing")}
     monkeypatch.setattr(ensemble, "KINDS", kinds)  # for time
+    monkeypatch.setattr(train, "_held_out", lambda *_: None)
     data.to_csv("data.csv", index=False)
     given = ["train", "data.csv", "--target", "two", "--drop", "id,who,three,a,b", "--force"]
     facts = run.json(*given, "--recipe", "best")
@@ -168,24 +141,3 @@ def test_the_best_recipe_says_what_it_is_made_of(run, data, monkeypatch):
     said = run(*given, "--recipe", "best")
     assert "MetricEnsembleClassifier for F1" in said
     assert "left out: own, needs no_such_thing" in said
-
-
-def test_the_time_limit_is_that_of_the_ensemble(run, data, monkeypatch):
-    data.to_csv("data.csv", index=False)
-    limits = []
-    fit = ensemble.MetricEnsembleClassifier.fit
-
-    def noting(self, X, y, sample_weight=None):
-        limits.append(self.time_limit)
-        return fit(self.set_params(parts=("linear",)), X, y, sample_weight)
-
-    monkeypatch.setattr(ensemble.MetricEnsembleClassifier, "fit", noting)
-    given = ["train", "data.csv", "-t", "two", "--drop", "id,who,three,a,b"]
-    run.json(*given, "--time-limit", "7.5")
-    assert limits == [7.5, 7.5]  # the model, and the one that tells how good it is
-    run(*given, "--time-limit", "0", code=2)
-    assert "--time-limit must be" in run.err
-    run(*given, "--time-limit", "5", "--recipe", "forest", code=2)
-    assert run.err == (
-        "softset: error: --time-limit is for recipe best, got recipe forest. Leave it out.\n"
-    )

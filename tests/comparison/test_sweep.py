@@ -33,6 +33,15 @@ def test_records_come_in_the_order_of_the_runs(jobs, backend):
     assert [r["run"] for r in records] == RUNS
 
 
+def test_threads_of_the_callers_choice_do_not_end_the_process(monkeypatch):
+    ended = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    with joblib.parallel_config(backend="threading"):
+        records = sweep(sweep_work.square, RUNS, jobs=2)
+    time.sleep(0.05)
+    assert (results(records), ended) == (SQUARES, [])
+
+
 def test_a_finished_file_is_read_not_run_again(tmp_path):
     path = tmp_path / "runs.jsonl"
     first = sweep(sweep_work.square, RUNS, path=path, jobs=1)

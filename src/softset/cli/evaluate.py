@@ -60,8 +60,10 @@ def run(
     """
     need("pandas", *([] if as_json else ["rich"]))
     check_files(file, *([model] if model is not None else []))
-    if model is not None and scores:
-        raise ValueError("give --model or --scores, not both.")
+    if model is not None and (scores or logits):
+        raise ValueError(
+            "--scores and --logits are about scores in the file: give --model or these, not both."
+        )
 
     from softset.decisions.intervals import metric_table
     from softset.metrics.registry import get_metric
@@ -69,22 +71,24 @@ def run(
     chosen = [get_metric(m) for m in parts(metric)] or None
     reading = {"sep": sep, "encoding": encoding, "decimal": decimal}
     if model is not None:
-        found = _by_model(model, file, target, reading)
+        found = _by_model(model, file, target, pos_label, reading)
         by = "the model"
     else:
-        found = read_scores(file, target, scores, logits, pos_label, **reading)
+        own = threshold is None and not scores
+        found = read_scores(file, target, scores, logits, pos_label, decided=own, **reading)
         by = "column 'prediction'" if found.task != "multilabel" else "columns 'prediction_…'"
     decided = found.prediction
-    if threshold is not None or scores or decided is None:
-        decided = decide(found.p, found.task, threshold)
+    if threshold is not None or decided is None:
+        decided = decide(found, threshold)
         by = (
             "the largest score" if found.task == "multiclass" else f"threshold {threshold or 0.5:g}"
         )
     rows = metric_table(
-        found.p,
+        found.scores,
         decided,
         found.y,
         task=found.task,
+        from_logits=found.from_logits,
         metrics=chosen,
         level=level,
         resamples=resamples,
@@ -100,7 +104,10 @@ def run(
     _print_metrics(rows, f"{file.name}: {count} rows, {kind}, decided by {by}", level)
 
 
-def _by_model(path: Path, file: Path, target: list[str], reading: dict[str, Any]) -> Scored:
+def _by_model(
+    path: Path, file: Path, target: list[str], pos_label: str | None, reading: dict[str, Any]
+) -> Scored:
+    from softset.checks import check_choice
     from softset.classifiers.model import load_model
 
     model = load_model(path)
@@ -110,12 +117,20 @@ def _by_model(path: Path, file: Path, target: list[str], reading: dict[str, Any]
     if several != (model.task == "multilabel"):
         wanted = ", ".join(model.target) or "one column"
         raise ValueError(f"the model predicts {wanted}; --target names {len(data.target)}.")
+    classes = data.target if several else model.classes_.tolist()
+    if pos_label is not None and model.task != "binary":
+        raise ValueError(f"--pos-label is for two classes; the model knows {len(classes)}.")
     p, decided = model.predict_both(data.table)
     y = model.codes(data.labels)
     if several:
-        return Scored(model.task, data.target, p, y, decided)
-    p = p[:, 1] if model.task == "binary" else p
-    return Scored(model.task, model.classes_.tolist(), p, y, model.codes(decided))
+        return Scored(model.task, classes, p, y, decided)
+    decided = model.codes(decided)
+    if model.task == "multiclass":
+        return Scored(model.task, classes, p, y, decided)
+    check_choice("--pos-label", pos_label or str(classes[1]), [str(c) for c in classes])
+    if pos_label == str(classes[0]):
+        return Scored(model.task, classes[::-1], p[:, 0], 1 - y, 1 - decided)
+    return Scored(model.task, classes, p[:, 1], y, decided)
 
 
 def _print_metrics(rows: list[Interval], title: str, level: float) -> None:

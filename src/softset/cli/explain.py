@@ -56,6 +56,7 @@ def run(
         found, data.table, data.labels, repeats=repeats, seed=seed
     )
     mistakes = worst_mistakes(found, data.table, data.labels, most=most)
+    importances = importances[:most]
     if as_json:
         print_json(
             {
@@ -67,7 +68,7 @@ def run(
             }
         )
         return
-    _print(importances[:most], mistakes, found.metric, f"{file.name}: {len(data.table)} rows")
+    _print(importances, mistakes, found.metric, f"{file.name}: {len(data.table)} rows")
 
 
 def _print(importances: Any, mistakes: Any, metric: str, title: str) -> None:

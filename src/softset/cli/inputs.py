@@ -88,8 +88,14 @@ def read_labelled(
     wanted = expanded(target, frame.columns)
     apart = [name for name in (groups, weight) if name is not None]
     check_columns(path, frame, [*wanted, *apart])
+    if weight is not None:
+        _refuse_missing(path, weight, frame[weight])
+        frame = frame[frame[weight] != 0]  # no rows at all
+        if not len(frame):
+            raise ValueError(f"{path.name}: all weights in column {weight!r} are zero.")
     for name in [*wanted, *apart]:
         _refuse_missing(path, name, frame[name])
+    frame = frame.reset_index(drop=True)
     table = frame.drop(columns=[*wanted, *apart])
     if not len(table.columns):
         raise ValueError(f"{path.name} has no column but {', '.join([*wanted, *apart])}.")
@@ -125,7 +131,7 @@ def check_columns(path: Path, frame: Any, wanted: Iterable[str]) -> None:
 
 
 def _refuse_missing(path: Path, name: str, series: Any) -> None:
-    rows = [i + 1 for i, gone in enumerate(series.isna()) if gone]
+    rows = [i + 1 for i in series.index[series.isna()]]
     if rows:
         shown = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
         raise ValueError(

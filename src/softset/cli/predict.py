@@ -47,12 +47,19 @@ def run(
 
     from softset.classifiers.model import load_model
     from softset.tables.files import check_columns as check_names
-    from softset.tables.files import expanded, read_table, write_blocks, write_table
+    from softset.tables.files import (
+        expanded,
+        read_table,
+        refuse_text_options,
+        write_blocks,
+        write_table,
+    )
     from softset.tables.parquet_rows import ParquetRows, is_beyond_memory
 
     found = load_model(model)
     tally = _Tally(found)
     if is_beyond_memory(file):
+        refuse_text_options(file.name, sep, encoding, decimal)
         rows = ParquetRows(file)
         tally.kept = expanded(keep or [], rows.columns)
         check_names(file.name, rows.columns, tally.kept)

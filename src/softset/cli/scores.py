@@ -12,17 +12,18 @@ from softset.cli.inputs import Labelled, check_columns, read_labelled
 
 @dataclass
 class Scored:
-    """Rows with their classes as numbers: ``p`` is ``(n,)`` or ``(n, classes or labels)``.
+    """Rows with their classes as numbers: ``scores`` are probabilities ``(n,)`` or ``(n, classes
+    or labels)``, or logits as they were given.
 
-    ``prediction`` is what a column of that name says, as numbers of classes (0 and 1 of labels), or
-    None if the file has none.
+    ``prediction`` is what was decided, as numbers of classes (0 and 1 of labels), or None.
     """
 
     task: str
     classes: list[Any]
-    p: Any
+    scores: Any
     y: Any
     prediction: Any
+    from_logits: bool = False
 
 
 def read_scores(
@@ -31,9 +32,14 @@ def read_scores(
     columns: list[str] | None,
     logits: bool,
     pos_label: str | None,
+    *,
+    decided: bool = False,
     **reading: Any,
 ) -> Scored:
-    """The scores in a file; those of ``softset predict`` unless ``columns`` names others."""
+    """The scores in a file; those of ``softset predict`` unless ``columns`` names others.
+
+    ``decided``: with the column of predictions, if there is one.
+    """
     import numpy as np
 
     from softset.tables.files import expanded
@@ -63,10 +69,11 @@ def read_scores(
             )
         )
     check_columns(file, data.table, used)
-    p = np.column_stack([_numbers(file, name, data.table[name]) for name in used])
-    p = _probabilities(p, task, logits, used)
-    p = p[:, 0] if task == "binary" else p
-    return Scored(task, classes, p, y, _prediction(file, data, classes, task))
+    given = np.column_stack([_numbers(file, name, data.table[name]) for name in used])
+    given = given if logits else _probabilities(given, task, used)
+    given = given[:, 0] if task == "binary" else given
+    prediction = _prediction(file, data, classes, task) if decided else None
+    return Scored(task, classes, given, y, prediction, logits)
 
 
 def _prediction(file: Path, data: Labelled, classes: Sequence[Any], task: str) -> Any:
@@ -106,13 +113,9 @@ def _numbers(file: Path, name: str, series: Any) -> Any:
     return values
 
 
-def _probabilities(p: Any, task: str, logits: bool, names: list[str]) -> Any:
+def _probabilities(p: Any, task: str, names: list[str]) -> Any:
     import numpy as np
-    import torch
 
-    if logits:
-        z = torch.from_numpy(p)
-        return (torch.softmax(z, -1) if task == "multiclass" else torch.sigmoid(z)).numpy()
     outside = (p < 0) | (p > 1)
     if outside.any():
         row, column = (int(i) for i in np.argwhere(outside)[0])
@@ -132,13 +135,15 @@ def _probabilities(p: Any, task: str, logits: bool, names: list[str]) -> Any:
     return p
 
 
-def decide(p: Any, task: str, threshold: float | None) -> Any:
+def decide(found: Scored, threshold: float | None) -> Any:
     """Numbers of classes, or 0 and 1 of labels, by one threshold; 0.5 if left out."""
     from softset.decisions.decision import Decision, scores_of
 
-    count = 1 if task == "binary" else p.shape[1]
+    task = found.task
+    scores = found.scores if found.from_logits else scores_of(found.scores, task)
+    count = 1 if task == "binary" else scores.shape[1]
     if threshold is None:
-        return Decision.plain(task, count)(scores_of(p, task))
+        return Decision.plain(task, count)(scores)
     if task == "multiclass":
         raise ValueError("--threshold is for two classes or labels; of several the largest wins.")
-    return Decision.at(task, threshold, count)(scores_of(p, task))
+    return Decision.at(task, threshold, count)(scores)

@@ -69,6 +69,7 @@ def run(
 
     if output is not None:  # before anything heavy is imported
         check_writable(output, force, inputs=[file])
+    from softset.tables.files import refuse_text_options
     from softset.tables.parquet_rows import ParquetRows, is_beyond_memory
 
     recipe = recipe or ("cross-entropy" if is_beyond_memory(file) else "best")
@@ -95,6 +96,7 @@ def run(
         settings["verbose"] = int(sys.stderr.isatty())
     about = {"file": file.name, "softset": softset.__version__, "seed": seed}
     if is_beyond_memory(file):
+        refuse_text_options(file.name, sep, encoding, decimal)
         rows = ParquetRows(file, target, sample_weight=sample_weight, drop=drop or ())
         model, held_out = train_on_disk(rows, metric, path, about, settings)
         _tell(model, path, held_out, rows.rows, len(rows.columns), as_json)

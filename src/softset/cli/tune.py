@@ -46,15 +46,15 @@ def run(
     found = read_scores(
         file, target, scores, logits, pos_label, sep=sep, encoding=encoding, decimal=decimal
     )
-    task, p, y = found.task, found.p, found.y
-    given: Any = {"task": task, "from_logits": False}
-    before = evaluate(p, y, m, **given)
+    task, scores, y = found.task, found.scores, found.y
+    given: Any = {"task": task, "from_logits": found.from_logits}
+    before = evaluate(scores, y, m, **given)
     if task == "multiclass":
-        cut: Any = best_offsets(p, y, m, from_logits=False)
-        after = evaluate(p, y, m, offsets=cut, **given)
+        cut: Any = best_offsets(scores, y, m, from_logits=found.from_logits)
+        after = evaluate(scores, y, m, offsets=cut, **given)
     else:
-        cut = best_threshold(p, y, m, **given)
-        after = evaluate(p, y, m, threshold=cut, **given)
+        cut = best_threshold(scores, y, m, **given)
+        after = evaluate(scores, y, m, threshold=cut, **given)
     key = "offsets" if task == "multiclass" else "threshold"
     if as_json:
         facts = {"metric": m.name, "task": task, "classes": found.classes, "rows": len(y)}

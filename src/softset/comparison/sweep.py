@@ -180,7 +180,8 @@ def _timed(
     work: Callable[[Run], Any], key: str, run: Run, threads: int | None, parent: int | None
 ) -> tuple[str, dict[str, Any]]:
     """One run in a worker, which may use its share of the threads."""
-    if parent is not None:
+    # Not of a thread, nor of a cluster's worker: joblib.parallel_config of the caller may decide.
+    if parent is not None and os.getppid() == parent:
         _end_with(parent)
     started = time.perf_counter()
     before = torch.get_num_threads()

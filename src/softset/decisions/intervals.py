@@ -40,6 +40,7 @@ def metric_table(
     target: Any,
     *,
     task: str = "binary",
+    from_logits: bool = False,
     metrics: Iterable[MetricLike] | None = None,
     level: float = 0.95,
     resamples: int = 1000,
@@ -49,7 +50,7 @@ def metric_table(
 
     Args:
         probabilities: ``(n,)`` of the positive class, ``(n, classes)`` or ``(n, labels)``; or
-            ``None``, and then there are no areas under curves.
+            ``None``, and then there are no areas under curves. Logits with ``from_logits=True``.
         decisions: numbers of classes ``(n,)``, or 0 and 1 ``(n, labels)``.
         target: like ``decisions``.
         metrics: all of ``METRICS`` if left out.
@@ -73,7 +74,7 @@ def metric_table(
         if m.curve and probabilities is None:
             continue
         if m.curve:
-            value, sample = _area(m, np.asarray(probabilities), y, task, random)
+            value, sample = _area(m, np.asarray(probabilities), y, task, from_logits, random)
         else:
             value, sample = float(m(counted)), m(drawn).numpy()
         low, high = np.quantile(sample, [(1 - level) / 2, (1 + level) / 2])
@@ -121,11 +122,11 @@ def _drawn_labels(
 
 
 def _area(
-    m: Metric, p: Array, y: Array, task: str, random: np.random.Generator
+    m: Metric, p: Array, y: Array, task: str, from_logits: bool, random: np.random.Generator
 ) -> tuple[float, Array]:
-    value = evaluate(p, y, m, task=task, from_logits=False)
+    value = evaluate(p, y, m, task=task, from_logits=from_logits)
     sample = []
     for _ in range(_AREA_RESAMPLES):
         w = random.multinomial(len(y), np.full(len(y), 1 / len(y))).astype(np.float64)
-        sample.append(evaluate(p, y, m, task=task, from_logits=False, sample_weight=w))
+        sample.append(evaluate(p, y, m, task=task, from_logits=from_logits, sample_weight=w))
     return float(value), np.array(sample)

@@ -139,6 +139,8 @@ def _read_path(path: Path, reading: Reading) -> Any:
         raise ValueError(
             f"{name}: the ending {path.suffix!r} is not known. It may be {known}; text also .gz."
         )
+    if not form.is_text:
+        refuse_text_options(name, reading.sep, reading.encoding, reading.decimal)
     if not path.is_file():  # a pipe, as <(command) makes it, can be read once
         if not form.is_text or packed:
             raise ValueError(f"{path} is a device or pipe; only text can be read from one.")
@@ -151,6 +153,14 @@ def _read_path(path: Path, reading: Reading) -> Any:
         other = _looks_like(head) or ("" if b"\0" in head else "text; a CSV file is named .csv")
         raise ValueError(f"{name} is no {form.name} file{f', it is {other}' if other else ''}.")
     return form.read(path, reading)
+
+
+def refuse_text_options(name: str, sep: str | None, encoding: str | None, decimal: str) -> None:
+    """Refuse options that say how text is read, of a file that is none."""
+    given = {"sep": sep, "encoding": encoding, "decimal": None if decimal == "." else decimal}
+    for option, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} is no text: leave out {option} ({value!r}).")
 
 
 def expanded(names: Collection[str], columns: Collection[str]) -> list[str]:

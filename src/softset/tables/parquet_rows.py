@@ -82,8 +82,9 @@ class ParquetRows:
         self.target = expanded([target] if isinstance(target, str) else target, names)
         self.sample_weight = sample_weight
         apart = [*self.target, *([] if sample_weight is None else [sample_weight])]
-        check_columns(self.path.name, names, apart)
-        gone = {*apart, *expanded(drop, names)}
+        dropped = expanded(drop, names)
+        check_columns(self.path.name, names, [*apart, *dropped])
+        gone = {*apart, *dropped}
         self.columns = [name for name in names if name not in gone]
         self.left_out = [name for name in names if name in gone and name not in self.target]
         if not self.columns:
