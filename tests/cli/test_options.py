@@ -714,6 +714,16 @@ def test_logits_of_classes_and_labels(box):
     assert "pos_label is for two classes" in refused.err
 
 
+def test_logits_are_ranked_and_cut_as_they_are(box):
+    """Probabilities of logits above 37 are all 1."""
+    z = np.linspace(38, 60, 50)
+    y = np.where(np.arange(50) % 10 < np.arange(50) / 5, "b", "a")
+    pd.DataFrame({"z": z, "y": y}).to_csv(box.home / "high.csv", index=False)
+    words = ["-t", "y", "--scores", "z", "--logits"]
+    found = box.evaluate(*words, "-m", "auroc", file=box.home / "high.csv")
+    assert found["auroc"]["value"] == pytest.approx(sk.roc_auc_score(y == "b", z))
+
+
 def test_text_options_with_kept_columns(box):
     """Kept cells are those of the file: its letters, and its numbers as numbers."""
     frame = box.rows[["x", "who"]].assign(kept=box.rows["x"] / 2)

@@ -99,19 +99,21 @@ def _records(
     cores = joblib.cpu_count()
     workers = min(jobs or cores, max(len(todo), 1))
     threads = max(1, cores // workers) if workers > 1 else None
-    # Workers that are our own children; those of a cluster belong to it.
-    parent = os.getpid() if workers > 1 and backend in (None, "loky") else None
 
     def tasks() -> Iterator[Any]:
         for key, run in list(todo.items()):
             if deadline is not None and time.monotonic() >= deadline:
                 return
-            yield joblib.delayed(_timed)(work, key, run, threads, parent)
+            yield joblib.delayed(_timed)(work, key, run, threads, os.getpid() if children else None)
 
     breakdowns = 0
     while todo:
         # Backends of others ("dask", "ray") are known to parallel_config, not to Parallel.
         with joblib.parallel_config(backend=backend) if backend else nullcontext():
+            # Workers that are our own children; those of a cluster belong to it. A configuration of
+            # the caller's may have named the backend.
+            used, _ = joblib.parallel.get_active_backend()
+            children = workers > 1 and isinstance(used, joblib.parallel.LokyBackend)
             parallel = joblib.Parallel(
                 n_jobs=workers,
                 batch_size=1,
@@ -180,8 +182,7 @@ def _timed(
     work: Callable[[Run], Any], key: str, run: Run, threads: int | None, parent: int | None
 ) -> tuple[str, dict[str, Any]]:
     """One run in a worker, which may use its share of the threads."""
-    # Not of a thread, nor of a cluster's worker: joblib.parallel_config of the caller may decide.
-    if parent is not None and os.getppid() == parent:
+    if parent is not None:
         _end_with(parent)
     started = time.perf_counter()
     before = torch.get_num_threads()
