@@ -39,7 +39,7 @@ def run(
     ] = None,
     pos_label: opt.PosLabel = None,
     level: Annotated[float, typer.Option(help="Of the confidence intervals.")] = 0.95,
-    resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 1000,
+    resamples: Annotated[int, typer.Option(help="For the intervals.")] = 1000,
     sep: opt.Sep = None,
     encoding: opt.Encoding = None,
     decimal: opt.Decimal = ".",
@@ -48,7 +48,7 @@ def run(
 ) -> None:
     """All metrics of a model, or of scores in a file.
 
-    With bootstrap confidence intervals.
+    With confidence intervals.
 
     \b
     softset evaluate test.csv --target churn --model model.softset

@@ -17,7 +17,7 @@ _MOST_HELD = 2**16
 
 @dataclass
 class HeldOut:
-    """The metric on rows that a model did not see, with its 95 % bootstrap interval."""
+    """The metric on rows that a model did not see, with its 95 % interval."""
 
     rows: int
     value: float
