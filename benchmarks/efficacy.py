@@ -155,10 +155,10 @@ class Split:
 
 
 def splits(table: Table, count: int) -> list[Split]:
-    groups, found = alike(table.x), []
+    groups, found = alike(table.x, 1 / TEST_FOLDS), []
     for number, place in enumerate(repeated_folds(table.y, groups, TEST_FOLDS, count, SEED)):
         train, test = table.take(place != 0), table.take(place == 0)
-        fold = repeated_folds(train.y, alike(train.x), FOLDS, 1, SEED)[0]
+        fold = repeated_folds(train.y, alike(train.x, 1 / FOLDS), FOLDS, 1, SEED)[0]
         found.append(Split(number, train, test, fold))
     return found
 

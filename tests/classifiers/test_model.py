@@ -17,7 +17,6 @@ from softset.tables.labels import label_matrix
 FAST = {"n_members": 2, "max_epochs": 5, "hidden": (8,)}
 
 # On a few made-up rows "all positive" may be the best F1.
-pytestmark = pytest.mark.filterwarnings("ignore:every training row is predicted")
 
 
 def mixed(n=200, seed=0):
@@ -49,7 +48,6 @@ def targets(kind, z):
     return np.where(z > 0.5, "yes", "no")
 
 
-@pytest.mark.filterwarnings("ignore:every training row:UserWarning")
 @pytest.mark.parametrize("kind", ["text", "bool", "numbers", "labels"])
 @pytest.mark.parametrize("recipe", ["warm", "boosting-metric", "forest"])
 def test_a_saved_model_predicts_the_same(tmp_path, recipe, kind):

@@ -22,9 +22,9 @@ import softset as ss
 from softset import MetricClassifier, SavedFileError
 from softset.classifiers.base import DecidingClassifier
 from softset.decisions.decision import Decision
-from softset.tables.rows import Rows, distinct_rows
+from softset.tables.rows import ordered_rows
 from softset.tables.scaling import Scaler
-from softset.tables.splits import content_split, salted_folds
+from softset.tables.splits import salted_folds
 
 FAST = {
     "n_members": 2,
@@ -36,7 +36,13 @@ FAST = {
 }
 
 
-@parametrize_with_checks([MetricClassifier(n_members=2, max_epochs=60)])
+# A row of weight two is in one fold and batch, a row given twice may be in two.
+_FAILS = {"check_sample_weight_equivalence_on_dense_data": "folds and batches are of rows"}
+
+
+@parametrize_with_checks(
+    [MetricClassifier(n_members=2, max_epochs=60)], expected_failed_checks=lambda _: _FAILS
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_estimator_checks(estimator, check):
@@ -46,7 +52,7 @@ def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks([MetricClassifier()])
+@parametrize_with_checks([MetricClassifier()], expected_failed_checks=lambda _: _FAILS)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -76,14 +82,13 @@ def multilabel():
 # --- rows by content -----------------------------------------------------------------------------
 
 
-def test_integer_weights_equal_repeated_rows(binary):
+def test_a_weight_of_zero_is_no_row(binary):
     X, y = binary
-    w = np.random.default_rng(0).integers(0, 4, len(y))
+    w = np.random.default_rng(0).integers(0, 2, len(y))
     weighted = MetricClassifier(**FAST).fit(X, y, sample_weight=w)
-    repeated = MetricClassifier(**FAST).fit(np.repeat(X, w, 0), np.repeat(y, w))
-    # Weights are divided by their mean, which rounds.
-    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-9)
-    assert weighted.threshold_ == pytest.approx(repeated.threshold_)
+    without = MetricClassifier(**FAST).fit(X[w > 0], y[w > 0])
+    assert np.array_equal(weighted.predict_proba(X), without.predict_proba(X))
+    assert weighted.threshold_ == without.threshold_
 
 
 def test_the_order_of_rows_does_not_matter(multiclass):
@@ -100,25 +105,6 @@ def test_a_scale_of_the_weights_does_not_matter(binary):
     a = MetricClassifier(**FAST).fit(X, y, sample_weight=w)
     b = MetricClassifier(**FAST).fit(X, y, sample_weight=w * 2**20)
     assert np.array_equal(a.predict_proba(X), b.predict_proba(X))
-
-
-def test_duplicates_are_on_one_side_of_the_split_and_classes_keep_their_share():
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 12, (2000, 2)).astype(float)  # 144 distinct inputs
-    y = rng.integers(0, 2, 2000)
-    rows, _ = distinct_rows(x, y, np.ones(2000))
-    assert rows.w.sum() == 2000
-    assert len(np.unique(np.column_stack([rows.x, rows.y]), axis=0)) == len(rows.x)
-    train, held = content_split(rows, 0.25, salt=3)
-    assert sorted([*train, *held]) == list(range(len(rows.x)))
-    sides = [{tuple(r) for r in rows.x[part]} for part in (train, held)]
-    assert not sides[0] & sides[1]
-    other = content_split(rows, 0.25, salt=4)[1]
-    assert set(held) != set(other)
-    rare = Rows(rng.normal(size=(1000, 2)), (np.arange(1000) < 20).astype(int), np.ones(1000))
-    _, held = content_split(rare, 0.25, salt=0)
-    assert rare.y[held].sum() == 5
-    assert len(held) == 250
 
 
 def test_scaling_is_robust():
@@ -167,7 +153,7 @@ def test_a_given_threshold_is_respected(binary, multiclass, multilabel):
     flipped = MetricClassifier(threshold=0.8, pos_label=0, **FAST).fit(X, y)
     assert np.array_equal(flipped.predict(X) == 0, flipped.predict_proba(X)[:, 0] >= 0.8)
     X, y = multiclass
-    with pytest.warns(UserWarning, match="every training row is predicted as 2"):
+    with pytest.warns(UserWarning, match="no better than a constant"):
         model = MetricClassifier(threshold=[0.0, 0.0, 50.0], **FAST).fit(X, y)
     assert set(model.predict(X)) == {2}
     model = MetricClassifier(threshold=None, **FAST).fit(X, y)
@@ -263,7 +249,7 @@ def test_rows_are_scored_for_the_cut_by_members_that_have_not_seen_them(
         lambda self, *given: (told.extend(given), DecidingClassifier._decide_by(self, *given)),
     )
     model = MetricClassifier(**FAST | {"n_members": members}).fit(X, y)
-    rows, place = distinct_rows(X, y, np.ones(len(y)))
+    rows, place = ordered_rows(X, y, np.ones(len(y)))
     fold = salted_folds(rows, 5, int(np.random.RandomState(0).randint(2**31 - 1)))
     covered = fold < members
     assert covered.mean() == pytest.approx(min(members, 5) / 5, abs=0.02)
@@ -363,7 +349,7 @@ def test_a_class_too_small_to_hold_out_warns(multiclass):
 
 def test_a_fit_that_predicts_one_class_says_so(binary):
     X, y = binary
-    with pytest.warns(UserWarning, match="every training row is predicted as 0"):
+    with pytest.warns(UserWarning, match="no better than a constant"):
         MetricClassifier(threshold=1 - 1e-12, **FAST).fit(X, y)
 
 
@@ -558,7 +544,6 @@ def test_only_fitted_models_are_saved(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:class .* has too few distinct rows")
-@pytest.mark.filterwarnings("ignore:every training row is predicted")
 @pytest.mark.parametrize("y", [np.arange(30) % 2, np.arange(30) % 3])
 def test_rows_that_are_all_alike_are_learned_without_holding_any_out(y):
     model = MetricClassifier(max_epochs=2, random_state=0).fit(np.full((30, 1), 7.0), y)

@@ -12,7 +12,6 @@ from softset.classifiers.phases import PhasedClassifier
 SMALL = {"max_epochs": 4, "patience": 4, "n_members": 2, "random_state": 0}
 
 
-@pytest.mark.filterwarnings("ignore:every training row")
 @pytest.mark.parametrize("threshold", [None, "tuned", 0.3])
 @pytest.mark.parametrize("recipe", ["warm", "cross-entropy"])
 def test_the_first_phase_is_that_of_a_fit_alone(recipe, threshold):

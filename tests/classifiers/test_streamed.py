@@ -74,6 +74,45 @@ def test_how_the_stream_is_cut_does_not_change_what_is_held_out(monkeypatch):
         assert not {tuple(r) for r in trained} & {tuple(r) for r in one.held.x}
 
 
+@pytest.mark.parametrize("case", ["27 kinds", "one in three is the same"])
+def test_where_rows_repeat_they_are_held_out_one_by_one(case):
+    random = np.random.default_rng(0)
+    x = random.integers(0, 3, (1500, 3)).astype(float)
+    if case != "27 kinds":
+        x = np.where(random.random((1500, 1)) < 0.35, 0.0, random.normal(size=(1500, 3)))
+    y, w = random.choice(["no", "yes"], 1500), random.integers(0, 3, 1500) * 1.0
+    found = [survey(small(), cut(x, y, size, w), 0.2, 7) for size in (1500, 200, 33)]
+    for one in found:
+        assert (one.held.x == found[0].held.x).all()
+    held, model = found[0].held, small()
+    assert len(held.y) == round(0.2 * (w > 0).sum())
+    usual = (
+        (x[w > 0] == x[0]).all(1).mean() if case == "27 kinds" else (x[w > 0] == 0).all(1).mean()
+    )
+    kind = x[0] if case == "27 kinds" else 0.0
+    assert (held.x == kind).all(1).mean() == pytest.approx(usual, abs=0.08)
+    model.n_features_in_ = 3
+    for order in (np.arange(1500), random.permutation(1500)):  # another order of the same rows
+        parts = found[0].parts(model, cut(x[order], y[order], 200, w[order]))
+        rows = [np.column_stack([r.x, r.y, r.w * found[0].mean_weight]) for r in (held, *parts)]
+        whole = np.column_stack([x, y == "yes", w])[w > 0]
+        both = [a[np.lexsort(a.T)] for a in (np.concatenate(rows), whole)]
+        np.testing.assert_allclose(*both)
+
+
+@pytest.mark.parametrize("kind", ["networks", "lightgbm"])
+def test_columns_of_few_categories_are_learnt_from_a_stream(kind):
+    """Three columns of three values, of which two matter together."""
+    random = np.random.default_rng(0)
+    cells = random.integers(0, 3, (3000, 3))
+    y = (random.random(3000) < np.where((cells[:, 0] + cells[:, 1]) % 3 == 0, 0.8, 0.15)).astype(
+        int
+    )
+    x = np.hstack([np.eye(3)[c] for c in cells.T])
+    model = MAKERS[kind]().fit(cut(x[:1500], y[:1500], 200))
+    assert model.score(x[1500:], y[1500:]) > 0.72  # at best .76
+
+
 def test_a_tenth_is_held_out_of_few_rows():
     x, y = problem()
     assert len(survey(small(), cut(x, y, 100), 0.1, 0).held.x) == 150

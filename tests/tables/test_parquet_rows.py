@@ -65,6 +65,18 @@ def test_a_split_keeps_equal_rows_together(folder):
     assert train.rows == 70
 
 
+def test_a_split_of_rows_that_repeat_is_of_rows(tmp_path):
+    kind = np.random.default_rng(0).integers(0, 4, 1000)
+    frame = pd.DataFrame({"a": kind, "b": np.where(kind > 1, "x", "y"), "y": np.arange(1000)})
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=150)
+    train, test = ParquetRows(tmp_path, "y").split(0.2)
+    (_, left), (b, right) = train.table(), test.table()
+    assert sorted([*left, *right]) == list(range(1000))
+    assert 150 < len(b) < 250
+    assert all(20 < n < 80 for n in np.bincount(b["a"], minlength=4))
+    assert sorted(np.concatenate([y for _, y in train.shuffled(3)])) == sorted(left)
+
+
 def test_several_targets_and_none(folder, frame):
     frame.assign(y=0, z=frame["a"] > 2).to_parquet(folder / "labels.parquet")
     X, y = ParquetRows(folder / "labels.parquet", ["y", "z"]).table()

@@ -3,8 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
-from softset.tables.rows import distinct_rows, equal_rows, row_codes, strata_of
+from softset.tables.rows import (
+    equal_rows,
+    kept_together,
+    ordered_rows,
+    own_codes,
+    row_codes,
+    strata_of,
+)
 
 
 def test_equal_rows_of_arrays_and_frames():
@@ -30,20 +38,55 @@ def test_a_customer_number_does_not_hide_duplicate_rows():  # 18
     assert equal_rows(alone).tolist() == list(range(100))  # nothing else to go by
 
 
-def test_distinct_rows_sum_their_weights_whatever_the_order():
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+def test_rows_have_an_order_of_their_own_whatever_the_given_one(layout):
     random = np.random.default_rng(0)
-    x = random.integers(0, 3, (500, 2)).astype(float)
-    x[random.random((500, 2)) < 0.1] = np.nan
+    x = random.integers(0, 3, (500, 2)).astype(float)  # 9 kinds
     y, w = random.integers(0, 2, 500), random.random(500) * (random.random(500) < 0.9)
-    rows, place = distinct_rows(x, y, w)
-    assert np.array_equal(place >= 0, w > 0)
-    assert np.array_equal(rows.x[place[w > 0]], x[w > 0], equal_nan=True)
+    rows, place = ordered_rows(layout(x), y, w)
     order = random.permutation(500)
-    again, _ = distinct_rows(x[order], y[order], w[order])
-    for a, b in zip(rows, again, strict=True):
-        assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-    assert rows.w.sum() == pytest.approx(w.sum())
-    assert len(rows.x) == len({(*map(str, r), k) for r, k in zip(x[w > 0], y[w > 0], strict=True)})
+    again, _ = ordered_rows(layout(x[order]), y[order], w[order])
+    plain, other = (
+        r._replace(x=np.asarray(r.x.todense() if sparse.issparse(r.x) else r.x))
+        for r in (rows, again)
+    )
+    for a, b in zip(plain, other, strict=True):
+        assert np.array_equal(a, b)
+    assert np.array_equal(place >= 0, w > 0)
+    assert np.array_equal(plain.x[place[w > 0]], x[w > 0])
+    assert np.array_equal(plain.w[place[w > 0]], w[w > 0])
+    # Equal rows are apart, as in a random order: next to each other one time in about 18.
+    kind = plain.x @ [3, 1] + 9 * plain.y
+    assert (kind[1:] == kind[:-1]).mean() < 0.12
+    assert len(np.unique(own_codes(rows))) == len(rows.y)
+
+
+def test_missing_values_have_a_place_too():
+    x = np.array([[np.nan], [1.0], [np.nan]])
+    rows, place = ordered_rows(x, np.zeros(3, dtype=int), np.ones(3))
+    assert np.array_equal(rows.x[place], x, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "share", "together"),
+    [
+        ([1] * 100, 0.2, True),
+        ([2] * 50, 0.2, True),  # a table given twice
+        ([3] * 33, 0.2, False),  # more than one copy in the mean: a few categories
+        ([20] * 5 + [1] * 400, 0.2, True),  # five positives, oversampled
+        ([120] + [1] * 400, 0.2, False),  # more than a fold
+        ([120] + [1] * 400, 0.25, True),
+        ([25] * 4, 0.5, False),
+        ([2] + [1] * 4, 0.2, True),  # two rows are never too many for a fold
+        ([1], 0.2, True),
+    ],
+)
+def test_equal_rows_stay_together_only_where_copies_are_rare_and_small(sizes, share, together):
+    codes = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    found = kept_together(codes, share)
+    assert (found is not None) == together
+    if together:
+        assert np.array_equal(found, codes)
 
 
 def test_the_stratum_of_several_labels_is_the_rarest():

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from softset.tables.rows import Rows
-from softset.tables.splits import content_split, join, repeated_folds, salted_folds
+from softset.tables.splits import (
+    content_folds,
+    content_split,
+    join,
+    repeated_folds,
+    salted_folds,
+    stratified_folds,
+)
 
 
 def shares(folds, strata, k):
@@ -84,13 +91,6 @@ def test_neither_order_nor_equal_inputs_matter():
     assert abs(len(held) - 250) < 20
 
 
-def test_a_row_with_too_many_duplicates_trains_and_the_share_is_kept():
-    x = np.r_[np.zeros(400), np.arange(1, 601)]
-    _, held = held_rows(x, (np.arange(1000) % 5 == 0).astype(int))
-    assert 0.2 < len(held) / 1000 < 0.3
-    assert (x[held] > 0).all()
-
-
 @pytest.mark.parametrize("y", [[0, 0, 0, 1], [0, 1], [0, 1, 2], [0] * 5 + [1] * 2])
 def test_small_classes_train_and_of_others_one_row_is_held_out(y):
     _, held = held_rows(np.arange(len(y)), y)
@@ -136,3 +136,63 @@ def test_what_cannot_be_left_out_is_in_no_fold():
     assert sorted(few[:5]) == [0, 1, 2, 3, 4]  # numbers without holes
     none = salted_folds(Rows(x[:2], np.array([0, 1]), np.ones(2)), 5, salt=0)
     assert (none == -1).all()
+
+
+# --- rows that repeat -----------------------------------------------------------------------------
+
+WAYS = {
+    "hold-out": lambda rows: np.isin(np.arange(len(rows.y)), content_split(rows, 0.2, 3)[1]) * 1,
+    "salted": lambda rows: salted_folds(rows, 5, 3),
+    "content": lambda rows: content_folds(rows, 5),
+    "stratified": lambda rows: stratified_folds(rows.x, rows.y, 5, 3),
+}
+
+
+def _kinds_of_rows(case, random):
+    if case == "four kinds":
+        return random.integers(0, 4, 1000).astype(float)
+    if case == "27 kinds":
+        return random.integers(0, 27, 1000).astype(float)
+    if case == "one in three is the same":
+        return np.where(random.random(1000) < 0.33, 0.0, random.normal(size=1000))
+    return random.integers(0, 474, 2000).astype(float)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", ["four kinds", "27 kinds", "one in three is the same", "474"])
+@pytest.mark.parametrize("labels", [1, 2])
+def test_where_rows_repeat_each_kind_is_dealt_by_chance(way, case, labels):
+    """As if no two rows were equal: shares of kinds vary between folds as those of other rows."""
+    random = np.random.default_rng(0)
+    x = _kinds_of_rows(case, random)[:, None]
+    y = (random.random((len(x), labels)) < 0.3).astype(int)
+    rows = Rows(x, y if labels > 1 else y[:, 0], np.ones(len(x)))
+    fold = WAYS[way](rows)
+    assert (fold >= 0).all()
+    _, kind, sizes = np.unique(x, return_inverse=True, return_counts=True)
+    kind, p = kind.ravel(), (fold == 1).mean()
+    assert p == pytest.approx(0.2, abs=0.01)
+    held = np.bincount(kind[fold == 1], minlength=len(sizes))
+    often = sizes >= 20 if (sizes >= 20).any() else sizes >= 4
+    off = (held - p * sizes)[often] / np.sqrt(p * (1 - p) * sizes[often])
+    assert abs(off).max() < 4.5  # no kind is left out as a whole,
+    if len(off) > 20:
+        assert 0.7 < off.std() < 1.3  # and none is dealt more evenly than chance does it
+    if way != "stratified":  # its seed is of places
+        order = random.permutation(len(x))
+        again = WAYS[way](rows.take(order))
+        both = [
+            np.sort(f * 1000 + kind[o] + 500 * 1000 * rows.y.reshape(len(x), -1)[o, 0])
+            for f, o in ((fold, np.arange(len(x))), (again, order))
+        ]
+        assert np.array_equal(*both)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_where_few_rows_have_a_copy_it_is_on_the_same_side(way):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(600, 2))
+    x[300:] = x[:300]  # the whole table given twice
+    y = np.tile((random.random(300) < 0.3).astype(int), 2)
+    fold = WAYS[way](Rows(x, y, np.ones(600)))
+    assert np.array_equal(fold[:300], fold[300:])

@@ -139,7 +139,6 @@ def in_notebook(monkeypatch):
     return Output
 
 
-@pytest.mark.filterwarnings("ignore:every training row is predicted")  # after three epochs
 @pytest.mark.parametrize("door", ["members", "fit", "classifier"])
 def test_in_a_notebook_one_widget_shows_every_epoch(monkeypatch, door):
     notebook = in_notebook(monkeypatch)

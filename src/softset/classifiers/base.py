@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softset.checks import check_choice, warn_user
+from softset.decisions.constants import ConstantWarning, against_constant
 from softset.decisions.decision import Decision, to_probabilities
 from softset.decisions.evaluation import evaluate
 from softset.decisions.tuner import Tuner
@@ -21,6 +22,7 @@ from softset.metrics.registry import (
     MetricLike,
     decided_elsewhere,
     get_metric,
+    label_of,
     one_number,
     pack_metric,
     restored_metric,
@@ -151,6 +153,25 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._keep(Decision.plain(self._task, count))
         else:
             self._keep(self._tuner().tune(scores, y, w))
+        if scores is not None:
+            self._warn_if_useless(scores, y, w)
+
+    def _warn_if_useless(self, scores: Array, y: Array, w: Array) -> None:
+        """Warn of a decision that is no better than a constant on rows training has not seen."""
+        found = against_constant(self._tuner(), self._decision, scores, y, w)
+        if found is None or found.value > found.constant + 1e-9:
+            return
+        constant = "with equal scores"
+        if self._task == "multilabel" and found.decided is not None:
+            constant = f"if every row had the labels {found.decided.astype(int).tolist()}"
+        elif found.decided is not None:
+            constant = f"if every row were predicted as {self._labels.names[found.decided]!r}"
+        warn_user(
+            f"no better than a constant: {label_of(get_metric(self.metric))} is {found.value:.3g} "
+            f"on rows that training has not seen, and {found.constant:.3g} {constant}. The inputs "
+            "may tell too little about y; or try a tuned threshold, other settings or more rows.",
+            ConstantWarning,
+        )
 
     def _tuner(self) -> Tuner:
         return Tuner(get_metric(self.metric), self._task)

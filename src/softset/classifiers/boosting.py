@@ -21,7 +21,7 @@ from softset.classifiers.streamed import fit_boosting
 from softset.decisions.decision import Decision
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, one_number
-from softset.tables.rows import Rows
+from softset.tables.rows import Rows, ordered_rows
 from softset.tables.splits import content_split
 from softset.tables.streams import is_stream
 
@@ -122,8 +122,7 @@ class MetricBoostingClassifier(DecidingClassifier):
             return self
         metric = self._check_settings()
         x = self._checked_inputs(X, y)
-        rows = self._start(x, y, sample_weight)
-        rows = rows.take(rows.w > 0)
+        rows, _ = ordered_rows(*self._start(x, y, sample_weight))
         random = check_random_state(self.random_state)
         salt, seed = (int(v) for v in random.randint(2**31 - 1, size=2))
         train, held = content_split(rows, self.validation_fraction, salt)

@@ -22,7 +22,7 @@ from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, get_metric, label_of, one_number
-from softset.tables.rows import Rows, distinct_rows, distinct_sparse, row_order
+from softset.tables.rows import Rows, ordered_rows, own_codes
 from softset.tables.scaling import FAR, center_and_spread
 from softset.tables.splits import content_folds
 from softset.training.linear import PATH, LinearProblem, logistic, move, scores_of
@@ -70,8 +70,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
     of the paired difference, else the start. So with little data it *is* logistic regression with
     a tuned threshold. Nothing is random: no seeds, no epochs, no learning rate.
 
-    Inputs are standardised inside (sparse ones only scaled). Rows are what they hold: equal rows
-    are put together and are in one fold, and the order of the rows does not matter.
+    Inputs are standardised inside (sparse ones only scaled). The order of the rows does not matter.
+    Equal rows are in one fold unless most rows have an equal one.
 
     Args:
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``. Several labels
@@ -143,10 +143,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         x = self._checked_inputs(X, y)
         given, place = self._given_splits(x, y), None
         rows = self._start(x, y, sample_weight)
-        if given is None and sparse.issparse(x):
-            rows = distinct_sparse(rows)
-        elif given is None:
-            rows, place = distinct_rows(*rows)
+        if given is None:
+            rows, place = ordered_rows(*rows)
         place = None if metric.curve else place  # nothing is held out for areas under curves
         self._center, self._scale = center_and_spread(rows.x, rows.w)
         raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
@@ -464,7 +462,7 @@ def _sample(rows: Rows) -> Array:
     by folds of the sample."""
     n = len(rows.y)
     step = -(-n // MOST_ROWS)
-    return np.arange(n) if step == 1 else np.argsort(row_order(rows.x))[::step]
+    return np.arange(n) if step == 1 else np.argsort(own_codes(rows))[::step]
 
 
 def _shifted(flat: Array, cut: Decision, classes: int) -> Array:

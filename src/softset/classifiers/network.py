@@ -15,7 +15,7 @@ from softset.classifiers.export import Exportable, Layers, averaged
 from softset.classifiers.streamed import fit_network
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_metric
-from softset.tables.rows import Ints, Rows, distinct_rows
+from softset.tables.rows import Ints, Rows, ordered_rows
 from softset.tables.scaling import SQUASH, Scaler
 from softset.tables.splits import salted_folds
 from softset.tables.streams import is_stream
@@ -50,10 +50,9 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
     members that have not seen them decides. So ``predict`` may disagree with
     ``predict_proba >= 0.5``.
 
-    Rows are what they hold: equal rows are put together, and folds are dealt by content within each
-    class, so that the order of the rows does not matter, a weight of 2 is a row given twice, and
-    equal rows are in one fold. Inputs are standardised, and values beyond about 3 standard
-    deviations squashed smoothly.
+    Folds are dealt by content within each class, so that the order of the rows does not matter, and
+    equal rows are in one fold unless most rows have an equal one. Inputs are standardised, and
+    values beyond about 3 standard deviations squashed smoothly.
 
     There is no ``partial_fit``: early stopping and the threshold need rows that were never
     trained on, and what comes once does not keep any. Rows that do not fit into memory are given to
@@ -146,7 +145,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
             fit_network(self, X)
             return self
         X = self._checked_inputs(X, y)
-        rows, place = distinct_rows(*self._start(X, y, sample_weight))
+        rows, place = ordered_rows(*self._start(X, y, sample_weight))
         self._refuse_weightless(rows)
         rows = rows._replace(w=rows.w / rows.w.mean())
         random = check_random_state(self.random_state)
@@ -161,7 +160,6 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         self.history_ = trained.history
         self._tune_on(rows, fold, place)
         self._end(X, y)
-        self._warn_if_constant(rows)
         return self
 
     def _train(self, rows: Rows, fold: Ints | None, seeds: Array, on_epoch: Any) -> Trained:
@@ -206,25 +204,14 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
             return min(1024, max(32, rows // 10))
         if self.batch_size > rows:
             warn_user(
-                f"batch_size={self.batch_size} is more than the {rows} distinct rows to train on; "
+                f"batch_size={self.batch_size} is more than the {rows} rows to train on; "
                 "all of them make one batch.",
             )
         return int(self.batch_size)
 
-    def _warn_if_constant(self, rows: Rows) -> None:
-        if self._task == "multilabel":
-            return
-        decided = np.unique(self._decision(self._scores(rows.x)))
-        if len(decided) == 1:
-            name = self._labels.names[decided[0]]
-            warn_user(
-                f"every training row is predicted as {name!r}. Try more epochs, "
-                "another learning_rate or metric, or class_weight='balanced'.",
-            )
-
     def _tune_on(self, rows: Rows, fold: Ints | None, place: Ints) -> None:
         """The decision by out-of-fold scores: of each row by the members that have not seen it."""
-        if fold is None or not self._tunes():
+        if fold is None:
             self._decide_by(None, np.empty(0), np.empty(0))
             return
         count = int(fold.max()) + 1
@@ -236,7 +223,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         for k in np.unique(left_out):
             own = torch.from_numpy(left_out == k)
             scores[fold == k] = self._member_scores(held.x[fold == k], self._weights[own])
-        self._decide_by(scores, held.y, held.w, own_place)
+        self._decide_by(scores, held.y, held.w, own_place if self._tunes() else None)
 
     def _tuner(self) -> Tuner:
         # Where every row is scored by a member, a gain need not be clear: see Tuner.

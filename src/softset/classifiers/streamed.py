@@ -1,14 +1,16 @@
 """Classifiers of rows that come block by block (``softset.tables.streams``).
 
 One pass surveys the stream: classes, means and deviations, and the rows to hold out. The hold-out
-set is the rows with the smallest hashes of what they hold: equal rows are on one side, and later
-passes know a held-out row by its hash alone.
+set is the rows with the smallest hashes of what they hold: equal rows are on one side. Where rows
+repeat (``kept_together``), another pass takes those with the smallest hashes of their numbers.
+Later passes leave out as many rows as are held out of each kind: which of equal rows is no matter.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,7 @@ from sklearn.utils.validation import validate_data
 from softset.boosting.spool import Spool
 from softset.metrics.registry import decided_elsewhere, one_number
 from softset.tables.labels import Labels
-from softset.tables.rows import Rows, row_codes
+from softset.tables.rows import Rows, content_codes, copy_numbers, kept_together, row_codes
 from softset.tables.scaling import Moments, Scaler
 from softset.tables.streams import ClassCounts, blocks_of
 from softset.training.data import Data, data_of, make_data
@@ -45,16 +47,21 @@ class Survey:
     weighted: bool
     scaler: Scaler
     held: Rows
-    salt: int
-    last: np.uint64  # rows with this hash or a smaller one are held out
 
     def parts(self, model: Any, stream: Any, seed: int | None = None) -> Iterator[Rows]:
         """The rows to train on, block by block."""
+        kinds, left = np.unique(content_codes(self.held), return_counts=True)
         for X, y, w in blocks_of(stream, seed):
             x, w = _checked(model, X, w, first=False)
-            some = (w > 0) & (row_codes(x, self.salt) > self.last)
-            if some.any():
-                yield self.coded(x[some], y[some], w[some])
+            some = w > 0
+            rows = self.coded(x[some], y[some], w[some])
+            codes = content_codes(rows)
+            place = np.minimum(np.searchsorted(kinds, codes), len(kinds) - 1)
+            held = np.flatnonzero(kinds[place] == codes)
+            held = held[copy_numbers(place[held]) < left[place[held]]]
+            left -= np.bincount(place[held], minlength=len(left))
+            if len(held) < len(codes):
+                yield rows.take(np.delete(np.arange(len(codes)), held))
 
     def coded(self, x: Array, y: Array, w: Array) -> Rows:
         """Rows with codes, and with the weights of their classes; those have the mean 1."""
@@ -64,8 +71,19 @@ class Survey:
 
 
 def survey(model: Any, stream: Any, fraction: float, salt: int) -> Survey:
-    """Go through a stream once. ``fraction`` of the rows are held out, within ``HELD``."""
-    counts, moments = ClassCounts(), Moments()
+    """Go through a stream. ``fraction`` of the rows are held out, within ``HELD``."""
+    found = _survey(model, stream, fraction, salt, by_number=False)
+    return _survey(model, stream, fraction, salt, by_number=True)[0] if found[1] else found[0]
+
+
+def _survey(
+    model: Any, stream: Any, fraction: float, salt: int, *, by_number: bool
+) -> tuple[Survey, bool]:
+    """Go through a stream once; and whether its rows repeat, so that equal ones may be parted.
+
+    Rows are held out by their numbers, or by what they hold.
+    """
+    counts, moments, common = ClassCounts(), Moments(), Counter[int]()
     held: list[tuple[Array, Array, Array, Array]] = []  # hashes, inputs, labels, weights
     waiting, limit, most, weighted = 0, np.uint64(2**64 - 1), HELD, False
     for number, (X, y, w) in enumerate(blocks_of(stream)):
@@ -73,10 +91,17 @@ def survey(model: Any, stream: Any, fraction: float, salt: int) -> Survey:
         weighted |= w is not None
         some = weight > 0
         x, y, weight = x[some], y[some], weight[some]
+        most = max(1, min(HELD, HELD_NUMBERS // x.shape[1]))
+        if by_number:
+            codes = row_codes(np.arange(counts.rows, counts.rows + len(y))[:, None], salt)
+        else:
+            codes = row_codes(x, salt)
+            kinds, sizes = np.unique(codes, return_counts=True)
+            # Whatever is so large a share of all rows is half of that in some blocks.
+            large = sizes > fraction / 2 * len(codes)
+            common.update(dict(zip(kinds[large].tolist(), sizes[large].tolist(), strict=True)))
         counts.add(y, weight)
         moments.add(x, weight)
-        most = max(1, min(HELD, HELD_NUMBERS // x.shape[1]))
-        codes = row_codes(x, salt)
         few = codes < limit
         held.append((codes[few], x[few], y[few], weight[few]))
         waiting += int(few.sum())
@@ -108,15 +133,15 @@ def survey(model: Any, stream: Any, fraction: float, salt: int) -> Survey:
         weighted or model.class_weight is not None,
         moments.scaler(),
         empty,
-        salt,
-        codes.max(),
     )
     rows = found.coded(*rest)
     # By hash: how the stream was cut into blocks does not matter.
     found = Survey(**{**vars(found), "held": rows.take(np.argsort(codes, kind="stable"))})
-    if labels.task != "multilabel":
+    repeat = kept_together(codes, 1.0) is None
+    repeat |= max(common.values(), default=0) > max(2, fraction / 2 * counts.rows)
+    if labels.task != "multilabel" and (by_number or not repeat):
         model._warn_of_absent(np.arange(len(labels.classes)), found.held.y)
-    return found
+    return found, bool(repeat)
 
 
 def _smallest(parts: list[Any], most: int) -> tuple[list[Any], np.uint64]:

@@ -242,6 +242,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         tuner = self._tuner()
         crossed = tuner.crossed(scores, y, w) if tuner.can_tune(y) else None
         self._keep(tuner.tune(scores, y, w, crossed))
+        self._warn_if_useless(scores, y, w)
         if crossed is not None:
             self._describe(crossed, scores, y, w, seed)
 

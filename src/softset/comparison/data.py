@@ -15,7 +15,7 @@ from softset.comparison.result import ClassCount
 from softset.tables.columns import Schema, infer_schema
 from softset.tables.kinds.number import is_identifier
 from softset.tables.labels import read_labels
-from softset.tables.rows import equal_rows, strata_of
+from softset.tables.rows import equal_rows, kept_together, strata_of
 from softset.tables.splits import join
 
 Ints = NDArray[np.int64]
@@ -141,17 +141,16 @@ def _groups(
             )
     if duplicates == "ignore":
         return given, 0, []
-    equal = equal_rows(compared)
-    sizes = np.bincount(equal)
+    equal = kept_together(equal_rows(compared), 1 / folds)
+    sizes = np.bincount([] if equal is None else equal)
     repeated = int(sizes[sizes > 1].sum())
-    if repeated == 0:
+    if equal is None or repeated == 0:
         return given, 0, []
     joined = equal if given is None else join(given, equal)
     largest = int(np.bincount(joined).max())
-    if largest > 2 * n / folds:
-        what = "rows are equal" if given is None else "rows hang together by groups and equal rows"
-        text = f"{largest} of {n} {what}, too many for one side of a split"
-        return given, 0, [f"{text}: equal rows may be on both sides."]
+    if given is not None and largest > 2 * n / folds:
+        text = f"{largest} of {n} rows hang together by groups and equal rows, too many for one"
+        return given, 0, [f"{text} side of a split: equal rows may be on both sides."]
     return joined, repeated, []
 
 

@@ -45,6 +45,7 @@ from softset.comparison.statistics import (
 from softset.comparison.suspicions import too_good
 from softset.comparison.verdict import rung_names, verdict
 from softset.comparison.worker import Outcome, encode
+from softset.decisions.constants import ConstantWarning
 from softset.metrics.registry import get_metric, range_of
 from softset.tables.encoder import TableEncoder
 
@@ -170,9 +171,11 @@ class Summary:
         encoder, x, _ = encode(table.x, table.schema, rows, rows[:1])
         y = table.y[rows]
         make = plan.by_id[winner].make
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore", UserWarning)
+            warnings.simplefilter("always", ConstantWarning)
             classifier = make(Order(plan.metric, y, plan.sizes, plan.seed)).fit(x, y)
+        self.said += [str(w.message) for w in caught if w.category is ConstantWarning]
         info = {"classes": table.classes, "candidate": winner}
         return Model(encoder, classifier, info), encoder, len(rows)
 

@@ -22,6 +22,7 @@ from softset.comparison.pickles import dump, dumps
 from softset.comparison.result import History, Threshold
 from softset.comparison.schema import encoded
 from softset.comparison.shelf import Shelf
+from softset.decisions.constants import ConstantWarning
 from softset.metrics.registry import MetricLike, get_metric
 from softset.tables.encoder import TableEncoder, UnseenWarning
 
@@ -182,6 +183,7 @@ def run_one(source: Source, run: dict[str, Any]) -> dict[str, Any]:
     try:
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            warnings.simplefilter("ignore", ConstantWarning)  # the scores say so
             found = outcomes(task, run["split"], run["fit"], source.shelves)
     finally:
         torch.set_num_threads(threads)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -17,6 +18,7 @@ from softset.tables.columnar import check_schema, damaged, row_numbers, unpacked
 from softset.tables.files import check_columns, expanded
 from softset.tables.labels import label_matrix
 from softset.tables.limits import bytes_allowed
+from softset.tables.rows import kept_together, row_codes
 
 if TYPE_CHECKING:
     import pandas
@@ -29,6 +31,8 @@ _ENDINGS = (".parquet", ".pq")
 _ROWS = 2**13
 # A column is read from a file by so many bytes, so that a row group need not fit.
 _BUFFER = 2**18
+# Rows that tell whether rows repeat.
+_SAMPLE = 2**16
 
 
 class ParquetRows:
@@ -100,6 +104,7 @@ class ParquetRows:
         if not self.rows:
             raise ValueError(f"{self.path.name} has 0 rows.")
         self._share, self._inside = 0.0, False  # of the rows that are left out, or kept alone
+        self._by_place = False  # not by what they hold
 
     def __iter__(self) -> Iterator[Block]:
         """All blocks in the order of the files."""
@@ -113,12 +118,14 @@ class ParquetRows:
     def split(self, share: float) -> tuple[Self, Self]:
         """The rows without a share of them, and that share alone.
 
-        Which is which depends on what a row holds: equal rows are on one side.
+        Which is which depends on what a row holds: equal rows are on one side. Where rows repeat
+        (``kept_together``, in a sample of them), it depends on where a row stands.
         """
         check_number("share", share, 0, 1)
+        repeat = kept_together(self._sampled_codes(), min(share, 1 - share)) is None
         parts = copy.copy(self), copy.copy(self)
         for part, inside in zip(parts, (False, True), strict=True):
-            part._share, part._inside = share, inside
+            part._share, part._inside, part._by_place = share, inside, repeat
             part.rows = round(self.rows * (share if inside else 1 - share))
         return parts
 
@@ -175,7 +182,11 @@ class ParquetRows:
                     "remove such rows."
                 )
         if self._share:
-            frame = frame[self._held(frame[self.columns]) == self._inside]
+            codes = _codes(frame[self.columns])
+            if self._by_place:
+                at = [[zlib.crc32(name.encode()), group, before + i] for i in range(len(frame))]
+                codes = row_codes(np.array(at))
+            frame = frame[(codes < np.uint64(self._share * 2.0**64)) == self._inside]
         X = frame[self.columns].reset_index(drop=True)
         if len(self.target) == 1:
             y = frame[self.target[0]].to_numpy()
@@ -187,11 +198,20 @@ class ParquetRows:
             return X, y
         return X, y, frame[self.sample_weight].to_numpy(dtype=np.float64)
 
-    def _held(self, X: Any) -> NDArray[np.bool_]:
-        from pandas.util import hash_pandas_object
+    def _sampled_codes(self) -> NDArray[np.uint64]:
+        """Of about ``_SAMPLE`` rows, from row groups in a random order."""
+        codes: list[NDArray[np.uint64]] = []
+        for block in self.shuffled(0):
+            codes.append(_codes(block[0]))
+            if sum(map(len, codes)) >= _SAMPLE:
+                break
+        return np.concatenate(codes)
 
-        codes = hash_pandas_object(X, index=False).to_numpy()
-        return codes < np.uint64(self._share * 2.0**64)
+
+def _codes(X: Any) -> NDArray[np.uint64]:
+    from pandas.util import hash_pandas_object
+
+    return hash_pandas_object(X, index=False).to_numpy()
 
 
 def is_beyond_memory(path: Path) -> bool:

@@ -1,7 +1,7 @@
-"""Rows of numbers by what they hold: equal rows together.
+"""Rows of numbers by what they hold: an order of their own, and which of them are equal.
 
-So a fit does not depend on the order of the rows, a weight of 2 is exactly a row given twice, and
-no row has an equal one on the other side of a split."""
+So a fit does not depend on the order of the rows. ``kept_together`` is the one rule for equal rows
+and splits."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ class Rows(NamedTuple):
         return Rows(self.x[which], self.y[which], self.w[which])
 
 
-def row_codes(values: NDArray[np.generic], salt: int = 0) -> NDArray[np.uint64]:
-    """A 64-bit hash of each row; 0.0 and -0.0 are equal, and so are all NaN.
+def row_codes(values: Any, salt: int = 0) -> NDArray[np.uint64]:
+    """A 64-bit hash of each row, dense or sparse; 0.0 and -0.0 are equal, and so are all NaN.
 
     >>> a = row_codes(np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]]))
     >>> bool(a[0] == a[2]), bool(a[0] == a[1])
     (True, False)
     """
+    if sparse.issparse(values):
+        values = np.asarray(values @ np.random.RandomState(0).randn(values.shape[1]))[:, None]
     numbers = np.asarray(values, dtype=np.float64)
     start = _mix(np.full(1, salt % 2**64, dtype=np.uint64))
     return _coded(np.repeat(start, len(numbers)), numbers)
@@ -62,51 +64,76 @@ def _mix(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return h ^ (h >> np.uint64(31))
 
 
-def distinct_rows(x: Floats, y: Ints, w: Floats) -> tuple[Rows, Ints]:
-    """Rows in an order of their content: equal ones (inputs and target) are one, their weights
-    summed; those of weight zero are left out. And for each given row its place among them, -1 for
-    none.
+def own_codes(rows: Rows, salt: int = 0) -> NDArray[np.uint64]:
+    """A hash for each row of what it holds, inputs and target, and which of the equal ones it is:
+    different for all rows, and whatever their order, the same ones.
+
+    >>> rows = Rows(np.ones((3, 1)), np.array([0, 1, 0]), np.ones(3))
+    >>> len(np.unique(own_codes(rows))), bool((own_codes(rows) == own_codes(rows)).all())
+    (3, True)
+    """
+    y = rows.y.reshape(len(rows.y), -1).astype(np.float64)
+    codes = _coded(row_codes(rows.x, salt), y)
+    number = np.empty(len(codes), dtype=np.int64)
+    order = np.argsort(rows.w)  # equal rows of equal weight may change places
+    number[order] = copy_numbers(codes[order])
+    again = number > 0
+    codes[again] = _coded(codes[again], number[again, None].astype(np.float64))
+    return codes
+
+
+def content_codes(rows: Rows) -> NDArray[np.uint64]:
+    """A hash for each row of all that it holds: inputs, target and weight."""
+    return _coded(row_codes(rows.x), np.column_stack([rows.y, rows.w]).astype(np.float64))
+
+
+def copy_numbers(codes: NDArray[Any]) -> Ints:
+    """0 for the first row with its code, 1 for the second, …
+
+    >>> copy_numbers(np.array([5, 3, 5, 5])).tolist()
+    [0, 0, 1, 2]
+    """
+    order = np.argsort(codes, kind="stable")
+    number = np.empty(len(codes), dtype=np.int64)
+    number[order] = np.arange(len(codes)) - np.searchsorted(codes[order], codes[order])
+    return number
+
+
+def ordered_rows(x: Any, y: Ints, w: Floats) -> tuple[Rows, Ints]:
+    """Rows of positive weight in a random order that what they hold decides; and for each given row
+    its place among them, -1 for none. Equal rows are apart, as in any other random order.
 
     >>> x = np.array([[1.0], [2.0], [1.0]])
-    >>> rows, place = distinct_rows(x, np.array([0, 1, 0]), np.ones(3))
-    >>> sorted(zip(rows.x[:, 0].tolist(), rows.w.tolist())), bool((rows.x[place] == x).all())
-    ([(1.0, 2.0), (2.0, 1.0)], True)
+    >>> rows, place = ordered_rows(x, np.array([0, 1, 0]), np.ones(3))
+    >>> sorted(rows.x[:, 0].tolist()), bool((rows.x[place] == x).all())
+    ([1.0, 1.0, 2.0], True)
     """
-    some = w > 0
+    some = np.flatnonzero(w > 0)
+    rows = Rows(x, y, w)
+    codes = own_codes(rows if len(some) == len(w) else rows.take(some))
+    order = some[np.argsort(codes)]
     place = np.full(len(w), -1, dtype=np.int64)
-    if not some.all():
-        x, y, w = x[some], y[some], w[some]
-    codes = _coded(row_codes(x), y.reshape(len(y), -1).astype(np.float64))
-    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    place[some] = inverse.ravel()
-    if len(first) == len(codes):  # different codes: different rows
-        return Rows(x[first], y[first], w[first].astype(float)), place
-    both = np.column_stack([x, y])
-    # Two different rows with one code: about never.
-    if not np.array_equal(both[first][inverse], both, equal_nan=True):
-        _, first, inverse = np.unique(both, axis=0, return_index=True, return_inverse=True)
-        place[some] = inverse.ravel()
-    # Added smallest first: the sum does not depend on the order of the rows.
-    order = np.argsort(w, kind="stable")
-    summed: Floats = np.bincount(inverse.ravel()[order], weights=w[order]).astype(float)
-    return Rows(x[first], y[first], summed), place
+    place[order] = np.arange(len(order))
+    return rows.take(order), place
 
 
-def row_order(x: Any) -> Floats | NDArray[np.uint64]:
-    """A number for each row that depends on what it holds alone: equal rows have equal ones."""
-    if sparse.issparse(x):
-        return np.asarray(x @ np.random.RandomState(0).randn(x.shape[1])).ravel()
-    return row_codes(x)
+def kept_together(codes: NDArray[Any], share: float) -> Ints | None:
+    """The group of each row, equal ones in one; ``None`` where equal rows are split like others.
 
+    A row on one side of a split tells the label of its copy on the other: a leak where copies are
+    an accident. Where rows have more than one copy in the mean (columns of few categories), or
+    where one kind of row is more than the ``share`` of a fold, that is what the data is like, new
+    rows will have been seen as well, and to hold out whole kinds would ask another question.
 
-def distinct_sparse(rows: Rows) -> Rows:
-    """Without rows of weight zero, equal ones (inputs and target) put together."""
-    rows = rows.take(rows.w > 0)
-    both = np.column_stack([row_order(rows.x), rows.y])
-    _, first, inverse = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(rows.w, kind="stable")  # sums do not depend on the order of the rows
-    summed: Floats = np.bincount(inverse.ravel()[order], weights=rows.w[order]).astype(float)
-    return Rows(rows.x[first], rows.y[first], summed)
+    >>> kept_together(np.array([3, 1, 3, 2]), 0.5).tolist(), kept_together(np.array([3, 1] * 3), 1)
+    ([2, 0, 2, 1], None)
+    >>> kept_together(np.array([3, 3, 3, 1, 2, 4]), 0.2) is None
+    True
+    """
+    _, group, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+    n = len(codes)
+    usual = 2 * len(sizes) < n or sizes.max(initial=0) > max(2, share * n)
+    return None if usual else group.ravel().astype(np.int64)
 
 
 def strata_of(y: Ints) -> Ints:
@@ -142,18 +169,14 @@ def equal_rows(X: Any) -> Ints:
     return order[found.ravel()].astype(np.int64)
 
 
-def alike(X: Any) -> Ints | None:
-    """A number for each row of whatever estimators take, the same for rows that are equal.
+def alike(X: Any, share: float) -> Ints | None:
+    """``kept_together`` of the rows of whatever estimators take; ``None`` also where equal rows
+    cannot be told (texts).
 
-    ``None`` where that cannot be told (texts), and where most rows have an equal one (a few
-    categories): there that is what the data is like, and nothing has to be kept together.
-
-    >>> alike([[1.0], [2.0], [1.0]]).tolist(), alike(["some", "texts"]), alike([[1.0]] * 3)
-    ([0, 1, 0], None, None)
+    >>> alike([[1.0], [2.0], [1.0]], 0.5).tolist(), alike(["some", "texts"], 0.5)
+    ([0, 1, 0], None)
     """
-    if sparse.issparse(X):
-        codes: Any = row_order(X)
-    elif hasattr(X, "iloc"):
+    if hasattr(X, "iloc"):
         from pandas.util import hash_pandas_object
 
         try:
@@ -161,12 +184,11 @@ def alike(X: Any) -> Ints | None:
         except TypeError:  # a column of lists, say
             return None
     else:
-        values = np.asarray(X)
+        values = X if sparse.issparse(X) else np.asarray(X)
         if values.ndim != 2 or values.dtype.kind not in "biuf":
             return None
         codes = row_codes(values)
-    kinds, found = np.unique(codes, return_inverse=True)
-    return None if 2 * len(kinds) < len(codes) else found.ravel().astype(np.int64)
+    return kept_together(codes, share)
 
 
 def _without_identifiers(x: Floats) -> Floats:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from softset.tables.rows import Ints, Rows, alike, row_codes, row_order, strata_of
+from softset.tables.rows import Ints, Rows, alike, kept_together, own_codes, row_codes, strata_of
 
 
 def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.intp], ...]:
@@ -17,17 +17,16 @@ def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.in
 
     About ``fraction`` of the rows of each class are held out (of several labels: of the rows whose
     rarest label it is). They are chosen by a hash of their inputs and ``salt``, so that the order
-    of the rows does not matter, and rows with equal inputs stay on one side. A class with one
-    distinct row trains (where all have one, nothing is held out); what has more duplicates than are
-    to be held out trains too. Where most rows have an equal one (a few categories), that is what
-    the data is like, and rows are held out one by one.
+    of the rows does not matter, and rows with equal inputs stay on one side where that can be a
+    leak (``kept_together``). A class with one distinct row trains (where all have one, nothing is
+    held out); what has more duplicates than are to be held out trains too.
 
     >>> rows = Rows(np.arange(20.0)[:, None] // 2, np.arange(20) // 16, np.ones(20))
     >>> train, held = content_split(rows, 0.25, salt=0)
     >>> len(held), bool(np.isin(rows.x[held], rows.x[train]).any())
     (6, False)
     """
-    group, sizes, strata, rarest = _salted_groups(rows, salt)
+    group, sizes, strata, rarest = _salted_groups(rows, min(fraction, 1 - fraction), salt)
     held = np.zeros(len(sizes), dtype=bool)
     for k in np.unique(rarest):
         own = np.flatnonzero(rarest == k)  # in the order of their codes: random
@@ -45,13 +44,15 @@ def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.in
     return np.flatnonzero(~held[group]), np.flatnonzero(held[group])
 
 
-def _salted_groups(rows: Rows, salt: int) -> tuple[NDArray[np.intp], Ints, Ints, Ints]:
-    """The group of each row, rows with equal inputs together; the sizes of the groups, which are in
-    a random order; the class of each row; the rarest class in each group, by its rank."""
+def _salted_groups(
+    rows: Rows, share: float, salt: int
+) -> tuple[NDArray[np.intp], Ints, Ints, Ints]:
+    """The group of each row, equal inputs together where ``kept_together`` says so; the sizes of
+    the groups, which are in a random order; the class of each row; the rarest class in each group,
+    by its rank."""
     codes = row_codes(rows.x, salt)
-    if 2 * len(np.unique(codes)) < len(codes):
-        copy = _copy_number(np.column_stack([codes, strata_of(rows.y).astype(np.uint64)]))
-        codes = row_codes(np.column_stack([rows.x, rows.y, copy]), salt)
+    if kept_together(codes, share) is None:
+        codes = own_codes(rows, salt)
     groups, group, sizes = np.unique(codes, return_inverse=True, return_counts=True)
     group = group.ravel()
     # Rows with equal inputs but different targets count as the rarest of their classes.
@@ -68,15 +69,15 @@ def salted_folds(rows: Rows, folds: int, salt: int) -> Ints:
     trained on.
 
     By a hash of their inputs and ``salt``, as ``content_split``: the order of the rows does not
-    matter, and rows with equal inputs are in one fold. Where fewer than two folds have rows,
-    none has.
+    matter, and rows with equal inputs are in one fold where that can be a leak. Where fewer than
+    two folds have rows, none has.
 
     >>> rows = Rows(np.arange(20.0)[:, None] // 2, np.arange(20) // 16, np.ones(20))
     >>> fold = salted_folds(rows, 5, salt=0)
     >>> np.bincount(fold).tolist(), bool((fold[::2] == fold[1::2]).all())
     ([4, 4, 4, 4, 4], True)
     """
-    group, _, strata, rarest = _salted_groups(rows, salt)
+    group, _, strata, rarest = _salted_groups(rows, 1 / folds, salt)
     fold = dealt_folds(rarest, folds)
     for k in np.unique(strata):
         own = np.unique(group[strata == k])
@@ -87,26 +88,19 @@ def salted_folds(rows: Rows, folds: int, salt: int) -> Ints:
     return fold[group]
 
 
-def _copy_number(keys: NDArray[np.uint64]) -> Ints:
-    """0 for the first row of its kind, 1 for the second, …"""
-    _, kind = np.unique(keys, axis=0, return_inverse=True)
-    order = np.argsort(kind.ravel(), kind="stable")
-    sorted_kind = kind.ravel()[order]
-    first = np.searchsorted(sorted_kind, sorted_kind)
-    number = np.empty(len(keys), dtype=np.int64)
-    number[order] = np.arange(len(keys)) - first
-    return number
-
-
 def content_folds(rows: Rows, folds: int) -> Ints:
-    """The fold of every row: equal rows together, each class dealt out in an order of content.
+    """The fold of every row: each class dealt out in an order of content, equal rows together where
+    that can be a leak (``kept_together``).
 
     >>> rows = Rows(np.arange(8.0)[:, None] // 2, np.arange(8) // 4, np.ones(8))
     >>> fold = content_folds(rows, 2)
     >>> bool((fold[::2] == fold[1::2]).all()), np.bincount(fold[:4]).tolist()
     (True, [2, 2])
     """
-    _, first, group = np.unique(row_order(rows.x), return_index=True, return_inverse=True)
+    codes = row_codes(rows.x)
+    if kept_together(codes, 1 / folds) is None:
+        codes = own_codes(rows)
+    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
     return dealt_folds(strata_of(rows.y)[first], folds)[group.ravel()]
 
 
@@ -169,15 +163,15 @@ def repeated_folds(
 def stratified_folds(X: Any, y: Ints, folds: int, seed: int) -> Ints:
     """The fold of every row of whatever estimators take: each fold has its share of every class.
 
-    Equal rows are in one fold where they can be told, unless a class would then be missing from
-    what the other folds train on.
+    Equal rows are in one fold where that can be a leak (``kept_together``), unless a class would
+    then be missing from what the other folds train on.
 
     >>> fold = stratified_folds([[0], [0], [1], [2], [3], [4]], np.array([0, 0, 0, 1, 1, 1]), 3, 0)
     >>> bool(fold[0] == fold[1]), np.bincount(fold[3:]).tolist()
     (True, [1, 1, 1])
     """
     strata = np.unique(strata_of(y), return_inverse=True)[1].ravel()
-    for groups in (alike(X), None):
+    for groups in (alike(X, 1 / folds), None):
         fold = repeated_folds(strata, groups, folds, 1, seed)[0].astype(np.int64)
         if all(len(np.unique(strata[fold != k])) == strata.max() + 1 for k in range(folds)):
             break
