@@ -222,17 +222,6 @@ def test_many_rows_are_probed_before_they_are_fitted(monkeypatch):
 # --- folds ----------------------------------------------------------------------------------------
 
 
-def test_a_rare_class_has_fewer_folds_and_a_single_row_is_an_error():
-    X, y = problem(n=120)
-    y = np.zeros(120, dtype=int)
-    y[:3] = 1
-    model = blend(cv=5, parts=("extra-trees",)).fit(X, y)
-    assert len(model.parts_[0].models) == 3
-    y[1:3] = 0
-    with pytest.raises(ValueError, match=r"every class needs two rows.* got 1 of class 1"):
-        blend().fit(X, y)
-
-
 def test_the_same_seed_gives_the_same_model():
     X, y = problem(n=300)
     one, two = (blend().fit(X, y) for _ in range(2))

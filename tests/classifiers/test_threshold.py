@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import f1_score
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, StratifiedKFold, TunedThresholdClassifierCV
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -198,16 +199,6 @@ def test_equal_rows_are_in_one_fold_and_every_fold_has_its_share_of_a_class():
         assert target.sum() == 48
 
 
-@pytest.mark.parametrize("cv", [KFold(3), [(np.arange(300), np.arange(300, 600))]])
-def test_a_splitter_or_splits(cv):
-    X, y = problem("binary")
-    model = cut(cv=cv, refit=False).fit(X, y)
-    first = KFold(3).split(X) if not isinstance(cv, list) else iter(cv)
-    train, _ = next(first)
-    expected = LogisticRegression().fit(X[train], y[train])
-    np.testing.assert_allclose(model.estimators_[0].coef_, expected.coef_)
-
-
 def test_the_same_seed_gives_the_same_model_in_one_process_or_two():
     X, y = problem("binary")
     one, again, two = (cut(n_jobs=jobs).fit(X, y) for jobs in (None, None, 2))
@@ -252,6 +243,106 @@ def test_rows_of_weight_zero_are_not_there():
     some = cut(cv=splits).fit(X[:400], y[:400])
     zero = cut(cv=splits).fit(X, y_wrong, sample_weight=w)
     assert zero.threshold_ == some.threshold_
+
+
+# --- beside TunedThresholdClassifierCV ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
+@pytest.mark.parametrize("inner", [LogisticRegression(), LinearSVC()])
+def test_a_fitted_estimator_is_only_cut(task, inner):
+    X, y = problem(task, 400)
+    inner = MultiOutputClassifier(inner) if task == "multilabel" else inner
+    if task == "multilabel" and not hasattr(inner, "predict_proba"):
+        inner = RandomForestClassifier(10, random_state=0)
+    fitted = inner.fit(X[:150], y[:150])
+    model = cut(fitted, cv="prefit").fit(X[150:], y[150:])
+    assert model.estimator_ is fitted
+    assert model.classes_.tolist() == ([0, 1, 2, 3, 4] if task == "multilabel" else [*set(y)])
+    if task == "binary":
+        response = "predict_proba" if hasattr(inner, "predict_proba") else "decision_function"
+        scores = getattr(fitted, response)(X)
+        expected = (scores[:, 1] if scores.ndim == 2 else scores) >= model.threshold_
+        assert np.array_equal(model.predict(X), expected)
+    plain = model.cut_at(None)
+    assert model.score(X[150:], y[150:]) >= plain.score(X[150:], y[150:])
+
+
+def test_a_fitted_estimator_as_scikit_learn_tunes_it():
+    X, y = problem("binary", 3000)
+    fitted = LogisticRegression().fit(X[:500], y[:500])
+    ours = cut(fitted, cv="prefit", refit=False).fit(X[500:], y[500:])
+    theirs = TunedThresholdClassifierCV(fitted, scoring="f1", cv="prefit", refit=False)
+    theirs.fit(X[500:], y[500:])
+    assert f1_score(y, ours.predict(X)) > f1_score(y, theirs.predict(X)) - 0.01
+    assert np.array_equal(ours.predict_proba(X), theirs.predict_proba(X))
+
+
+def test_classes_are_those_of_the_fitted_estimator(tmp_path):
+    X, y = problem("multiclass")
+    fitted = ss.MetricForestClassifier(n_trees=9, random_state=0).fit(X, y)
+    some = y != 2
+    model = cut(fitted, cv="prefit", metric="accuracy").fit(X[some], y[some])
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.offsets_.shape == (3,)
+    model.save(tmp_path / "cut.softset")
+    again = MetricThresholdClassifier.load(tmp_path / "cut.softset")
+    assert np.array_equal(again.fit(X[some], y[some]).predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="unknown to the model"):
+        cut(fitted, cv="prefit").fit(X, y + 1)
+    with pytest.raises(ValueError, match="cv='prefit' fits nothing, got 'mark' for fit"):
+        cut(fitted, cv="prefit").fit(X, y, mark=y)
+
+
+def test_the_fitted_estimator_has_its_usual_name():
+    X, y = problem("binary")
+    assert cut().fit(X, y).estimator_.coef_.shape == (1, 8)
+    assert not hasattr(cut(refit=False).fit(X, y), "estimator_")
+    assert not hasattr(cut(), "estimator_")
+
+
+class Marked(Told):
+    """Each row's mark is the row's own first number, wherever it comes."""
+
+    fits: list = []
+
+    def fit(self, X, y, sample_weight=None, marks=None, colour=None):
+        super().fit(X, y)
+        Marked.fits.append((colour, None if sample_weight is None else sample_weight.sum()))
+        assert marks is None or np.array_equal(marks, X[:, 0])
+        assert sample_weight is None or np.array_equal(sample_weight, 1 + X[:, 0])
+        return self
+
+
+@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize("refit", [False, True])
+def test_parameters_of_fit_go_to_the_estimator_by_rows(routing, refit):
+    p = np.random.RandomState(0).rand(100, 1)
+    y = (p[:, 0] + 0.3 * np.random.RandomState(1).randn(100) > 0.6).astype(int)
+    given = {"marks": p[:, 0], "colour": "red", "sample_weight": 1 + p[:, 0]}
+    Marked.fits.clear()
+    inner = Marked()
+    with sklearn.config_context(enable_metadata_routing=routing):
+        if routing:
+            inner.set_fit_request(marks=True, colour=True, sample_weight=True)
+        cut(inner, cv=4, refit=refit).fit(p, y, **given)
+        assert [colour for colour, _ in Marked.fits] == ["red"] * (4 + refit)
+        assert all(weight is not None for _, weight in Marked.fits)
+        if routing:  # as scikit-learn has it: what is declined does not come, and still weighs
+            Marked.fits.clear()
+            inner.set_fit_request(marks=False, colour=True, sample_weight=False)
+            heavy = cut(inner, cv=4).fit(p, y, sample_weight=1 + 50 * y)
+            assert all(weight is None for _, weight in Marked.fits)
+            assert heavy.threshold_ < cut(inner, cv=4).fit(p, y).threshold_
+            with pytest.raises(UnsetMetadataPassedError):
+                cut(Marked(), cv=4).fit(p, y, colour="red")
+            groups = np.arange(100) // 5
+            grouped = cut(Told(), cv=GroupKFold(4).set_split_request(groups=True))
+            Told.seen.clear()
+            grouped.fit(p, y, groups=groups)
+            for x, _, _ in Told.seen[:4]:
+                sizes = np.bincount(groups[np.isin(p[:, 0], x[:, 0])])
+                assert set(sizes) <= {0, 5}
 
 
 # --- inputs ---------------------------------------------------------------------------------------
@@ -344,10 +435,8 @@ BAD = [
     ({"estimator": Mute()}, r"predict_proba or decision_function, got Mute\(\)"),
     ({"estimator": Wrong()}, r"predict_proba of estimator .* got shape \(\d+, 3\)"),
     ({"metric": "f11x"}, "metric 'f11x' is not known"),
-    ({"cv": 1}, "cv must be a whole number from 2"),
-    ({"cv": 30}, r"got 30 folds and 2\d row\(s\) of class 1. Give fewer folds"),
     ({"pos_label": "maybe"}, r"pos_label must be one of \[0, 1\], got 'maybe'"),
-    ({"cv": [(np.arange(5), np.arange(5, 200))]}, "cv leaves no row of class"),
+    ({"cv": "prefit"}, "not fitted yet"),
 ]
 
 

@@ -88,7 +88,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         means nothing. Of two classes the positive one has number 1.
         """
         one_number(decided_elsewhere(self.metric))
-        self._labels, codes = read_labels(y, self.pos_label)
+        self._labels, codes = self._read_labels(y)
         n = X.shape[0]
         if len(codes) != n:
             raise ValueError(f"y must have one label for each of {n} rows, got {len(codes)}.")
@@ -99,6 +99,9 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("y must hold at least two classes, got one class of positive weight.")
         self._check_threshold()
         return Rows(X, codes, mean_one(weight))
+
+    def _read_labels(self, y: Any) -> tuple[Labels, Array]:
+        return read_labels(y, self.pos_label)
 
     def _warn_of_absent(self, trained: Array, held: Array) -> None:
         """Warn of a class that no held-out row has."""

@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from softset.checks import check_choice, check_number, check_whole
+from softset.checks import check_choice, check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.blending import blend_weights
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.export import averaged
+from softset.classifiers.folds import Splits, cv_splits, is_count
 from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
@@ -26,7 +27,6 @@ from softset.classifiers.parts import pack_part, unpack_part
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_metric, label_of
 from softset.tables.rows import Rows, strata_of
-from softset.tables.splits import stratified_folds
 
 Array = NDArray[Any]
 # A part that gets less than this share of an equal weight is dropped.
@@ -146,7 +146,8 @@ class MetricEnsembleClassifier(DecidingClassifier):
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
         parts: which kinds to use, names in ``softset.classifiers.ensemble.KINDS``; all if left
             out. They are fitted in the order of that table.
-        cv: folds; fewer where a class has fewer rows.
+        cv: folds (fewer where a class has fewer rows, with a warning), a splitter, or pairs of
+            training and test rows. Rows that no split tests have no say in weights and threshold.
         time_limit: seconds of ``fit``, about. A kind that would take longer is left out; the first
             one is fitted in any case. With a limit, which kinds are used depends on the machine;
             ``None`` uses all.
@@ -177,7 +178,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         metric: MetricLike = "f1",
         *,
         parts: Sequence[str] | None = None,
-        cv: int = 5,
+        cv: Any = 5,
         time_limit: float | None = 60,
         pos_label: Any = None,
         n_jobs: int | None = None,
@@ -203,18 +204,17 @@ class MetricEnsembleClassifier(DecidingClassifier):
         """``fit`` where some kinds are there: they are not fitted again. ``ready`` has their parts,
         by the name of the kind; each predicts by its one model instead of those of the folds."""
         started = time.monotonic()
-        check_whole("cv", self.cv, 2, 100)
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit, 0, float("inf"))
         x = self._checked_inputs(X, y)
-        rows = self._start(x, y, sample_weight)
+        given = self._start(x, y, sample_weight)
         random = check_random_state(self.random_state)
         seed, order = (int(v) for v in random.randint(2**31 - 1, size=2))
-        place = np.flatnonzero(rows.w > 0)
+        place = np.flatnonzero(given.w > 0)
         place = place[np.random.RandomState(order).permutation(len(place))]
-        rows = rows.take(place)
+        rows = given.take(place)
         kinds = self._kinds()
-        fold = stratified_folds(rows.x, rows.y, self._fold_count(rows.y), seed)
+        splits = self._splits(given, rows, place, seed)
         fits: list[_Fit] = []
         self.left_out_: dict[str, str] = {
             name: f"needs {KINDS[name].needs}: pip install 'softset[boosting]'"
@@ -226,7 +226,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
                 fits += [_Fit.of(part, rows.x, place) for part in ready[name]]
             elif name not in self.left_out_:
                 wanted = Order(self.metric, seed, self.n_jobs)
-                found = self._fit_kind(KINDS[name], rows, fold, wanted, started, first=not fits)
+                found = self._fit_kind(KINDS[name], rows, splits, wanted, started, first=not fits)
                 fits += found
                 if not found:
                     limit = f"the limit of {self.time_limit:g} seconds"
@@ -249,50 +249,44 @@ class MetricEnsembleClassifier(DecidingClassifier):
             )
         return wanted
 
-    def _fold_count(self, y: Array) -> int:
-        if self._task == "multilabel":
-            return int(min(self.cv, len(y)))
-        sizes = np.bincount(y, minlength=len(self.classes_))
-        rarest = int(sizes.argmin())
-        if sizes[rarest] < 2:
-            raise ValueError(
-                "every class needs two rows, one to train on and one to be scored, got "
-                f"{sizes[rarest]} of class {self._labels.names[rarest]!r}. Leave it out or add "
-                "rows."
-            )
-        return int(min(self.cv, sizes[rarest]))
+    def _splits(self, given: Rows, rows: Rows, place: Array, seed: int) -> Splits:
+        """Training and test rows among ``rows``, which are the given ones at ``place``."""
+        if is_count(self.cv):
+            return cv_splits(self.cv, rows.x, self._labels, rows.y, rows.w, seed)
+        number = np.empty(len(given.y), dtype=np.int64)
+        number[place] = np.arange(len(place))
+        found = cv_splits(self.cv, given.x, self._labels, given.y, given.w, seed)
+        return [(number[train], number[test]) for train, test in found]
 
     def _fit_kind(
-        self, kind: Kind, rows: Rows, fold: Array, order: Order, started: float, *, first: bool
+        self, kind: Kind, rows: Rows, splits: Splits, order: Order, started: float, *, first: bool
     ) -> list[_Fit]:
-        """The fits of a kind in every fold; none if there is no time."""
+        """The fits of a kind in every split; none if there is no time."""
         limit = float("inf") if self.time_limit is None or first else float(self.time_limit)
-        folds = range(int(fold.max()) + 1)
         if len(rows.y) > _PROBE_FROM and limit < float("inf"):
             begun = time.monotonic()
             _quietly(kind, rows.take(_probe(rows.y)), order)
-            each = (time.monotonic() - begun) * (fold != 0).sum() / _PROBE
-            if time.monotonic() - started + each * len(folds) > limit:
+            each = (time.monotonic() - begun) * len(splits[0][0]) / _PROBE
+            if time.monotonic() - started + each * len(splits) > limit:
                 return []
         found: dict[str, _Fit] = {}
-        for k in folds:
+        for k, (train, held) in enumerate(splits):
             begun = time.monotonic()
             left = limit - (begun - started)
             if left < 0:
                 return []
-            held = np.flatnonzero(fold == k)
-            for name, model in _quietly(kind, rows.take(fold != k), order).items():
+            for name, model in _quietly(kind, rows.take(train), order).items():
                 own = found.setdefault(name, _Fit(name, [], len(rows.y), []))
                 own.add(model, rows.x, held)
-            if k == 0 and (time.monotonic() - begun) * len(folds) > left:
+            if k == 0 and (time.monotonic() - begun) * len(splits) > left:
                 return []
         return list(found.values())
 
     def _blend(self, fits: list[_Fit], rows: Rows) -> None:
         scores = np.stack([fit.scores for fit in fits])
-        if not get_metric(self.metric).curve:  # only rows that every part has scored unseen
-            some = np.isfinite(scores.reshape(len(fits), len(rows.y), -1)).all((0, 2))
-            scores, rows = scores[:, some], rows.take(some)
+        # Only rows that every part has scored.
+        some = np.isfinite(scores.reshape(len(fits), len(rows.y), -1)).all((0, 2))
+        scores, rows = scores[:, some], rows.take(some)
         tuner, y, w = self._tuner(), rows.y, rows.w
         weights = blend_weights(scores, y, w, tuner)
         for kept, fit in zip(weights >= LEAST_SHARE / len(fits), fits, strict=True):
@@ -401,7 +395,7 @@ class _Fit:
         z = model._scores(x[held])
         self.times.append((time.perf_counter() - started) / len(held))
         if not len(self.scores):
-            self.scores = np.empty((self.rows, *z.shape[1:]))
+            self.scores = np.full((self.rows, *z.shape[1:]), np.nan)
         self.scores[held] = z
         self.models.append(model)
 

@@ -8,24 +8,30 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import expit
+from sklearn import get_config
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
-from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import _safe_split, available_if
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _num_samples, has_fit_parameter
+from sklearn.utils.validation import (
+    _check_method_params,
+    _num_samples,
+    check_is_fitted,
+    has_fit_parameter,
+)
 
-from softset.checks import check_whole, warn_user
+from softset.checks import listed, warn_user
 from softset.classifiers.base import DecidingClassifier, logs_of
+from softset.classifiers.folds import Splits, cv_splits
 from softset.classifiers.parts import pack_part, unpack_part
 from softset.decisions.confidence import cut_interval
 from softset.decisions.decision import Decision, to_log_probabilities
 from softset.decisions.resampling import Worth, worth
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_metric
-from softset.tables.labels import checked_weights
-from softset.tables.splits import stratified_folds
+from softset.tables.labels import Labels, checked_weights, read_labels
 
 Array = NDArray[Any]
 _RESPONSES = ("predict_proba", "decision_function")
@@ -51,23 +57,26 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     Args:
         estimator: a classifier with ``predict_proba`` or ``decision_function``; it is cloned and
-            fitted, also if it is fitted already. To cut a fitted one, see ``best_threshold``.
+            fitted, also if it is fitted already, unless ``cv="prefit"``.
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``. Recall alone is
             best if every row is taken for the positive class: choose one to which false positives
             matter too, such as ``"f2"``.
-        cv: folds, a splitter, or pairs of training and test rows.
+        cv: folds (fewer where a class has fewer rows, with a warning), a splitter, or pairs of
+            training and test rows. ``"prefit"``: the estimator is fitted already, and only the
+            threshold is tuned on ``X`` and ``y``, which it should not have seen.
         refit: fit the estimator on all rows, for predictions; if not, the mean of the fold models
-            predicts.
+            predicts. Without effect where ``cv="prefit"``.
         pos_label: the positive class of two; the last of ``classes_`` if left out.
         n_jobs: fits at the same time; ``None`` is one.
         random_state: of the folds and the intervals.
 
     Sample weights go to the estimator where its ``fit`` takes them (of a pipeline: to its last
-    step), and weigh the metric in any case.
+    step), and weigh the metric in any case. With scikit-learn's metadata routing they go where
+    they are requested.
 
     Attributes:
         classes_, n_features_in_, feature_names_in_: as in scikit-learn.
-        estimators_: the fitted classifier, in a list of one; or those of the folds.
+        estimator_: the fitted classifier; ``estimators_``, in a list of one, or those of the folds.
         threshold_: the threshold(s) in use, as probabilities, or on the scale of
             ``decision_function`` if there are none; ``offsets_`` for several classes.
         interval_: the 95 % confidence interval of the threshold that is best in the population,
@@ -121,25 +130,36 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     # --- fit -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit on ``X``, whatever the estimator takes, and ``y (n,)`` or 0 and 1 ``(n, labels)``.
 
         Weights go to the estimator as they are: their scale may mean something to its penalties.
-        To the threshold it means nothing.
+        To the threshold it means nothing. ``fit_params`` go to ``fit`` of the estimator, those with
+        an entry for each row by rows; with scikit-learn's metadata routing, where they are
+        requested.
         """
         self._response = self._checked_response()
         if y is None:
             self._refuse_no_target()
         (X,) = indexable(X)
         _, codes, weight = self._start(np.empty((_num_samples(X), 0)), y, sample_weight)
-        given = None if sample_weight is None else checked_weights(sample_weight, codes)
         random = check_random_state(self.random_state)
         seeds = [int(seed) for seed in random.randint(2**31 - 1, size=2)]
         self._least = _TINY
-        splits = self._splits(X, codes, weight, seeds[0]) if self._tunes() or not self.refit else []
-        everything = [np.flatnonzero(weight > 0)] if self.refit else []
-        models = self._fitted(X, codes, given, [*(train for train, _ in splits), *everything])
-        self.estimators_ = models[-1:] if self.refit else models
+        splits: Splits = []
+        if self._is_fitted_already():
+            if fit_params:
+                raise ValueError(f"cv='prefit' fits nothing, got {listed(fit_params)} for fit.")
+            models = self.estimators_ = [self.estimator]
+        else:
+            given = None if sample_weight is None else checked_weights(sample_weight, codes)
+            passed, to_splitter = self._routed(given, fit_params)
+            if self._tunes() or not self.refit:
+                splits = cv_splits(self.cv, X, self._labels, codes, weight, seeds[0], **to_splitter)
+            everything = [np.flatnonzero(weight > 0)] if self.refit else []
+            parts = [*(train for train, _ in splits), *everything]
+            models = self._fitted(X, self._labels.decode(codes), parts, passed)
+            self.estimators_ = models[-1:] if self.refit else models
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
             if hasattr(models[-1], name):
@@ -156,57 +176,62 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             )
         return found[0]
 
-    def _splits(self, X: Any, codes: Array, weight: Array, seed: int) -> list[tuple[Array, Array]]:
-        """Numbers of training and test rows, without those of weight zero."""
-        target = self._labels.decode(codes)
-        if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
-            check_whole("cv", self.cv, 2, 100)
-            self._check_sizes(codes[weight > 0])
-            fold = stratified_folds(X, codes, int(self.cv), seed)
-            found = [
-                (np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)
-            ]
-        else:
-            pairs = check_cv(self.cv, target, classifier=True).split(X, target)
-            found = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
-        found = [(train[weight[train] > 0], test[weight[test] > 0]) for train, test in found]
-        if self._task != "multilabel":
-            for train, _ in found:
-                missing = np.setdiff1d(codes, codes[train])
-                if len(missing):
-                    raise ValueError(
-                        f"cv leaves no row of class {self._labels.names[missing[0]]!r} to train on "
-                        "in one of its splits. Give splits that have every class in every part."
-                    )
-        return found
+    def _is_fitted_already(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == "prefit"
 
-    def _check_sizes(self, codes: Array) -> None:
-        if self._task == "multilabel":
-            return
-        sizes = np.bincount(codes, minlength=len(self.classes_))
-        rarest = int(sizes.argmin())
-        if sizes[rarest] < self.cv:
-            raise ValueError(
-                f"cv must be at most the number of rows of each class, got {self.cv} folds and "
-                f"{sizes[rarest]} row(s) of class {self._labels.names[rarest]!r}. Give fewer "
-                "folds, or more rows."
-            )
+    def _read_labels(self, y: Any) -> tuple[Labels, Array]:
+        if not self._is_fitted_already():
+            return super()._read_labels(y)
+        check_is_fitted(self.estimator)
+        labels, codes = super()._read_labels(y)
+        if labels.task == "multilabel":
+            return labels, codes
+        labels = read_labels(list(self.estimator.classes_), self.pos_label)[0]
+        return labels, labels.encode(y)
 
-    def _fitted(self, X: Any, codes: Array, weight: Array | None, parts: list[Array]) -> list[Any]:
-        """A fitted estimator for each of some sets of rows."""
-        target, name = self._labels.decode(codes), None
-        if weight is not None:
-            name = _weight_name(self.estimator)
-        if weight is not None and name is None:
+    @property
+    def estimator_(self) -> Any:
+        """The fitted estimator that predicts; with ``refit=False`` there are several."""
+        if len(self.estimators_) > 1:
+            raise AttributeError("with refit=False the models of the folds predict: estimators_.")
+        return self.estimators_[0]
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Where parameters of ``fit`` go: to the estimator, and ``groups`` to a splitter."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(estimator=self.estimator, method_mapping=mapping)
+        mapping = MethodMapping().add(caller="fit", callee="split")
+        return router.add(splitter=self.cv, method_mapping=mapping)
+
+    def _routed(
+        self, weight: Array | None, fit_params: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What goes to ``fit`` of the estimator, and what to the splitter."""
+        if get_config()["enable_metadata_routing"]:
+            own = {} if weight is None else {"sample_weight": weight}
+            routed = process_routing(self, "fit", **own, **fit_params)
+            return routed.estimator.fit, routed.splitter.split
+        if weight is None:
+            return fit_params, {}
+        name = _weight_name(self.estimator)
+        if name is None:
             warn_user(
                 f"{type(self.estimator).__name__}.fit takes no sample_weight: it weighs the metric "
                 "and the threshold only.",
             )
+            return fit_params, {}
+        return {**fit_params, name: weight}, {}
+
+    def _fitted(
+        self, X: Any, target: Array, parts: list[Array], passed: dict[str, Any]
+    ) -> list[Any]:
+        """A fitted estimator for each of some sets of rows."""
         fits = []
         for rows in parts:
             x, own = _safe_split(self.estimator, X, target, rows)
-            weights = {name: weight[rows]} if name is not None and weight is not None else {}
-            fits.append(delayed(_fit)(clone(self.estimator), x, own, weights))
+            settings = _check_method_params(X, passed, indices=rows)
+            fits.append(delayed(_fit)(clone(self.estimator), x, own, settings))
         models: list[Any] = Parallel(n_jobs=self.n_jobs)(fits)
         return models
 
@@ -215,7 +240,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         X: Any,
         codes: Array,
         weight: Array,
-        splits: list[tuple[Array, Array]],
+        splits: Splits,
         models: list[Any],
         seed: int,
     ) -> None:
@@ -225,14 +250,15 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         if not self._tunes():
             self._decide_by(None, np.empty(0), np.empty(0))
             return
-        pairs = list(zip(models, splits, strict=False))
-        raw = np.concatenate(
-            [
+        if splits:
+            parts = [
                 self._raw(model, _safe_split(self.estimator, X, None, test, train)[0])
-                for model, (train, test) in pairs
+                for model, (train, test) in zip(models, splits, strict=False)
             ]
-        )
-        rows = np.concatenate([test for _, (_, test) in pairs])
+            raw, rows = np.concatenate(parts), np.concatenate([test for _, test in splits])
+        else:
+            rows = np.flatnonzero(weight > 0)
+            raw = self._raw(self.estimator, X)[rows]
         # The given order may mean something.
         order = np.random.RandomState(seed).permutation(len(rows))
         raw, rows = raw[order], rows[order]
@@ -355,7 +381,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     def from_state(cls, content: dict[str, Any], metric: MetricLike | None = None) -> Self:
         """The classifier of ``state()``; ``metric`` if it was a function of your own."""
         parts = [unpack_part(packed, metric) for packed in content["fitted"]["parts"]]
-        params = {**content["params"], "estimator": clone(parts[0])}
+        prefit = content["params"].get("cv") == "prefit"
+        params = {**content["params"], "estimator": parts[0] if prefit else clone(parts[0])}
         fitted = {**content["fitted"], "parts": parts}
         return super().from_state({**content, "params": params, "fitted": fitted}, metric)
 

@@ -1,0 +1,79 @@
+"""Splits for out-of-fold scores: a number of folds, a splitter, or pairs of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
+
+from softset.checks import check_whole, warn_user
+from softset.tables.labels import Labels
+from softset.tables.rows import Ints
+from softset.tables.splits import stratified_folds
+
+Array = NDArray[Any]
+Splits = list[tuple[Ints, Ints]]
+
+
+def is_count(cv: Any) -> bool:
+    """Whether ``cv`` is a number of folds."""
+    return isinstance(cv, int | np.integer) and not isinstance(cv, bool)
+
+
+def cv_splits(
+    cv: Any, X: Any, labels: Labels, codes: Ints, weight: Array, seed: int, **settings: Any
+) -> Splits:
+    """Numbers of training and test rows, without those of weight zero.
+
+    A class with fewer rows than there are folds gets fewer folds, with a warning. ``settings`` go
+    to the splitter.
+
+    >>> labels = Labels("binary", np.array([0, 1]))
+    >>> x, y = np.arange(6.0)[:, None], np.array([0, 0, 0, 1, 1, 1])
+    >>> [len(test) for _, test in cv_splits(3, x, labels, y, np.ones(6), seed=0)]
+    [2, 2, 2]
+    """
+    some = np.flatnonzero(weight > 0)
+    if is_count(cv):
+        check_whole("cv", cv, 2, 100)
+        own = X if len(some) == len(weight) else _safe_indexing(X, some)
+        fold = stratified_folds(own, codes[some], _fold_count(int(cv), labels, codes[some]), seed)
+        found = [(some[fold != k], some[fold == k]) for k in np.unique(fold)]
+    else:
+        target = labels.decode(codes)
+        pairs = check_cv(cv, target, classifier=True).split(X, target, **settings)
+        found = [
+            (train[weight[train] > 0], test[weight[test] > 0])
+            for train, test in ((np.asarray(a), np.asarray(b)) for a, b in pairs)
+        ]
+    if labels.task != "multilabel":
+        for train, _ in found:
+            missing = np.setdiff1d(codes[some], codes[train])
+            if len(missing):
+                raise ValueError(
+                    f"cv leaves no row of class {labels.names[missing[0]]!r} to train on in one of "
+                    "its splits. Give splits that have every class in every part."
+                )
+    return found
+
+
+def _fold_count(cv: int, labels: Labels, codes: Ints) -> int:
+    """``cv``, or as many folds as the rarest class has rows."""
+    if labels.task == "multilabel":
+        return min(cv, len(codes))
+    sizes = np.bincount(codes, minlength=len(labels.classes))
+    rarest = int(sizes.argmin())
+    if sizes[rarest] < 2:
+        raise ValueError(
+            "every class needs two rows, one to train on and one to be scored, got "
+            f"{sizes[rarest]} of class {labels.names[rarest]!r}. Leave it out or add rows."
+        )
+    if sizes[rarest] < cv:
+        warn_user(
+            f"class {labels.names[rarest]!r} has {sizes[rarest]} rows: cv is {sizes[rarest]} folds "
+            f"instead of {cv}."
+        )
+    return int(min(cv, sizes[rarest]))
