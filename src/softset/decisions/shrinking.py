@@ -28,29 +28,38 @@ _QUANTILES = 64
 
 
 def shrunk_cuts(
-    metric: Metric, s: Tensor, y: Tensor, cuts: Cuts, own: Tensor, strength: float = OF_LABEL
+    metric: Metric,
+    s: Tensor,
+    y: Tensor,
+    cuts: Cuts,
+    own: Tensor,
+    there: Tensor | None = None,
+    strength: float = OF_LABEL,
 ) -> Tensor:
     """``own`` cuts ``[labels]`` of scores and labels ``[labels, n]``, drawn towards shared ones.
+    Scores that are not ``there`` weigh nothing, and are out of the way of the others.
 
     A label keeps its own if both decide its rows alike, or if the metric of its rows speaks clearly
     for it: by more than ``1 / sqrt(positives)``.
     """
-    if s.numel() < 2:
+    there = torch.ones_like(y, dtype=torch.bool) if there is None else there
+    if there.sum() < 2:
         return own  # there is nothing between scores
     order = s.sort(-1).values.contiguous()
     counts = cuts.counts
     support, total = counts.support[:, 0], counts.total[:, 0]
-    positives = s.shape[-1] * support / total
+    rows = there.sum(-1)
+    positives = rows * support / total
 
     def at(places: Tensor) -> Confusion:
         """The counts at cuts ``[labels, k]``, as ``[k, labels]``."""
         number = torch.searchsorted(order, places.contiguous())
         return counts.map(lambda t: t.gather(-1, number).mT)
 
-    prior = torch.logit((positives + 1) / (s.shape[-1] + 2))
+    prior = torch.logit((positives + 1) / (rows + 2))
     best, shared = -float("inf"), torch.zeros_like(prior)
     for b in BY_PRIOR:
-        places = _places(s - b * prior[:, None], y) + b * prior[:, None]
+        places = _places(s - b * prior[:, None], y, there) + b * prior[:, None]
         values = metric(at(places))
         k = int(values.argmax())
         if values[k] > best:
@@ -86,11 +95,11 @@ def shrunk_offsets(
     return found - found[-1]
 
 
-def _places(s: Tensor, y: Tensor) -> Tensor:
+def _places(s: Tensor, y: Tensor, there: Tensor) -> Tensor:
     """Values to cut at, ``[1, k]``: in the middle between two scores, of any labels."""
-    known = s.flatten().sort().values
+    known = s[there].sort().values
     at = torch.linspace(0, 1, _QUANTILES, dtype=known.dtype)
-    positive = s[y > 0].sort().values
+    positive = s[there & (y > 0)].sort().values
     wanted = [part[(at * (len(part) - 1)).long()] for part in (known, positive) if len(part)]
     number = torch.searchsorted(known, torch.cat(wanted).sort().values).clamp(min=1)
     return ((known[number - 1] + known[number]) / 2).unsqueeze(0)

@@ -75,8 +75,8 @@ def best_threshold(
     if torch.isnan(given).any():
         refuse_rows(torch.isnan(given))
     check_labels(problem.y)
-    if problem.w is not None:  # entries that do not count lie beyond all others
-        given = torch.where(problem.w > 0, given, float("inf"))
+    there = problem.weights() > 0
+    given = torch.where(there, given, float("inf"))  # what does not count lies beyond all others
     s = given if from_logits else torch.logit(given.clamp(max=1))
     ordered = given.contiguous().sort(dim=-1).values
     cuts = all_cuts(s, problem.y, problem.w, task)
@@ -84,7 +84,7 @@ def best_threshold(
     cuts = cuts._replace(width=torch.where(sayable, cuts.width, 0.0))
     chosen = best_cuts(m, cuts)
     if shrink and task == "multilabel" and alone(m):
-        chosen = shrunk_cuts(m, s, problem.y, cuts, chosen)
+        chosen = shrunk_cuts(m, s, problem.y, cuts, chosen, there=there)
     return _as_thresholds(chosen.unsqueeze(-1), ordered, from_logits)[0].squeeze(-1).tolist()
 
 

@@ -1,0 +1,350 @@
+"""Weight 0 is no row; weight k is k rows, in sums; all weights times one number change nothing.
+
+Over every public entry that takes weights: one that is added without a case here fails. Values with
+weights of their own are compared with a plain oracle in ``test_option_pairs``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from sklearn.tree import DecisionTreeClassifier
+from torch import nn
+
+import softset as ss
+from tests.reference import TASKS, random_problem
+
+N = 48
+CURVES = ("auroc", "average_precision")
+
+
+class Entry(NamedTuple):
+    """``run(task, z, y, w, sets)`` -> numbers; ``copies``: whether weight k is k rows."""
+
+    run: Callable[..., Any]
+    tasks: tuple[str, ...] = TASKS
+    copies: bool = True
+    scale: bool = True
+
+
+def problem(task, seed=0):
+    """Scores, labels, weights 0 to 3 and sets; one label has only rows of weight 0."""
+    z, y = random_problem(task, n=N, seed=seed)
+    w = np.random.default_rng(seed).integers(0, 4, N).astype(float)
+    sets = torch.tensor([4, 4, 2, 9] * (N // 4))
+    w[sets.numpy() == 9] = np.where(np.arange(N // 4) % 2, 0, 2)
+    return z, y, w, sets
+
+
+def with_gradient(loss):
+    """A loss and its slopes, those of copies together."""
+
+    def run(task, z, y, w, sets, copies):
+        x = z.clone().requires_grad_()
+        value = loss(task, x, y, None if w is None else torch.tensor(w), sets)
+        (slopes,) = torch.autograd.grad(value, x)
+        rows = torch.zeros(N, *z.shape[1:], dtype=z.dtype)
+        return [value.item(), *rows.index_add(0, copies, slopes).flatten().tolist()]
+
+    return run
+
+
+def plain(function):
+    def run(task, z, y, w, sets, copies):
+        found = function(task, z, y, w, sets)
+        return np.ravel(np.asarray(found, dtype=float))
+
+    return run
+
+
+def in_batches(task, z, y, w, sets, copies):
+    """A loss with a memory: three batches, of which one weighs nothing."""
+    loss, found = ss.MetricLoss("f1", task=task, memory=0.6), []
+    w = np.ones(len(z)) if w is None else w
+    order = copies.numpy() % 3
+    for batch in (0, 1, 2, 0):
+        at = torch.tensor(np.flatnonzero(order == batch))
+        weight = torch.tensor(w)[at] * (batch != 1)
+        x = z[at].clone().requires_grad_()
+        value = loss(x, y[at], weight)
+        (slopes,) = torch.autograd.grad(value, x, allow_unused=True, materialize_grads=True)
+        found += [value.item(), float((slopes * z[at].cos()).sum())]
+    return found
+
+
+def accumulated(passes):
+    def run(task, z, y, w, sets, copies):
+        torch.manual_seed(0)
+        features = z.reshape(len(z), -1)
+        model = nn.Linear(features.shape[1], 1 if task == "binary" else 4).double()
+        weight = torch.ones(len(z)) if w is None else torch.tensor(w)
+        parts = list(zip(features.split(7), y.split(7), weight.split(7), strict=True))
+        value = ss.accumulate(model, ss.MetricLoss("mcc", task=task), parts, passes=passes)
+        return [value.item(), *(g.sum().item() for g in (p.grad for p in model.parameters()))]
+
+    return run
+
+
+def by_hand(task, z, y, w, sets, copies):
+    x = z.clone().requires_grad_()
+    weight = torch.ones(len(z)) if w is None else torch.tensor(w)
+    total = ss.Accumulation(ss.MetricLoss("jaccard", task=task))
+    parts = list(zip(x.split(9), y.split(9), weight.split(9), strict=True))
+    for part in parts:
+        total.count(*part)
+    sum(total(*part) for part in parts).backward()
+    return [total.value.item(), float((x.grad * z.cos()).sum())]
+
+
+def objective(make, target):
+    """Slopes of one row and of all its copies together, in units of the largest."""
+
+    def run(task, z, y, w, sets, copies):
+        found = make(target)
+        g, h = found(y.numpy(), z.numpy(), w)
+        floor = 1e-6  # of the curvature of every row
+        sums = [np.zeros((N, *z.shape[1:])) for _ in range(2)]
+        for total, each in zip(sums, (g, h - floor), strict=True):
+            np.add.at(total, copies.numpy(), each)
+        value = np.ravel(found.evaluate(y.numpy(), z.numpy(), w))
+        value = [float(v) for v in value if v not in (found.metric.name, "True")]
+        return np.concatenate([*(s.ravel() / np.abs(sums[0]).max() for s in sums), value])
+
+    return run
+
+
+def mixture(task, z, y, w, sets):
+    loss = 0.5 * ss.CrossEntropyLoss(task=task) + ss.MetricLoss("dice", task=task)
+    loss = loss + 2.0 * ss.LovaszLoss(task=task)
+    return loss(z, y, w, sets)
+
+
+def shrunk(task, z, y, w, sets):
+    if task == "multiclass":
+        return ss.best_offsets(z, y, "f1", sample_weight=w, shrink=True)
+    return ss.best_threshold(z, y, "f1", task=task, sample_weight=w, shrink=True)
+
+
+def tuned(metric):
+    def run(task, z, y, w, sets):
+        if task == "multiclass":
+            return ss.best_offsets(z, y, metric, sample_weight=w)
+        return ss.best_threshold(z, y, metric, task=task, sample_weight=w)
+
+    return plain(run)
+
+
+def evaluated(metric, **settings):
+    def run(task, z, y, w, sets):
+        return ss.evaluate(z, y, metric, task=task, sample_weight=w, **settings)
+
+    return plain(run)
+
+
+def in_sets(task, z, y, w, sets):
+    return ss.evaluate(z, y, "f1", task=task, sample_weight=w, per=sets)
+
+
+CROSS = {"binary": 0.3, "multiclass": [4, 3, 2, 1], "multilabel": [0.1, 0.2, 0.3, 0.4]}
+LABELS = ("binary", "multilabel")
+
+
+def of_loss(make):
+    return with_gradient(lambda task, z, y, w, sets: make(task)(z, y, w))
+
+
+ENTRIES: dict[str, Entry] = {
+    "metric_loss": Entry(
+        with_gradient(lambda t, z, y, w, s: ss.metric_loss(z, y, "f1", task=t, sample_weight=w))
+    ),
+    "metric_loss in sets": Entry(
+        with_gradient(
+            lambda t, z, y, w, s: ss.metric_loss(z, y, "f1", task=t, sample_weight=w, per=s)
+        )
+    ),
+    "MetricLoss": Entry(of_loss(lambda t: ss.MetricLoss("mcc", task=t))),
+    "MetricLoss with memory": Entry(in_batches),
+    "CrossEntropyLoss": Entry(of_loss(lambda t: ss.CrossEntropyLoss(task=t))),
+    "MeanAbsoluteErrorLoss": Entry(of_loss(lambda t: ss.MeanAbsoluteErrorLoss(task=t))),
+    "FocalLoss": Entry(of_loss(lambda t: ss.FocalLoss(task=t))),
+    "LogitAdjustedLoss": Entry(of_loss(lambda t: ss.LogitAdjustedLoss(CROSS[t], task=t))),
+    "AsymmetricLoss": Entry(of_loss(lambda t: ss.AsymmetricLoss(task=t)), LABELS),
+    "SurrogateFBetaLoss": Entry(of_loss(lambda t: ss.SurrogateFBetaLoss(CROSS[t])), LABELS),
+    "LovaszLoss": Entry(of_loss(lambda t: ss.LovaszLoss(task=t))),
+    "LovaszLoss in sets": Entry(
+        with_gradient(lambda t, z, y, w, s: ss.LovaszLoss(task=t)(z, y, w, s))
+    ),
+    "Mixture": Entry(with_gradient(mixture)),
+    "accumulate": Entry(accumulated(2)),
+    "accumulate in one pass": Entry(accumulated(1)),
+    "Accumulation": Entry(by_hand),
+    "confusion": Entry(
+        plain(lambda t, z, y, w, s: ss.confusion(z, y, task=t, sample_weight=w).tp), scale=False
+    ),
+    "evaluate": Entry(evaluated("f1")),
+    "evaluate auroc": Entry(evaluated("auroc")),
+    "evaluate average_precision": Entry(evaluated("average_precision_micro")),
+    "evaluate at k": Entry(evaluated("recall@2"), ("multiclass", "multilabel")),
+    "evaluate in sets": Entry(plain(in_sets)),
+    "best_threshold": Entry(tuned("f1"), LABELS),
+    "best_threshold in turn": Entry(tuned("f1_micro"), LABELS),
+    "best_offsets": Entry(tuned("f1"), ("multiclass",)),
+    "best_offsets of a matrix": Entry(tuned("quadratic_kappa"), ("multiclass",)),
+    "best_threshold, shrunk": Entry(plain(shrunk), ("multilabel",), copies=False),
+    "best_offsets, shrunk": Entry(plain(shrunk), ("multiclass",), copies=False),
+    "xgboost_objective": Entry(objective(ss.xgboost_objective, "f1"), ("binary", "multiclass")),
+    "lightgbm_objective": Entry(objective(ss.lightgbm_objective, "mcc"), ("binary", "multiclass")),
+}
+CASES = [(name, task) for name, entry in ENTRIES.items() for task in entry.tasks]
+
+
+@pytest.mark.parametrize(("name", "task"), CASES)
+def test_weights_are_rows(name, task):
+    entry = ENTRIES[name]
+    z, y, w, sets = problem(task)
+    each = torch.arange(N)
+    found = entry.run(task, z, y, w, sets, each)
+    some = torch.tensor(w > 0)
+    without = entry.run(task, z[some], y[some], w[w > 0], sets[some], each[some])
+    np.testing.assert_allclose(without, found, rtol=1e-9, atol=1e-12)
+    if entry.copies:
+        times = torch.tensor(w).long()
+        parts = [t.repeat_interleave(times, 0) for t in (z, y, sets, each)]
+        copies = entry.run(task, parts[0], parts[1], None, parts[2], parts[3])
+        np.testing.assert_allclose(copies, found, rtol=1e-8, atol=1e-11)
+    for factor in (1000.0, 1 / 1000) if entry.scale else ():
+        scaled = entry.run(task, z, y, factor * w, sets, each)
+        np.testing.assert_allclose(scaled, found, rtol=1e-8, atol=1e-11)
+
+
+# --- classifiers ----------------------------------------------------------------------------------
+
+SMALL = {"hidden": (4,), "max_epochs": 3, "n_members": 3, "validation_fraction": 0.34}
+TREES = {"warm_rounds": 8, "rounds": 4, "patience": 4}
+EVERY = {"bagging_fraction": 1.0, "feature_fraction": 1.0, "min_data_in_leaf": 5}
+MODELS: dict[str, Callable[[], Any]] = {
+    "MetricClassifier": lambda: ss.MetricClassifier(**SMALL, random_state=0),
+    "MetricLinearClassifier": lambda: ss.MetricLinearClassifier(cv=3, path=(0.03,)),
+    "MetricBoostingClassifier": lambda: ss.MetricBoostingClassifier(
+        **TREES, parameters=EVERY, random_state=0
+    ),
+    "xgboost": lambda: ss.MetricBoostingClassifier(
+        **TREES, library="xgboost", parameters={"subsample": 1, "colsample_bytree": 1},
+        random_state=0,
+    ),
+    "MetricForestClassifier": lambda: ss.MetricForestClassifier(n_trees=15, random_state=0),
+    "MetricThresholdClassifier": lambda: ss.MetricThresholdClassifier(
+        DecisionTreeClassifier(max_depth=4), cv=3, random_state=0
+    ),
+    "MetricEnsembleClassifier": lambda: ss.MetricEnsembleClassifier(
+        parts=["linear", "forest"], cv=3, time_limit=None, random_state=0
+    ),
+}  # fmt: skip
+STREAMED = ("MetricClassifier", "MetricBoostingClassifier", "xgboost")
+
+
+def table(task, n=160, seed=0):
+    """Inputs and labels with a signal; classes 0, 1 (and 2)."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3))
+    noisy = x + 0.7 * rng.normal(size=x.shape)
+    if task == "multiclass":
+        return x, noisy.argmax(1)
+    y = (noisy[:, :2] > 0.6).astype(int)
+    return x, y[:, 0] if task == "binary" else y
+
+
+def fitted(name, x, y, w, streamed=False):
+    model = MODELS[name]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        if streamed:
+            return model.fit([(a, b, c) for a, b, c in zip(*map(_halves, (x, y, w)), strict=True)])
+        return model.fit(x, y, w)
+
+
+def _halves(a):
+    return a[: len(a) // 2], a[len(a) // 2 :]
+
+
+def described(model, x):
+    """What it has learned: probabilities, the decision, and what it says about them."""
+    found = [model.predict_proba(x), model.decision_.cut]
+    if isinstance(model, ss.MetricThresholdClassifier):
+        found += [model.interval_, list(model.worth_)]
+    if isinstance(model, ss.MetricEnsembleClassifier):
+        found += [model.score_, [part.weight for part in model.parts_]]
+    return np.concatenate([np.ravel(f) for f in found])
+
+
+FITS = [(name, task, False) for name in MODELS for task in TASKS]
+FITS += [(name, "binary", True) for name in STREAMED]
+
+
+@pytest.mark.parametrize(("name", "task", "streamed"), FITS)
+def test_a_model_of_weight_0_rows_is_that_without_them(name, task, streamed):
+    x, y = table(task)
+    rng = np.random.default_rng(1)
+    w = rng.uniform(0.3, 2, len(x)) * (rng.random(len(x)) < 0.8)
+    found = described(fitted(name, x, y, w, streamed), x)
+    without = fitted(name, x[w > 0], y[w > 0], w[w > 0], streamed)
+    np.testing.assert_allclose(described(without, x), found, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "task", "streamed"), FITS)
+def test_rows_of_little_weight_decide_nothing(name, task, streamed):
+    """Most rows are lies, and weigh a thousandth: what is learned, held out, chosen and said is
+    about the others."""
+    x, y = table(task, 400, seed=2)
+    truth = np.random.default_rng(3).random(len(x)) < 0.4
+    lies = np.where(truth, y, (y + 1) % 3) if task == "multiclass" else y.copy()
+    if task != "multiclass":
+        lies[~truth] = 1 - lies[~truth]
+    w = np.where(truth, 1.0, 1e-3)
+    model = fitted(name, x, lies, w, streamed)
+    clean, labels = table(task, 400, seed=4)
+    right = (model.predict(clean) == labels).mean()
+    known = fitted(name, x[truth], y[truth], np.ones(truth.sum()), streamed)
+    assert right > (known.predict(clean) == labels).mean() - 0.08
+    p, wanted = model.predict_proba(clean), known.predict_proba(clean)
+    assert np.abs(p - wanted).mean() < 0.1
+    if isinstance(model, ss.MetricThresholdClassifier):
+        np.testing.assert_allclose(model.worth_[:2], known.worth_[:2], atol=0.08)
+        if model.interval_ is not None:
+            np.testing.assert_allclose(model.interval_, known.interval_, atol=0.25)
+    if isinstance(model, ss.MetricEnsembleClassifier):
+        assert model.score_ == pytest.approx(known.score_, abs=0.08)
+    weighed = model.score(x, lies, w)
+    assert weighed == pytest.approx(model.score(x[truth], y[truth]), abs=0.02)
+
+
+# --- nothing is forgotten -------------------------------------------------------------------------
+
+# By another name above, or a table around a classifier of above.
+ELSEWHERE = {"train_model": "test_a_model_of_a_table", "train_members": "classes only"}
+
+
+def test_every_entry_that_takes_weights_is_here():
+    known = {name.split(",")[0].split(" ")[0] for name in ENTRIES} | set(MODELS) | set(ELSEWHERE)
+    for name in ss.__all__:
+        thing = getattr(ss, name)
+        if not callable(thing):
+            continue
+        calls = [thing] if not inspect.isclass(thing) else [
+            getattr(thing, m) for m in ("fit", "forward", "__call__") if m in dir(thing)
+        ]
+        takes = any("sample_weight" in _parameters(call) for call in calls)
+        assert not takes or name in known, f"{name} takes weights: add it here"
+
+
+def _parameters(call):
+    try:
+        return inspect.signature(call).parameters
+    except (TypeError, ValueError):
+        return {}
