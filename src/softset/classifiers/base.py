@@ -98,6 +98,12 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(np.unique(codes[weight > 0], axis=0)) < 2:
             raise ValueError("y must hold at least two classes, got one class of positive weight.")
         self._check_threshold()
+        missing = np.setdiff1d(np.arange(len(self.classes_)), codes[weight > 0])
+        if self._task == "multiclass" and len(missing):
+            raise ValueError(
+                f"class {self._labels.names[missing[0]]!r} has no row of positive sample_weight. "
+                "Leave its rows out."
+            )
         return Rows(X, codes, mean_one(weight))
 
     def _read_labels(self, y: Any) -> tuple[Labels, Array]:

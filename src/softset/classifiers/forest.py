@@ -87,7 +87,9 @@ class MetricForestClassifier(DecidingClassifier):
         check_number("n_trees", self.n_trees, 1, float("inf"), closed="low")
         check_number("min_samples_leaf", self.min_samples_leaf, 1, float("inf"), closed="low")
         X = self._checked_inputs(X, y)
-        _, codes, weight = self._start(X, y, sample_weight)
+        rows = self._start(X, y, sample_weight)
+        given = np.flatnonzero(rows.w > 0)
+        X, codes, weight = rows.take(given)
         random = check_random_state(self.random_state)
         forest = (ExtraTreesClassifier if self.extra else RandomForestClassifier)(
             int(self.n_trees),
@@ -111,11 +113,11 @@ class MetricForestClassifier(DecidingClassifier):
             self._decide_by(None, codes, weight)
             return self
         p = _out_of_bag(forest, self._task, labels)
-        seen = np.flatnonzero(np.isfinite(p.reshape(len(p), -1)).all(1) & (weight > 0))
+        seen = np.flatnonzero(np.isfinite(p.reshape(len(p), -1)).all(1))
         # The given order may mean something.
         seen = seen[check_random_state(0).permutation(len(seen))]
-        place = np.full(len(codes), -1)
-        place[seen] = np.arange(len(seen))
+        place = np.full(len(rows.y), -1)
+        place[given[seen]] = np.arange(len(seen))
         self._decide_by(self._as_scores(p[seen]), codes[seen], weight[seen], place)
         return self
 

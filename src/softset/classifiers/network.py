@@ -146,7 +146,6 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
             return self
         X = self._checked_inputs(X, y)
         rows, place = ordered_rows(*self._start(X, y, sample_weight))
-        self._refuse_weightless(rows)
         rows = rows._replace(w=rows.w / rows.w.mean())
         random = check_random_state(self.random_state)
         salt = int(random.randint(2**31 - 1))
@@ -180,14 +179,6 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
             verbose=self.verbose,
             on_epoch=on_epoch,
         )
-
-    def _refuse_weightless(self, rows: Rows) -> None:
-        missing = np.setdiff1d(np.arange(len(self.classes_)), rows.y)
-        if self._task == "multiclass" and len(missing):
-            raise ValueError(
-                f"class {self._labels.names[missing[0]]!r} has no row of positive sample_weight. "
-                "Leave its rows out."
-            )
 
     def _folds(self, rows: Rows, salt: int) -> Ints | None:
         """The fold of every row; ``None`` where all members are trained on all rows."""

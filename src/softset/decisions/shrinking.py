@@ -33,8 +33,8 @@ def shrunk_cuts(
     y: Tensor,
     cuts: Cuts,
     own: Tensor,
-    there: Tensor | None = None,
     strength: float = OF_LABEL,
+    there: Tensor | None = None,
 ) -> Tensor:
     """``own`` cuts ``[labels]`` of scores and labels ``[labels, n]``, drawn towards shared ones.
     Scores that are not ``there`` weigh nothing, and are out of the way of the others.
