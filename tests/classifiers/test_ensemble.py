@@ -19,6 +19,18 @@ EXPECTED = {
 }
 
 
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    """Small forests, for time."""
+    own = ensemble.MetricForestClassifier
+
+    def make(metric, **settings):
+        return own(metric, **{**settings, "n_trees": 15})
+
+    monkeypatch.setattr(ensemble, "MetricForestClassifier", make)
+    return own
+
+
 @parametrize_with_checks(
     [MetricEnsembleClassifier("accuracy", parts=("linear", "extra-trees"), cv=3, random_state=0)],
     expected_failed_checks=lambda _: EXPECTED,
@@ -85,7 +97,8 @@ def test_every_kind_of_part_takes_part_in_every_task(task, small, monkeypatch, t
     assert again.get_params() == model.get_params()
 
 
-def test_the_blend_is_the_weighted_mean_of_the_fold_models():
+def test_the_blend_is_the_weighted_mean_of_the_fold_models(few_trees, monkeypatch):
+    monkeypatch.setattr(ensemble, "MetricForestClassifier", few_trees)
     X, y = problem()
     model = blend().fit(X, y)
     expected = sum(

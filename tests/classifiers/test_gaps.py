@@ -16,7 +16,9 @@ MAKERS = {
     "threshold": lambda random_state, **s: ss.MetricThresholdClassifier(
         ss.MetricLinearClassifier("f1"), "f1", **s
     ),
-    "ensemble": lambda **s: ss.MetricEnsembleClassifier("f1", **s),
+    "ensemble": lambda **s: ss.MetricEnsembleClassifier(
+        "f1", parts=("linear", "extra-trees", "boosting"), cv=3, **s
+    ),
 }
 
 

@@ -638,7 +638,8 @@ def _(box):
     assert other.files == ["there"]
     assert scores(usual, "softset-demo") != scores(other, "there")
     with joblib.parallel_config(backend="threading"):
-        assert _at_once(box, lambda: box("demo", "--jobs", 2)) == 2
+        for jobs in (1, 2):
+            assert _at_once(box, lambda: box("demo", "--jobs", jobs, "-o", "all")) == jobs  # noqa: B023
 
 
 @case(" --version")
