@@ -381,7 +381,7 @@ def _(box):
 
 @case("train --sample-weight")
 def _(box):
-    """A weight of 0 is no row, in the model and in its score."""
+    """A weight of 0 is no row, in the model and in its score; a weight counts in the score."""
     rows, file = box.rows, box.home / "weighted.csv"
     rows = rows[["x", "v", "two"]].assign(w=1)
     strange = rows.assign(x=-100 * rows["x"], v=1e6, two="never", w=0)
@@ -393,6 +393,14 @@ def _(box):
         assert found.json[key] == plain.json[key], key
     p = [load_model(ran.folder / ran.json["model"]).predict_proba(rows) for ran in (found, plain)]
     np.testing.assert_array_equal(*p)
+    # Rows whose labels are wrong weigh next to nothing.
+    wrong = np.arange(len(rows)) % 5 == 0
+    true = np.where((rows["x"] > 0.6) != wrong, YES, NO)
+    rows.assign(two=true, w=np.where(wrong, 0.001, 1)).to_csv(file, index=False)
+    ran = box("train", file, *noted, "-m", "accuracy", folder=box.folder())
+    assert ran.json["held_out"]["value"] > 0.97
+    without = ["-t", "two", "--recipe", "linear", "-m", "accuracy", "--drop", "w", "--json"]
+    assert box("train", file, *without, folder=box.folder()).json["held_out"]["value"] < 0.9
 
 
 # --- predict and explain --------------------------------------------------------------------------

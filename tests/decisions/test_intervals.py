@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import beta, norm
+from sklearn.metrics import f1_score, roc_auc_score
 
 from softset import METRICS, evaluate
 from softset.decisions.intervals import metric_table
@@ -34,6 +35,44 @@ def test_values_are_those_of_evaluate_and_lie_in_their_intervals(task):
         assert row.value == pytest.approx(expected, abs=1e-12)
         assert row.low < row.value < row.high
         assert row.high - row.low < 0.3
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
+def test_weights_count_rows_and_their_scale_means_nothing(task):
+    p, decided, y = data(task, 200)
+    names = ["accuracy", "f1", "auroc"]
+
+    def table(rows=slice(None), w=None, scale=1):
+        w = None if w is None else w[rows] * scale
+        found = metric_table(
+            p[rows], decided[rows], y[rows], task=task, metrics=names, sample_weight=w
+        )
+        return np.array([row[1:] for row in found])
+
+    w = np.random.default_rng(1).integers(0, 4, 200).astype(float)
+    found = table(w=w)
+    # The value is scikit-learn's, with weights.
+    average = {} if task == "binary" else {"average": "macro"}
+    expected = [
+        np.average(decided == y, weights=w, axis=0).mean(),
+        f1_score(y, decided, sample_weight=w, **average),
+        roc_auc_score(y, p, sample_weight=w, **average, multi_class="ovr"),
+    ]
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-12)
+    np.testing.assert_array_equal(table(rows=w > 0, w=w), found)  # weight 0 is no row
+    np.testing.assert_allclose(table(w=w, scale=1e-3), found, rtol=1e-9)
+    # Weights of one for all are none; uneven ones are fewer rows.
+    np.testing.assert_allclose(table(w=np.full(200, 7.0)), table(), rtol=1e-9)
+    uneven = np.where(np.arange(200) % 8, 0.01, 1.0)
+    width = [float(np.subtract(*found[0, [2, 1]])) for found in (table(w=uneven), table())]
+    effective = uneven.sum() ** 2 / (uneven**2).sum()
+    assert width[0] / width[1] == pytest.approx(np.sqrt(200 / effective), rel=0.35)
+
+
+def test_weights_that_are_none_are_refused():
+    for w in ([1, 1], [0, 0, 0], [1, -1, 1], [1, np.nan, 1]):
+        with pytest.raises(ValueError, match="sample_weight must be 3 numbers from 0"):
+            metric_table(None, [1, 0, 1], [1, 0, 0], sample_weight=w)
 
 
 def test_drawing_cells_is_drawing_rows():

@@ -21,7 +21,7 @@ def frame():
             "a": np.arange(100) // 2 / 10,  # every row twice, but for the weight
             "city": np.repeat(g.choice(["Rome", "Oslo"], 50), 2),
             "y": np.repeat(g.choice(["no", "yes"], 50), 2),
-            "w": np.arange(100.0),
+            "w": np.arange(1.0, 101.0),
         }
     )
 
@@ -45,11 +45,22 @@ def test_blocks_are_the_rows_in_order_again_and_again(folder, frame):
         pd.testing.assert_frame_equal(found, frame)
 
 
+def test_a_row_of_weight_zero_is_no_row(folder, frame):
+    """Even without a label."""
+    used = frame["w"] % 3 > 0
+    frame.assign(w=frame["w"].where(used, 0), y=frame["y"].where(used, None)).to_parquet(
+        folder / "1.parquet"
+    )
+    X, y, w = ParquetRows(folder / "1.parquet", "y", sample_weight="w").table()
+    expected = frame[used].reset_index(drop=True)
+    pd.testing.assert_frame_equal(X.assign(y=y, w=w), expected)
+
+
 def test_another_order_of_row_groups_for_each_seed(folder):
     rows = ParquetRows(folder, "y", drop=["city"])
     orders = {tuple(np.concatenate([X["w"] for X, _ in rows.shuffled(s)])) for s in range(20)}
     assert len(orders) > 10
-    assert all(sorted(order) == list(range(100)) for order in orders)
+    assert all(sorted(order) == list(range(1, 101)) for order in orders)
     again = [np.concatenate([X["w"] for X, _ in rows.shuffled(7)]) for _ in range(2)]
     assert (again[0] == again[1]).all()
 

@@ -39,7 +39,9 @@ def run(
     ] = None,
     pos_label: opt.PosLabel = None,
     level: Annotated[float, typer.Option(help="Of the confidence intervals.")] = 0.95,
-    resamples: Annotated[int, typer.Option(help="For the intervals.")] = 1000,
+    resamples: Annotated[
+        int, typer.Option(help="For the intervals; areas under curves have 200.")
+    ] = 1000,
     sep: opt.Sep = None,
     encoding: opt.Encoding = None,
     decimal: opt.Decimal = ".",

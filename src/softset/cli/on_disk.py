@@ -25,16 +25,17 @@ class HeldOut:
     high: float
 
 
-def score_of(model: Any, p: Any, decided: Any, labels: Any) -> HeldOut:
-    """How good probabilities and decisions of a model are."""
+def score_of(model: Any, X: Any, labels: Any, weight: Any = None) -> HeldOut:
+    """How good a model is on rows that it has not seen."""
     from softset.decisions.intervals import metric_table
 
+    p, decided = model.predict_both(X)
     y = model.codes(labels)
     if model.task != "multilabel":
         decided = model.codes(decided)
     p = p[:, 1] if model.task == "binary" else p
     metric = model.classifier.metric
-    (row,) = metric_table(p, decided, y, task=model.task, metrics=[metric])
+    (row,) = metric_table(p, decided, y, task=model.task, metrics=[metric], sample_weight=weight)
     return HeldOut(len(y), row.value, row.low, row.high)
 
 
@@ -55,13 +56,12 @@ def train_on_disk(
     model.save(path)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    X, y = test.table()
+    X, *known = test.table()
     if not len(X):
         return model, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # unseen values have been told of
-        p, decided = model.predict_both(X)
-    return model, score_of(model, p, decided, y)
+        return model, score_of(model, X, *known)
 
 
 def predicted(rows: Any, predict: Callable[[Any], Any]) -> Iterator[Any]:

@@ -199,5 +199,5 @@ def _held_out(data: Labelled, metric: str, settings: dict[str, Any]) -> HeldOut 
         model = train_model(
             data.table.iloc[train], data.labels[train], metric, sample_weight=weight, **settings
         )
-        p, decided = model.predict_both(data.table.iloc[test])
-    return score_of(model, p, decided, data.labels[test])
+        weight = None if data.weight is None else data.weight[test]
+        return score_of(model, data.table.iloc[test], data.labels[test], weight)

@@ -57,6 +57,7 @@ def metric_table(
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
+    sample_weight: Any = None,
 ) -> list[Interval]:
     """The interval of every metric, also where no error was seen; never NaN.
 
@@ -66,6 +67,8 @@ def metric_table(
         decisions: numbers of classes ``(n,)``, or 0 and 1 ``(n, labels)``.
         target: like ``decisions``.
         metrics: all of ``METRICS`` if left out.
+        sample_weight: ``(n,)``. A row of weight 0 is no row, one of weight k counts k times in the
+            value; the interval is of the effective number of rows, ``(sum w)^2 / sum w^2``.
 
     >>> rows = metric_table(None, [1, 1, 0, 0], [1, 1, 0, 0], metrics=["accuracy", "f1"])
     >>> [(row.metric, row.value, round(row.low, 1), row.high) for row in rows]
@@ -76,17 +79,24 @@ def metric_table(
     y, decided = np.asarray(target, dtype=np.int64), np.asarray(decisions, dtype=np.int64)
     if y.shape != decided.shape:
         raise ValueError(f"target has shape {y.shape}, decisions {decided.shape}; they must agree.")
+    w = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    if w.shape != y.shape[:1] or not (w >= 0).all() or not w.any():
+        raise ValueError(f"sample_weight must be {len(y)} numbers from 0 that are not all 0.")
+    some = w > 0
+    y, decided, w = y[some], decided[some], w[some]
+    p = None if probabilities is None else np.asarray(probabilities)[some]
     found = [decided_elsewhere(m) for m in (METRICS if metrics is None else metrics)]
     random = np.random.default_rng(seed)
-    classes = _classes(probabilities, y, decided)
-    counted, *drawn = _confusions(y, decided, task, classes, int(resamples), random)
+    classes = _classes(p, y, decided)
+    counted, *drawn = _confusions(y, decided, w, task, classes, int(resamples), random)
     rows = []
     for m in found:
-        if m.curve and probabilities is None:
-            continue
         if m.curve:
-            area = Area(m, np.asarray(probabilities), y, task, from_logits)
-            value = float(evaluate(area.p, y, m, task=task, from_logits=from_logits))
+            if p is None:
+                continue
+            area = Area(m, p, y, w, task, from_logits)
+            given: Any = {"task": task, "from_logits": from_logits, "sample_weight": w}
+            value = float(evaluate(p, y, m, **given))
             low, high = _area_interval(area, value, level, random)
         else:
             value = float(m(counted))
@@ -100,10 +110,8 @@ def metric_table(
     return rows
 
 
-def _classes(probabilities: Any, y: Array, decided: Array) -> int:
-    given = 2
-    if probabilities is not None and np.ndim(probabilities) == 2:
-        given = int(np.shape(probabilities)[1])
+def _classes(p: Array | None, y: Array, decided: Array) -> int:
+    given = p.shape[1] if p is not None and p.ndim == 2 else 2
     return max(given, int(y.max()) + 1, int(decided.max()) + 1)
 
 
@@ -111,17 +119,31 @@ def _classes(probabilities: Any, y: Array, decided: Array) -> int:
 
 
 def _confusions(
-    y: Array, decided: Array, task: str, classes: int, draws: int, random: np.random.Generator
+    y: Array,
+    decided: Array,
+    w: Array,
+    task: str,
+    classes: int,
+    draws: int,
+    random: np.random.Generator,
 ) -> list[Confusion]:
-    """The confusion, and what it may be in the population, for either end: ``[draws]`` each."""
+    """The confusion, and what it may be in the population, for either end: ``[draws]`` each.
+
+    A cell is drawn as so many rows of one weight, ``unit``, as have its sum and variance.
+    """
     if task == "multilabel":
-        return _of_labels(y, decided, draws, random)
+        return _of_labels(y, decided, w, draws, random)
     d = 2 if task == "binary" else classes
-    cells = np.bincount(y * d + decided, minlength=d * d).reshape(d, d)
+    sums, squares = (
+        np.bincount(y * d + decided, weights=v, minlength=d * d).reshape(d, d) for v in (w, w * w)
+    )
+    unit = np.where(sums > 0, squares, (w * w).sum()) / np.where(sums > 0, sums, w.sum())
+    cells = sums / unit
     share = np.sqrt(2 / d)
     off = 1 / (d - 1)
-    matrices = [cells.astype(np.float64)] + [
-        random.standard_gamma(
+    matrices = [sums] + [
+        unit
+        * random.standard_gamma(
             cells + share * np.where(np.eye(d) > 0, right, wrong * off), (draws, d, d)
         )
         for right, wrong in _ADDED
@@ -130,15 +152,16 @@ def _confusions(
 
 
 def _of_labels(
-    y: Array, decided: Array, draws: int, random: np.random.Generator
+    y: Array, decided: Array, w: Array, draws: int, random: np.random.Generator
 ) -> list[Confusion]:
     """Labels of a row belong together: rows are drawn, by weights."""
     cells = [y * decided, (1 - y) * (1 - decided), (1 - y) * decided, y * (1 - decided)]
-    columns = np.concatenate(cells, 1).astype(np.float64)
+    columns = w[:, None] * np.concatenate(cells, 1)
     size = max(1, _BLOCK // len(y))
     blocks = [min(size, draws - start) for start in range(0, draws, size)]
     drawn = np.concatenate([random.standard_gamma(1.0, (k, len(y))) @ columns for k in blocks])
     share = 1 / np.sqrt(y.shape[1])
+    unit = (w * w).sum() / w.sum()
 
     def counted(sums: Array) -> Confusion:
         tp, tn, fp, fn = (torch.from_numpy(s) for s in np.split(sums, 4, axis=-1))
@@ -147,7 +170,7 @@ def _of_labels(
     found = [counted(columns.sum(0))]
     for right, wrong in _ADDED:
         added = np.repeat([right, wrong], 2 * y.shape[1]) * share
-        found.append(counted(drawn + random.standard_gamma(added, drawn.shape)))
+        found.append(counted(drawn + unit * random.standard_gamma(added, drawn.shape)))
     return found
 
 
@@ -160,6 +183,7 @@ class Area(NamedTuple):
     metric: Metric
     p: Array
     y: Array
+    w: Array
     task: str
     from_logits: bool
 
@@ -174,7 +198,7 @@ class Area(NamedTuple):
                 self.y,
                 task=self.task,
                 from_logits=self.from_logits,
-                sample_weight=random.standard_gamma(1.0, (count, len(self.y))),
+                sample_weight=self.w * random.standard_gamma(1.0, (count, len(self.y))),
                 batch_dims=1,
             )
             found.append(evaluate_problem(problem, self.metric).numpy())
@@ -184,8 +208,10 @@ class Area(NamedTuple):
         """Of the rarer class; of several, so many as have the variance of their mean. 0 if one of
         two classes has none."""
         y = np.eye(self.p.shape[1])[self.y] if self.task == "multiclass" else self.y
-        positives = y.reshape(len(y), -1).sum(0)
-        rarer = np.minimum(positives, len(y) - positives)
+        y = y.reshape(len(y), -1)
+        squares = np.array([self.w**2 @ y, self.w**2 @ (1 - y)])
+        sums = np.array([self.w @ y, self.w @ (1 - y)])
+        rarer = (sums**2 / np.where(sums > 0, squares, 1)).min(0)  # the effective number
         rarer = rarer[rarer > 0]
         return float(len(rarer) ** 2 / (1 / rarer).sum()) if len(rarer) else 0.0
 

@@ -8,7 +8,7 @@ import os
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from softset.tables.files import check_columns, expanded
 from softset.tables.labels import label_matrix
 from softset.tables.limits import bytes_allowed
 from softset.tables.rows import kept_together, row_codes
-
-if TYPE_CHECKING:
-    import pandas
 
 Array = NDArray[Any]
 # A table, its labels and, if there are any, the weights of its rows.
@@ -129,17 +126,15 @@ class ParquetRows:
             part.rows = round(self.rows * (share if inside else 1 - share))
         return parts
 
-    def table(self) -> tuple[pandas.DataFrame, Array]:
-        """All rows in memory: inputs and labels."""
+    def table(self) -> Block:
+        """All rows in memory, as one block."""
         import pandas as pd
 
         blocks = list(self)
         if not blocks:
             return pd.DataFrame(columns=self.columns), np.empty(0)
-        return (
-            pd.concat([block[0] for block in blocks], ignore_index=True),
-            np.concatenate([block[1] for block in blocks]),
-        )
+        X, *others = zip(*blocks, strict=True)
+        return pd.concat(X, ignore_index=True), *(np.concatenate(part) for part in others)
 
     def fingerprint(self) -> str:
         """A hash of names, columns and of what the files say of themselves; not of every cell."""
@@ -172,15 +167,19 @@ class ParquetRows:
 
     def _block(self, batch: Any, name: str, group: int, before: int) -> Block:
         frame = batch.to_pandas(ignore_metadata=True)
+        used = np.ones(len(frame), dtype=bool)
+        if self.sample_weight is not None:
+            used = (frame[self.sample_weight] != 0).to_numpy()  # a weight of 0 is no row
         apart = [*self.target, *([] if self.sample_weight is None else [self.sample_weight])]
         for column in apart:
-            missing = frame[column].isna().to_numpy()
+            missing = frame[column].isna().to_numpy() & used
             if missing.any():
                 raise ValueError(
                     f"{name}: column {column!r} is missing in row "
                     f"{before + int(missing.argmax()) + 1} of row group {group + 1}. Fill or "
                     "remove such rows."
                 )
+        frame = frame[used]
         if self._share:
             codes = _codes(frame[self.columns])
             if self._by_place:
