@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
 
 import softset as ss
+from softset.counting.kernels.native.library import without_native
 from softset.counting.problem import arrange
 from tests.reference import TASKS, random_problem
 
@@ -224,3 +227,69 @@ def test_a_problem_becomes_one_against_the_rest():
 def test_a_target_that_wants_a_gradient_is_refused():
     with pytest.raises(ValueError, match="target must not require a gradient"):
         ss.confusion(torch.zeros(2), torch.zeros(2, requires_grad=True))
+
+
+def negated(t):
+    """The same numbers, as a tensor that is negated when it is read."""
+    lazy = torch.complex(torch.zeros_like(t), -t).conj().imag
+    assert lazy.is_neg()
+    return lazy
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_lazily_negated_tensors_are_read_with_their_sign(task):
+    z, y = random_problem(task, n=12)
+    soft = task != "multiclass"
+    w, v = torch.rand(12).double(), torch.rand(2 if task == "binary" else 4).double()
+    given = [z, y.double() if soft else y, w, v]
+    lazily = [negated(t) if t.is_floating_point() else t for t in given]
+
+    def all_of(z, y, w, v):
+        weights = {"sample_weight": w, "class_weight": v}
+        for metric in ("f1", "auroc", lambda c: c.tp.sum() / c.predicted.sum()):
+            x = z.detach().requires_grad_()
+            value = ss.metric_loss(x, y, metric, task=task, **weights)
+            yield value
+            yield torch.autograd.grad(value, x, negated(torch.tensor(2.0).double()))[0]
+        yield ss.CrossEntropyLoss(task=task, class_weight=v)(z, y, w)
+        yield ss.LovaszLoss(task=task)(z, y, w)
+        yield ss.confusion(z, y, task=task, **weights).tp
+        for metric in ("f1", "auroc"):
+            yield torch.as_tensor(ss.evaluate(z, y, metric, task=task, sample_weight=w))
+
+    wanted = list(all_of(*given))
+    for changed in range(4):
+        arguments = [lazily[i] if i == changed else given[i] for i in range(4)]
+        for found, expected in zip(all_of(*arguments), wanted, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64, torch.float32])
+@pytest.mark.parametrize("marks", [256, -100, 2**15, 2**24 + 1, 2**62, 255.0])
+def test_only_what_equals_ignore_index_is_left_out(task, dtype, marks, native):
+    """A number that the target's type cannot hold marks nothing."""
+    z, y = random_problem(task, n=12)
+    holds = 2**24 if dtype.is_floating_point else torch.iinfo(dtype).max
+    low = 0 if dtype is torch.uint8 else -holds
+    marked = y.clone()
+    marked[:3] = int(marks) if low <= marks <= holds else y[:3]
+    rows = slice(3 if low <= marks <= holds else 0, None)
+    settings = {"task": task, "ignore_index": marks}
+    with nullcontext() if native else without_native():
+        for loss in (ss.MetricLoss("f1", **settings), ss.CrossEntropyLoss(**settings)):
+            wanted = loss(z[rows], y[rows])
+            torch.testing.assert_close(loss(z, marked.to(dtype)), wanted)
+        near = marked.to(dtype).clone()
+        near[0] = holds - (holds == marks)  # the next number is a stray label
+        with pytest.raises(ValueError, match="target must hold"):
+            ss.MetricLoss("f1", **settings)(z, near)
+
+
+@pytest.mark.parametrize("marks", [255.5, float("nan"), "255", 2**63, [255]])
+@pytest.mark.parametrize("task", TASKS)
+def test_ignore_index_is_a_whole_number(task, marks):
+    z, y = random_problem(task, n=12)
+    with pytest.raises(ValueError, match="ignore_index must be a whole number"):
+        ss.metric_loss(z, y, task=task, ignore_index=marks)

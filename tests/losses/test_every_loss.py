@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import copy
 import pickle
+from contextlib import nullcontext, suppress
 
 import pytest
 import torch
 
 import softset as ss
+from softset.counting.kernels.native.library import without_native
+from softset.losses.dice import DiceLoss, ExampleDiceLoss
+from softset.losses.wmw import WMWLoss
 from tests.reference import TASKS, random_problem
 
 MEAN_LOSSES = {
@@ -114,6 +118,87 @@ def test_ignored_entries_are_left_out_of_every_loss(task):
     for make in (*MEAN_LOSSES.values(), lambda **k: ss.MetricLoss("f1", **k)):
         loss = make(task=task, ignore_index=-1)
         torch.testing.assert_close(loss(z, marked), loss(z[4:], y[4:]))
+
+
+def more_losses(task):
+    """Every loss, and every way that counts take."""
+    yield from every_loss(task)
+    if task == "binary":
+        yield from (DiceLoss(), WMWLoss(), ExampleDiceLoss())
+    yield ss.MetricLoss(lambda c: c.tp.sum() / c.predicted.sum(), task=task)
+    yield ss.MetricLoss("auroc", task=task)
+    yield ss.MetricLoss("auroc", task=task, thresholds=[0.2, 0.7])
+    yield ss.MetricLoss("mcc", task=task, class_weight=[1, 2, 3, 4][: 2 if task == "binary" else 4])
+    yield ss.MetricLoss("quadratic_kappa", task=task)
+    yield ss.MetricLoss("f1", task=task, per="image")
+    yield ss.MetricLoss("f1", task=task, memory=0.5)
+    yield ss.MetricLoss("f1", task=task, ignore_index=-1)
+    yield ss.MetricLoss("f1", task=task, soft_targets=True)
+    yield ss.MetricLoss("f1", task=task, from_logits=False)
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("task", TASKS)
+def test_what_is_changed_in_place_before_the_gradient_is_refused(task, native):
+    """Or does not matter, as a copy was read."""
+    z, y = random_problem(task, n=12)
+    z, w = torch.sigmoid(z), torch.arange(12.0).double() + 1
+    z = z / z.sum(-1, keepdim=True) if task == "multiclass" else z
+    refused = 0
+    with nullcontext() if native else without_native():
+        for loss in more_losses(task):
+            x = z.clone().requires_grad_()
+            (wanted,) = torch.autograd.grad(copy.deepcopy(loss)(x, y, w), x)
+            for changed in range(2):
+                given = [y.clone(), w.clone()]
+                value = copy.deepcopy(loss)(x, *given)
+                given[changed][:] = given[changed].flip(0)
+                with suppress(RuntimeError):  # "modified by an inplace operation"
+                    (found,) = torch.autograd.grad(value, x)
+                    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+                    continue
+                refused += 1
+    assert refused > 8
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_thresholds_and_steps_are_those_of_the_forward_pass(native):
+    z, y = random_problem("multilabel", n=12)
+    tau, delta = torch.full((4,), 0.4).double(), torch.full((3,), 0.1).double()
+    many = torch.stack([z, -z, 2 * z]).requires_grad_()
+    with nullcontext() if native else without_native():
+        for tensor in (tau, delta):
+            slopes = []
+            for factor in (1.0, 2.0):
+                settings = {"threshold": tau, "step": ss.LinearStep(delta), "batch_dims": 1}
+                value = ss.metric_loss(many, y, task="multilabel", **settings).sum()
+                tensor *= factor
+                slopes += torch.autograd.grad(value, many)
+            torch.testing.assert_close(*slopes)
+
+
+DTYPES = (
+    torch.bool, torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32,
+    torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("task", TASKS)
+def test_targets_are_of_any_type(task, native):
+    """In rows and in masks, next to scores of half precision too."""
+    z, y = random_problem(task, n=12, classes=4)
+    y = y.clamp(max=1)  # which is a truth value as well
+    masks = [t.reshape(2, 6, *t.shape[1:]).movedim(1, -1) for t in (z, y)]
+    with nullcontext() if native else without_native():
+        for loss in more_losses(task):
+            if isinstance(loss, ss.MetricLoss) and not loss.from_logits:
+                continue
+            for scores, target in ((z, y), (masks[0].half(), masks[1])):
+                wanted = copy.deepcopy(loss)(scores, target)
+                for dtype in DTYPES:
+                    found = copy.deepcopy(loss)(scores, target.to(dtype))
+                    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(

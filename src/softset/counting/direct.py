@@ -21,7 +21,7 @@ from softset.counting.kernels.native.kernels import (
     Rows,
 )
 from softset.counting.kernels.native.library import native
-from softset.counting.kernels.native.task import KINDS
+from softset.counting.kernels.native.task import EXACT, KINDS
 from softset.counting.numerics import under_transform
 from softset.counting.problem import USUAL_WEIGHTS
 from softset.counting.steps import Step
@@ -40,18 +40,23 @@ class Direct(NamedTuple):
     support: Tensor
     total: Tensor
 
+    @property
+    def read(self) -> tuple[Tensor | None, ...]:
+        """What the gradient reads again: autograd refuses it if it was changed in between."""
+        return self.rows.y, self.rows.w, self.rows.class_weight
+
     def gradient(self, by_tp: Tensor, by_predicted: Tensor) -> Tensor:
         """The derivative by the scores, in their shape."""
-        z, shape = self.rows.z, self.rows.shape
+        z = self.rows.z
         if isinstance(self.kernel, NativeMulticlass):
             out = self.kernel.gradient_rows(self.rows, by_tp, by_predicted)
         else:
             levels = self.kernel.levels(())
             out = self.kernel.gradient_rows(self.rows, levels, by_tp, by_predicted)
         assert out is not None, f"what was counted has a gradient: {list(z.shape)}"
-        if out.shape == shape:
+        if out.dim() == 2 and z.shape[-1] > 1:  # rows: as they came, and it shows in small batches
             return out
-        return out.squeeze(-1) if out.shape[-1] == 1 else out.movedim(-1, 1)
+        return out.squeeze(-1) if z.shape[-1] == 1 else out.movedim(-1, 1)
 
 
 def count_directly(
@@ -73,6 +78,8 @@ def count_directly(
     if type(scores) not in _TENSORS or type(target) is not Tensor:
         return None
     if not _is_plain(scores, target, sample_weight):
+        return None
+    if ignore_index is not None and not (type(ignore_index) is int and abs(ignore_index) <= EXACT):
         return None
     kernel = _kernel(task, step, threshold, scores.dtype, from_logits, soft)
     if kernel is None:
@@ -171,4 +178,4 @@ def _rows(
             w = w.reshape(-1, *[1] * (z.dim() - 2)).expand(z.shape[:-1])
         else:
             return None
-    return Rows(z, y, w, 0, v, ignored, shape)
+    return Rows(z, y, w, 0, v, ignored)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softset.checks import check_choice, check_number
+from softset.checks import check_choice, check_number, check_whole
 from softset.counting.numerics import log_odds, raised, under_transform, wide, working
 from softset.counting.shapes import Shape, by_position, lay_out
 from softset.counting.steps import LinearStep, Step
@@ -21,6 +21,8 @@ from softset.counting.values import check_classes, check_fractions, check_rows
 THRESHOLD_HINT = "Pass logits with from_logits=True or move the threshold inside."
 TASKS = ("binary", "multiclass", "multilabel")
 PER = ("batch", "image")
+# What all kernels read as 0 and 1; other types are converted.
+LABELS = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float32, torch.float64)
 # Weights whose largest is outside of this are counted in units of it: their products and sums would
 # leave float32, or be lost next to 1.
 USUAL_WEIGHTS = (1e-6, 1e6)
@@ -166,7 +168,8 @@ class Problem:
         check_number("threshold", number, 0, 1, hint=THRESHOLD_HINT)
         if isinstance(threshold, int | float):
             return [float(threshold)], False
-        values = as_numbers("threshold", threshold, self.z.device).to(wide(self.z.device))
+        values = as_numbers("threshold", threshold, self.z.device)
+        values = values.to(wide(self.z.device), copy=True)  # the gradient reads it again
         if values.dim() == 0:
             return [values if learnt else float(values)], False
         lead = self.z.shape[:-1]
@@ -190,7 +193,8 @@ class Problem:
                     )
                 extra = self.z.dim() - len(batch)
                 linear = isinstance(step, LinearStep)  # of whose width no digit may be lost
-                value = value.to(self.z.device, wide(self.z.device) if linear else working(self.z))
+                dtype = wide(self.z.device) if linear else working(self.z)
+                value = value.to(self.z.device, dtype, copy=True)  # the gradient reads it again
                 changed[name] = value.reshape(*batch, *[1] * extra)
         return replace(step, **changed) if changed else step  # type: ignore[type-var]
 
@@ -230,6 +234,8 @@ def arrange(
         raise ValueError(f"scores are empty: shape {list(z.shape)}.")
     whole = isinstance(per, str) and per == "batch"
     images = not whole and isinstance(per, str) and per == "image"
+    if task != "multiclass" and y.dtype not in LABELS:
+        y = y.to(torch.float32 if y.is_floating_point() else torch.int64)
     laid = lay_out(z, y, task, batch_dims, images, soft_targets)
     z, y = laid.z, laid.y
     soft = laid.by_class or (soft_targets and task != "multiclass" and y.is_floating_point())
@@ -239,7 +245,9 @@ def arrange(
     if not whole and not images:
         numbers = _set_numbers(per, laid.positions, z.device)
     if ignore_index is not None:
-        ignored = y == ignore_index
+        check_whole("ignore_index", ignore_index, -(2**63))
+    if ignore_index is not None and _holds(y.dtype, int(ignore_index)):
+        ignored = y == int(ignore_index)
         ignored = ignored.all(-1) if laid.by_class else ignored
         w = torch.ones_like(ignored, dtype=wide(z.device)) if w is None else w
         w = torch.where(ignored, 0.0, w)
@@ -265,6 +273,14 @@ def arrange(
         y = y.to(wide(z.device)) / y.sum(-1, keepdim=True, dtype=wide(z.device))
     problem = Problem(z, y, w, task, batch_dims + images, from_logits, unit, images, numbers, soft)
     return problem if class_weight is None else _weighted(problem, class_weight)
+
+
+def _holds(dtype: torch.dtype, number: int) -> bool:
+    """Whether a target of this dtype can hold a whole number; a comparison would round it."""
+    if dtype.is_floating_point:
+        return abs(number) <= 2 / torch.finfo(dtype).eps
+    info = torch.iinfo(dtype) if dtype != torch.bool else None
+    return info is None or info.min <= number <= info.max
 
 
 def as_numbers(name: str, x: Any, device: torch.device | None = None) -> Tensor:

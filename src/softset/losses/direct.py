@@ -109,13 +109,13 @@ class _Linear(torch.autograd.Function):
     def forward(
         ctx: Any, z: Tensor, counted: Direct, known: Slopes, of_cells: Any, again: Again
     ) -> Tensor:
-        ctx.save_for_backward(z)
+        ctx.save_for_backward(z, *counted.read)
         ctx.counted, ctx.known, ctx.of_cells, ctx.again = counted, known, of_cells, again
         return torch.scalar_tensor(1 - known.value.item(), dtype=z.dtype, device="cpu")
 
     @staticmethod
     def backward(ctx: Any, *adjoint: Tensor) -> Any:
-        (z,), (g,) = ctx.saved_tensors, adjoint
+        (z, *_), (g,) = ctx.saved_tensors, adjoint
         if torch.is_grad_enabled() or under_transform(g):
             with torch.enable_grad():
                 loss = 1 - ctx.of_cells(ctx.again(z))
@@ -130,13 +130,13 @@ class _Counts(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, counted: Direct, again: Again) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(z)
+        ctx.save_for_backward(z, *counted.read)
         ctx.counted, ctx.again = counted, again
         return counted.tp, counted.predicted
 
     @staticmethod
     def backward(ctx: Any, *adjoint: Tensor) -> Any:
-        (z,) = ctx.saved_tensors
+        z, *_ = ctx.saved_tensors
         if torch.is_grad_enabled() or under_transform(*adjoint):
             with torch.enable_grad():
                 c = ctx.again(z)

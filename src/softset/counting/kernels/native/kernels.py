@@ -43,7 +43,6 @@ class Rows(NamedTuple):
     batch_dims: int = 0
     class_weight: Tensor | None = None
     ignored: int | None = None
-    shape: Sequence[int] = ()  # of the scores as they came
 
 
 def is_native(step: Step) -> bool:
@@ -70,14 +69,17 @@ class _Native:
         by_predicted: Tensor | None = None,
     ) -> bool:
         """Ask C; whether it did what it was asked for."""
-        z, y, w = rows.z, rows.y, rows.w
+        z, y, w, v = rows.z, rows.y, rows.w, rows.class_weight
+        # C reads memory, in which a lazily negated tensor has the other sign.
+        if any(t is not None and t.is_neg() for t in (z, y, w, v)):
+            return False
         layout = Layout.of(z, y, w, out, rows.batch_dims)
         if layout is None:
             return False
         step = STEPS[type(self.step)]
         wide = self.dtype is torch.float64
         task = Task(
-            z, out, y, w, rows.class_weight, levels, by_tp, by_predicted, sums, layout, wide, step,
+            z, out, y, w, v, levels, by_tp, by_predicted, sums, layout, wide, step,
             self.from_logits, self.soft, rows.ignored,
         )  # fmt: skip
         return call(task.packed(), out is not None) == DONE
@@ -101,7 +103,7 @@ def _sums(adjoint: Any, shape: tuple[int, ...]) -> Tensor:
     """Derivatives by the sums as C reads them."""
     if isinstance(adjoint, float):
         return torch.full(shape, adjoint, dtype=torch.float64, device="cpu")
-    return adjoint.to(torch.float64).contiguous()
+    return adjoint.to(torch.float64).resolve_neg().contiguous()
 
 
 class NativeMulticlass(_Native, MulticlassKernel):

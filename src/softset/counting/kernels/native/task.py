@@ -18,6 +18,7 @@ KINDS = {
     torch.float64: 3,
     torch.int32: 4,
 }
+EXACT = 2**24  # labels up to here are exact as C reads them, in float32
 LINEAR, SIGMOID, IDENTITY = 0, 1, 2
 DONE = 0
 LEVEL = 7  # numbers of a level
