@@ -203,11 +203,44 @@ def test_weights_that_no_float_can_hold_are_refused(settings, message):
         ss.metric_loss(z, y, **settings)
 
 
-def test_problems_of_a_batch_have_weights_of_one_scale():
-    z, y = random_problem("binary", n=30, dtype=torch.float32)
-    w = torch.stack([torch.ones(30), torch.full((30,), 1e-35)]).double()
-    with pytest.raises(ValueError, match="sample_weight must be of one scale"):
-        ss.metric_loss(torch.stack([z, z]), y, sample_weight=w, batch_dims=1)
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("light", [1e-300, 1e-40, 1e-25])
+@pytest.mark.parametrize("task", TASKS)
+def test_light_weights_have_finite_gradients_and_the_lightest_count_as_none(task, light, native):
+    """Of a set, of a class, of a problem, and as a product of two."""
+    z, y = random_problem(task, n=12, classes=3, dtype=torch.float32)
+    first = y if y.dim() == 1 else y[:, 0]
+    v = [1.0, light, 1.0][: 2 if task == "binary" else 3]
+    rows = torch.ones(12).double().masked_fill(torch.arange(12) < 6, light)
+    settings: list[dict] = [
+        {"sample_weight": rows, "per": torch.arange(12) // 6},
+        {"sample_weight": rows, "per": torch.arange(12) // 6, "class_weight": v},
+        {"sample_weight": torch.where(first == 1, light, 1.0).double()},
+        {"class_weight": v},
+        {"sample_weight": torch.where(first == 1, light, 1.0).double(), "class_weight": v},
+        {"sample_weight": torch.stack([rows / rows, light * rows / rows]), "batch_dims": 1},
+    ]
+    with nullcontext() if native else without_native():
+        for given in settings:
+            nothing = {k: _without(t, light) for k, t in given.items()}
+            for name in ss.METRICS:
+                x = torch.stack([z, z]) if "batch_dims" in given else z.clone()
+                x.requires_grad_()
+                value = ss.metric_loss(x, y, name, task=task, **given)
+                (slope,) = torch.autograd.grad(value.sum(), x)
+                assert value.isfinite().all(), (name, given)
+                assert slope.isfinite().all(), (name, given)
+                if light < 1e-30:
+                    wanted = ss.metric_loss(x, y, name, task=task, **nothing)
+                    torch.testing.assert_close(value, wanted)
+
+
+def _without(given, light):
+    """The same with weights of zero instead of light ones."""
+    if isinstance(given, int) or not torch.is_floating_point(torch.as_tensor(given)):
+        return given
+    t = torch.as_tensor(given, dtype=torch.float64)
+    return t.masked_fill(t <= light, 0.0)
 
 
 def test_a_problem_becomes_one_against_the_rest():

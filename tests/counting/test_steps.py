@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 
 import softset as ss
-from softset.counting.steps import degree_of, rest_of
+from softset.counting.steps import rest_of
 from tests.reference import linear_step
 
 
@@ -75,11 +75,10 @@ def test_lookup_truncates_the_value_and_keeps_the_slope():
         (lambda: ss.SigmoidStep(float("nan")), "k must be in"),
         (lambda: ss.LookupStep(ss.LinearStep(), decimals=0), "decimals must be a whole number"),
         (lambda: ss.LookupStep("linear"), "step must be callable"),
-        (lambda: ss.LinearStep(0.1, 1e-320), "width must be in"),
-        (lambda: ss.LinearStep.at_temperature(1e-320), "temperature must be in"),
-        (lambda: ss.SigmoidStep(1e308), "k must be in"),
+        (lambda: ss.LinearStep(0.1, 1e-20), "width must be in"),
+        (lambda: ss.LinearStep.at_temperature(1e-20), "temperature must be in"),
+        (lambda: ss.SigmoidStep(1e20), "k must be in"),
         (lambda: ss.LookupStep(ss.LinearStep(), decimals=2.5), "decimals must be a whole number"),
-        (lambda: ss.LinearStep()(torch.zeros(2), 1e-320), "threshold must leave room"),
         (lambda: ss.MetricLoss(step="linear"), "step must be a step such as"),
     ],
 )
@@ -88,7 +87,7 @@ def test_bad_parameters_are_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize("tau", [1e-320, 5e-324])
+@pytest.mark.parametrize("tau", [1e-30, 5e-324])
 @pytest.mark.parametrize("labels", [False, True])
 def test_a_threshold_without_room_for_a_step_is_refused(tau, labels):
     z = torch.zeros(4, 2) if labels else torch.zeros(4)
@@ -102,7 +101,7 @@ def test_a_threshold_without_room_for_a_step_is_refused(tau, labels):
 def test_what_a_step_gives_and_what_it_leaves_is_one(tau, step):
     z = torch.cat([torch.linspace(-40, 40, 801), torch.linspace(-3, 3, 101)]).double()
     p, q = torch.sigmoid(z), torch.sigmoid(-z)
-    h, rest = degree_of(step, p, q, tau), rest_of(step, p, q, tau)
+    h, rest = step.degree(p, q, tau), rest_of(step, p, q, tau)
     torch.testing.assert_close(h + rest, torch.ones_like(h), rtol=0, atol=1e-9)
     assert (rest > 0).all()  # at z = 40 too, where 1 - p is 0
     assert (h > 0).all()

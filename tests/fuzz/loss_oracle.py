@@ -69,9 +69,13 @@ def degrees(step, p, q, tau):
             a, beyond = tau - m / 2, 1 - tau - m / 2
         else:
             a, beyond, m = corners(tau, delta, width)
-        above = p - tau if np.max(np.real(tau)) <= 0.5 else (1 - tau) - q
+        left = np.max(np.real(tau)) <= 0.5  # by the one of p and q that has the digits
+        above = p - tau if left else (1 - tau) - q
         slope = (1 - 2 * delta) / m
-        low, high = p.real < np.real(a), q.real < np.real(beyond)
+        low, high = (
+            p.real < np.real(a),
+            p.real > np.real(tau + m / 2) if left else q.real < np.real(beyond),
+        )
         up, down = delta * q / beyond, delta * p / a
         h = np.where(low, down, np.where(high, 1 - up, 0.5 + slope * above))
         return h, np.where(high, up, np.where(low, 1 - down, 0.5 - slope * above))

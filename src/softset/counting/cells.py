@@ -19,7 +19,7 @@ from softset.counting.kernels.choice import (
     multiclass_kernel,
 )
 from softset.counting.kernels.interface import Counts, Kernel, count
-from softset.counting.kernels.multiclass import memberships
+from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.numerics import (
     at_least_zero,
     full_precision,
@@ -223,7 +223,8 @@ def confusion(
         threshold: in (0, 1); positive means ``p >= threshold``. One for each label if you like.
         thresholds: a grid in (0, 1); counts get a dimension for it.
         offsets: multiclass only, added to the log-probabilities of the classes.
-        sample_weight: ``(N,)``, or one for each position ``(N, ...)``; not negative.
+        sample_weight: ``(N,)``, or one for each position ``(N, ...)``; not negative. Next to
+            weights of about 1, those below 1e-30 count as none.
         class_weight: weight of an example by its class: two (binary) or C numbers; by label, L.
         ignore_index: a target value that marks entries to leave out.
         batch_dims: so many leading dimensions are independent problems. ``target`` and
@@ -473,9 +474,9 @@ def _hard_shares(problem: Problem, decided: Tensor, w: Tensor, matrix: bool) -> 
 
 def _with_matrix(counting: Counting) -> Confusion:
     """Row i of the matrix is the sum of memberships of examples of class i."""
-    problem, step = counting.problem, counting.step
-    assert step is not None
-    g = memberships(problem.probabilities(), step)
+    problem, kernel = counting.problem, counting.kernel
+    assert isinstance(kernel, MulticlassKernel)
+    g = kernel.members(raised(problem.z, kernel.dtype))
     check_not_nan(problem.z, torch.isnan(g).any(-1))
     classes, g = problem.classes, g.to(wide(g.device))
     if problem.w is not None:

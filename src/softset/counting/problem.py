@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice, check_number, check_whole
-from softset.counting.numerics import log_odds, raised, under_transform, wide, working
+from softset.counting.numerics import NOTHING, log_odds, raised, under_transform, wide, working
 from softset.counting.shapes import Shape, by_position, lay_out
 from softset.counting.steps import LinearStep, Step
 from softset.counting.values import check_classes, check_fractions, check_rows
@@ -272,7 +272,11 @@ def arrange(
     if laid.by_class:  # shares that were rounded add up all the same
         y = y.to(wide(z.device)) / y.sum(-1, keepdim=True, dtype=wide(z.device))
     problem = Problem(z, y, w, task, batch_dims + images, from_logits, unit, images, numbers, soft)
-    return problem if class_weight is None else _weighted(problem, class_weight)
+    problem = problem if class_weight is None else _weighted(problem, class_weight)
+    if problem.w is None:
+        return problem
+    # Next to others of about 1, these are nothing; a metric of them alone would leave float32.
+    return replace(problem, w=torch.where(problem.w < NOTHING, 0.0, problem.w))
 
 
 def _holds(dtype: torch.dtype, number: int) -> bool:
@@ -314,13 +318,6 @@ def _weights(
     own = w.dim() - 2  # batch dimensions
     w = w if images else w.flatten(-2)
     w, unit = _in_units("sample_weight", w.to(wide(z.device)), w.shape[own:].numel())
-    if own and not under_transform(w):
-        heaviest = w.detach().flatten(own).amax(-1)
-        if (heaviest[heaviest > 0] < 1e-20 * heaviest.max()).any():
-            raise ValueError(
-                "sample_weight must be of one scale in all problems of a batch (batch_dims), got "
-                f"largest weights from {heaviest.min() * unit:g} to {heaviest.max() * unit:g}."
-            )
     return (w.unsqueeze(-2) if task == "multilabel" else w), unit
 
 

@@ -18,10 +18,8 @@ from softset.checks import check_number, check_whole
 
 Step = Callable[[Tensor, Any], Tensor]
 Number = float | Tensor
-# Steeper than this a step is hard in every float, and its slope times a weight may be infinite.
-STEEPEST = 1e30
-# And a piece that is shorter has a slope that is infinite.
-SHORTEST = 1e-280
+# Steeper than this a step is hard in every float.
+STEEPEST = 1e10
 
 
 @dataclass(frozen=True)
@@ -101,12 +99,6 @@ class LinearStep:
             a = tau * narrow if left else tau - m / 2
             beyond = rest - m / 2 if left else rest * narrow
             b = tau + m / 2 if left else 1 - beyond
-        for length in (a, m, beyond):
-            if isinstance(length, float) and length < SHORTEST:
-                raise ValueError(
-                    f"threshold must leave room for the pieces of {self!r}, got {tau!r}. Move it "
-                    "away from 0 and 1."
-                )
         return Pieces(a, b, self.delta / a, (1 - 2 * self.delta) / m, self.delta / beyond, beyond)
 
     def __call__(self, p: Tensor, tau: Number) -> Tensor:
@@ -114,15 +106,15 @@ class LinearStep:
 
     def degree(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
         """``H`` from ``p`` and ``q = 1 - p``, exact also where one of the two is next to 0."""
-        a, _, m1, m2, m3, beyond = self.pieces(tau)
-        middle = 0.5 + m2 * _above(p, q, tau)
-        return torch.where(p < a, m1 * p, torch.where(q < beyond, 1 - m3 * q, middle))
+        a, b, m1, m2, m3, beyond = self.pieces(tau)
+        middle, past = 0.5 + m2 * _above(p, q, tau), _past(p, q, tau, b, beyond)
+        return torch.where(p < a, m1 * p, torch.where(past, 1 - m3 * q, middle))
 
     def rest(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
         """``1 - H``, without the cancelling."""
-        a, _, m1, m2, m3, beyond = self.pieces(tau)
-        middle = 0.5 - m2 * _above(p, q, tau)
-        return torch.where(q < beyond, m3 * q, torch.where(p < a, 1 - m1 * p, middle))
+        a, b, m1, m2, m3, beyond = self.pieces(tau)
+        middle, past = 0.5 - m2 * _above(p, q, tau), _past(p, q, tau, b, beyond)
+        return torch.where(past, m3 * q, torch.where(p < a, 1 - m1 * p, middle))
 
 
 def _above(p: Tensor, q: Tensor, tau: Number) -> Tensor:
@@ -130,6 +122,13 @@ def _above(p: Tensor, q: Tensor, tau: Number) -> Tensor:
     if isinstance(tau, Tensor):
         return torch.where(tau <= 0.5, p - tau, (1 - tau) - q)
     return p - tau if tau <= 0.5 else (1 - tau) - q
+
+
+def _past(p: Tensor, q: Tensor, tau: Number, b: Any, beyond: Any) -> Tensor:
+    """Whether ``p`` is above ``b = 1 - beyond``, by the one of ``p`` and ``q`` with the digits."""
+    if isinstance(tau, Tensor):
+        return torch.where(tau <= 0.5, p > b, q < beyond)
+    return p > b if tau <= 0.5 else q < beyond
 
 
 @dataclass(frozen=True)
@@ -225,12 +224,6 @@ def check_step(step: object) -> None:
         raise ValueError(
             f"step must be a step such as LinearStep() or a callable step(p, tau), got {step!r}."
         )
-
-
-def degree_of(step: Step, p: Tensor, q: Tensor, tau: Number) -> Tensor:
-    """``H(p, tau)``, with ``q = 1 - p`` where the step can use it."""
-    own = getattr(step, "degree", None)
-    return step(p, tau) if own is None else own(p, q, tau)
 
 
 def rest_of(step: Step, p: Tensor, q: Tensor, tau: Number) -> Tensor:

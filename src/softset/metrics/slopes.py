@@ -78,10 +78,10 @@ def slopes(m: Metric, task: str, sums: Sums, empty: str) -> Slopes | None:
         return None
     with np.errstate(all="ignore"):
         found = _of_task(m, task, sums, empty)
-    if found is None:
-        return None
-    finite = math.isfinite(np.add(found.by_tp, found.by_predicted).sum() * 0 + found.value.item())
-    return found if finite else None
+        if found is None:
+            return None
+        both = np.add(found.by_tp, found.by_predicted).sum() * 0 + found.value.item()
+    return found if math.isfinite(both) else None
 
 
 def _of_task(m: Metric, task: str, sums: Sums, empty: str) -> Slopes | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
 
 import softset as ss
+from softset.counting.kernels.native.library import without_native
 from tests.fuzz.loss_oracle import Setting, loss, slope
 from tests.reference import TASKS, random_problem
 
@@ -30,11 +33,17 @@ def compare(z, y, metric, setting, near=1e-6, **own):
     np.testing.assert_allclose(x.grad.double().numpy() / size, wanted / size, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("tau", [1e-3, 1e-6, 1e-8, 1e-12, 1e-40, 1 - 1e-4, 1 - 1e-7, 1 - 1e-12])
+@pytest.mark.parametrize("tau", [1e-3, 1e-6, 1e-8, 1e-12, 1e-29, 1 - 1e-4, 1 - 1e-7, 1 - 1e-12])
 @pytest.mark.parametrize("around", ["threshold", "half"])
 @pytest.mark.parametrize("copies", [1, 1100])
-def test_gradients_at_thresholds_next_to_0_and_1(tau, around, copies):
+@pytest.mark.parametrize("native", [True, False])
+def test_gradients_at_thresholds_next_to_0_and_1(tau, around, copies, native):
     """Around one half all rows lie above (or below) the step, where its slope is smallest."""
+    with nullcontext() if native else without_native():
+        check_threshold(tau, around, copies)
+
+
+def check_threshold(tau, around, copies):
     centre = np.log(tau) - np.log1p(-tau) if around == "threshold" else 0.0
     few, y = torch.linspace(-6, 6, 60) + np.float32(centre), (torch.arange(60) % 3 == 0).long()
     if copies == 1:
@@ -96,6 +105,23 @@ def test_saturated_scores_inside_transforms(name, transform):
     found = transform(lambda x: ss.metric_loss(x, y, name))(z)
     size = x.grad.abs().max()
     torch.testing.assert_close(found / size, x.grad / size, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("width", [1e-10, 1e-7, 2 - 1e-7, 2 - 1e-14])
+def test_the_steepest_and_the_widest_steps_have_finite_gradients(width, dtype, native):
+    """Of every metric; a row of equal scores lies on the threshold."""
+    with nullcontext() if native else without_native():
+        for task in TASKS:
+            z, y = random_problem(task, n=12, dtype=dtype)
+            z[0] = 0
+            for name in ss.METRICS:
+                x = z.clone().requires_grad_()
+                value = ss.metric_loss(x, y, name, task=task, step=ss.LinearStep(0.1, width))
+                value.backward()
+                assert value.isfinite(), (task, name)
+                assert x.grad.isfinite().all(), (task, name)
 
 
 def test_a_handful_of_negatives_among_a_million():

@@ -43,10 +43,18 @@ class BinaryKernel:
         z = z.to(self.dtype)
         return torch.sigmoid(z) if self.from_logits else z
 
+    def others(self, z: Tensor) -> Tensor:
+        """``1 - p``, with digits that the subtraction would lose where ``p`` is next to 1."""
+        z = z.to(self.dtype)
+        return torch.sigmoid(-z) if self.from_logits else 1 - z
+
     def degrees(self, z: Tensor) -> Iterator[Tensor]:
         """The step at each threshold."""
-        p = self.probabilities(z)
-        return (self.step(p, tau) for tau in self.taus)
+        p, exact = self.probabilities(z), getattr(self.step, "degree", None)
+        if exact is None:
+            return (self.step(p, tau) for tau in self.taus)
+        q = self.others(z)
+        return (exact(p, q, tau) for tau in self.taus)
 
     def labels(self, y: Tensor) -> Tensor:
         """1 for what is counted as positive, in float64."""

@@ -1,7 +1,7 @@
 """Counts where others would lose their digits, in float64 and by autograd: slower, and rare.
 
-A probability next to 1 has no digits of ``1 - p``. So these kernels make both from the logit, and
-sum ``1 - H`` on its own: ``total - predicted`` is mere rounding where almost all is predicted.
+These kernels sum ``1 - H`` on its own: ``total - predicted`` is mere rounding where almost all is
+predicted.
 """
 
 from __future__ import annotations
@@ -14,27 +14,14 @@ from torch import Tensor
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.interface import Counts
 from softset.counting.kernels.multiclass import MulticlassKernel
-from softset.counting.steps import degree_of, rest_of
+from softset.counting.steps import rest_of
 
 
-class CarefulKernel(BinaryKernel):
-    """Any step, from ``p`` and ``1 - p``: thresholds next to 0 and 1."""
-
-    def both(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """``p`` and ``1 - p``."""
-        z = z.to(self.dtype)
-        return (torch.sigmoid(z), torch.sigmoid(-z)) if self.from_logits else (z, 1 - z)
-
-    def degrees(self, z: Tensor) -> Iterator[Tensor]:
-        p, q = self.both(z)
-        return (degree_of(self.step, p, q, tau) for tau in self.taus)
-
-
-class RestKernel(CarefulKernel):
+class RestKernel(BinaryKernel):
     """The same problem from the other side: ``tn``, ``rejected``, ``negatives`` and ``total``."""
 
     def degrees(self, z: Tensor) -> Iterator[Tensor]:
-        p, q = self.both(z)
+        p, q = self.probabilities(z), self.others(z)
         return (rest_of(self.step, p, q, tau) for tau in self.taus)
 
     def labels(self, y: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.binary_grid import GridKernel
-from softset.counting.kernels.careful import CarefulKernel, MulticlassRestKernel, RestKernel
+from softset.counting.kernels.careful import MulticlassRestKernel, RestKernel
 from softset.counting.kernels.interface import Kernel
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.kernels.native.kernels import (
@@ -24,14 +24,14 @@ from softset.counting.kernels.native.kernels import (
 from softset.counting.kernels.native.library import native
 from softset.counting.numerics import under_transform, wide
 from softset.counting.problem import Problem
-from softset.counting.steps import SHORTEST, LinearStep, SigmoidStep, Step
+from softset.counting.steps import LinearStep, SigmoidStep, Step
 
-# Slopes above which the rounding of a probability shows in the step: in float32, and in float64.
-STEEP, STEEPER = 1e3, 1e10
+# A slope above which the rounding of float32 probabilities shows in the step.
+STEEP = 1e3
 # Shorter outer pieces of a wide step (``1 - width/2``) need float64, or the careful kernels.
 NARROW, NARROWEST = 1 / 8, 1e-3
-# Closer to 0 a threshold leaves float32, closer to 1 a probability has too few digits of 1 - p.
-LOWEST, NEXT_TO_ONE = 1e-30, 1e-6
+# A shorter outer piece leaves float32.
+SHORTEST = 1e-30
 
 
 @lru_cache(maxsize=16)
@@ -82,19 +82,14 @@ def binary_kernel(scores: Scores, step: Step, taus: Sequence[Any], grid: bool) -
         size = len(taus) + 1
         dtype = scores.resolving(size - 1)
         return grid_kernel(step, size, from_logits, dtype, scores.native(step))
-    low = high = step.pieces(taus[0])
-    if grid:
-        low, high = step.pieces(min(taus)), step.pieces(max(taus))
-    steepness = _largest(high.m2 * high.b)
-    room = min(_least(low.a), _least(high.beyond))
-    if room < SHORTEST:
+    low, high = (min(taus), max(taus)) if grid else (taus[0], taus[0])
+    if min(_least(low), _least(1 - high)) * _least(1 - step.width / 2) < SHORTEST:
         raise ValueError(
             f"threshold must leave room for the pieces of {step!r}, got {taus!r}. Move it away "
             "from 0 and 1."
         )
-    if steepness > STEEPER or room < LOWEST or _least(high.beyond) < NEXT_TO_ONE:
-        return CarefulKernel(step, taus, grid, from_logits, wide(scores.device), soft)
-    dtype = scores.resolving(max(steepness, _largest(high.m3)))
+    pieces = step.pieces(high)
+    dtype = scores.resolving(max(_largest(pieces.m2 * pieces.b), _largest(pieces.m3)))
     return fastest(step, taus, grid, from_logits, dtype, soft)
 
 
@@ -130,7 +125,7 @@ def careful_kernels(
         several = (step, from_logits, wide(device), problem.soft)
         return MulticlassKernel(*several), MulticlassRestKernel(*several)
     settings = (step, taus, grid, from_logits, wide(device), problem.soft)
-    return CarefulKernel(*settings), RestKernel(*settings)
+    return BinaryKernel(*settings), RestKernel(*settings)
 
 
 def _least(x: Any) -> float:

@@ -72,6 +72,26 @@ def test_several_classes_are_counted_as_by_the_composition(kind, classes, step, 
     assert gradient.sum(1).abs().max() < (1e-4 if dtype == torch.float32 else 1e-12)
 
 
+@pytest.mark.parametrize("step", STEPS, ids=repr)
+@pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
+def test_the_rounding_of_many_classes_does_not_add_up(step, spread):
+    """What the rows give to all classes is their weight, exactly."""
+    z = torch.randn(20, 30_000, generator=torch.Generator().manual_seed(0)) * spread
+    y = z.topk(3).indices[torch.arange(20), torch.arange(20) % 3]
+    w = torch.rand(20, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    exact = NativeMulticlass(step, True, torch.float64)
+    leaf = z.double().requires_grad_()
+    wanted = exact.compose(leaf, y, w)
+    found = NativeMulticlass(step, True, torch.float32).count(z, y, w)
+    torch.testing.assert_close(found[1].sum(), w.sum(), rtol=1e-12, atol=0)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one - other).abs().max() < 1e-6 * other.abs().max()
+    by = torch.linspace(-1, 1, 30_000, dtype=torch.float64)
+    (slope,) = torch.autograd.grad((wanted[0] + wanted[1] * by).sum(), leaf)
+    ours = NativeMulticlass(step, True, torch.float32).gradient(z, y, w, torch.ones_like(by), by)
+    assert (ours - slope).abs().max() <= 1e-4 * slope.abs().max()
+
+
 @pytest.mark.parametrize("step", [ss.LinearStep(0.1), *STEPS[1:]], ids=repr)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("shape", [(133,), (5, 40), (2, 3, 70)])

@@ -53,6 +53,7 @@ static int NAME(read_column)(const task *t, int64_t c, const positions *p, NAME(
         double v0 = t->class_weight[both ? 0 : c], v1 = t->class_weight[both ? 1 : c];
         for (int i = 0; i < LANES; i++) k->weight[i] *= y[i] > 0 ? v1 : v0;
     }
+    drop_nothing(t, k->weight);
     return DONE;
 }
 

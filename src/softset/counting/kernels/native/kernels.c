@@ -8,6 +8,10 @@
 
 enum { LANES = 64 }; /* positions in a block */
 
+/* Sums over classes are REAL for so many classes, and double from one such run to the next: else each
+   of 30,000 classes would add its rounding. And how many such sums a pass has. */
+enum { RUN = 16, FORWARD_SUMS = 2, LINEAR_SUMS = 5, SUMS = 7 };
+
 enum { SCORES, TARGET, WEIGHT, GRADIENT };
 
 /* Positions that lie side by side, or evenly apart: where they begin in the four tensors, their
@@ -48,6 +52,11 @@ static int next_block(const task *t, int64_t b, positions *p) {
 
 /* Weights whose largest is far from 1 are counted in units of it, by the PyTorch code. */
 static int usual(double heaviest) { return heaviest >= 1e-6 && heaviest <= 1e6; }
+
+/* Weights that are nothing next to others of about 1, as in the PyTorch code. */
+static void drop_nothing(const task *t, double *w) {
+    for (int i = 0; (t->weight || t->class_weight) && i < LANES; i++) w[i] = w[i] < 1e-30 ? 0 : w[i];
+}
 
 static void *room(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
 

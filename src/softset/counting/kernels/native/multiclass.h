@@ -4,14 +4,21 @@
 /* What is known of the rows of a block, a lane for each. */
 typedef struct {
     double weight[LANES];
+    double whole[LANES]; /* S, the sum of all that `add_rows` adds */
+    double total[SUMS][LANES]; /* of `sum`, over the runs before */
+    union {
+        REAL sum[SUMS][LANES]; /* with the names of */
+        struct {
+            REAL sum_h[LANES], sum_u[LANES]; /* S; the sum of u or of exp, without the largest */
+            REAL l_h[LANES], l_s[LANES], sum_s[LANES], p_l_s[LANES], p_s[LANES]; /* sums with L */
+        };
+    };
     INT label[LANES], ignored[LANES];
     REAL top[LANES], second[LANES]; /* the two largest scores */
     INT first_place[LANES], second_place[LANES];
     REAL e_second[LANES], per_t[LANES];   /* exp(second - top); 1 / t, or 1 / sum exp */
-    REAL sum_h[LANES], sum_u[LANES];      /* S; the sum of u or of exp, without the largest */
     REAL h_top[LANES], s_top[LANES];      /* of the largest, for the linear step */
     REAL u_y[LANES], h_y[LANES], s_y[LANES]; /* of the true class */
-    REAL l_h[LANES], l_s[LANES], sum_s[LANES], p_l_s[LANES], p_s[LANES]; /* sums with L */
     REAL scale[LANES], mean[LANES], pull[LANES];                         /* of the gradient */
     REAL at_top[LANES], at_second[LANES], at_y[LANES];
 } NAME(rows);
@@ -44,6 +51,7 @@ static int NAME(read_rows)(const task *t, const positions *p, NAME(rows) * r, in
     if (stray) return BAD_TARGET;
     if (t->class_weight)
         for (int i = 0; i < LANES; i++) r->weight[i] *= t->class_weight[label[i]];
+    drop_nothing(t, r->weight);
     *some_ignored = some != 0;
     return DONE;
 }
@@ -74,6 +82,25 @@ static int NAME(find_two)(const task *t, NAME(rows) * r, const REAL *restrict z)
     return bad;
 }
 
+static void NAME(no_sums)(NAME(rows) * r, int count) {
+    for (int s = 0; s < count; s++)
+        for (int i = 0; i < LANES; i++) r->total[s][i] = r->sum[s][i] = 0;
+}
+
+/* Before class `c`: the first `count` sums from here on are of a new run, if one begins. */
+static inline void NAME(carry)(NAME(rows) * r, int count, int64_t c) {
+    if (c == 0 || c % RUN) return;
+    for (int s = 0; s < count; s++)
+        for (int i = 0; i < LANES; i++) r->total[s][i] += r->sum[s][i], r->sum[s][i] = 0;
+}
+
+/* After the last class: they are of all runs. */
+static void NAME(settle)(NAME(rows) * r, int count, int64_t classes) {
+    if (classes <= RUN) return;
+    for (int s = 0; s < count; s++)
+        for (int i = 0; i < LANES; i++) r->sum[s][i] = (REAL)(r->total[s][i] + r->sum[s][i]);
+}
+
 /* --- the linear step ----------------------------------------------------------------------------
 
    With e_j = exp(z_j - max z), t = (1 + e_2) / 2 and u = e / t, all below the upper corner is
@@ -98,15 +125,17 @@ static void NAME(linear_degrees)(const task *t, NAME(rows) * r, REAL *restrict z
     for (int64_t c = 0; c < t->classes; c++) {
         REAL *x = z + c * LANES;
         INT here = (INT)c;
+        NAME(carry)(r, FORWARD_SUMS, c);
 #pragma omp simd
         for (int i = 0; i < LANES; i++) {
             REAL u = NAME(exp_of)(x[i] - r->top[i]) * r->per_t[i];
             u = NAME(where)(r->first_place[i] != here, u);
             REAL h = NAME(degree)(k, u);
-            r->sum_u[i] += u, r->sum_h[i] += h;
+            r->sum_u[i] += u, r->whole[i] += h;
             x[i] = h;
         }
     }
+    NAME(settle)(r, FORWARD_SUMS, t->classes);
 }
 
 /* u of all but the largest, which gets 0, in place of z, and the sums of the backward pass. */
@@ -115,6 +144,7 @@ static void NAME(linear_sums)(const task *t, NAME(rows) * r, REAL *restrict z, N
     for (int64_t c = 0; c < t->classes; c++) {
         REAL *x = z + c * LANES, l_c = l[c];
         INT here = (INT)c;
+        NAME(carry)(r, LINEAR_SUMS, c);
 #pragma omp simd
         for (int i = 0; i < LANES; i++) {
             REAL u = NAME(exp_of)(x[i] - r->top[i]) * r->per_t[i];
@@ -126,13 +156,15 @@ static void NAME(linear_sums)(const task *t, NAME(rows) * r, REAL *restrict z, N
             x[i] = u;
         }
     }
+    NAME(settle)(r, LINEAR_SUMS, t->classes);
 }
 
 static void NAME(before_linear)(NAME(rows) * r) {
+    NAME(no_sums)(r, LINEAR_SUMS);
     for (int i = 0; i < LANES; i++) {
         r->e_second[i] = NAME(exp_of)(r->second[i] - r->top[i]);
         r->per_t[i] = 2 / (1 + r->e_second[i]);
-        r->sum_h[i] = r->sum_u[i] = r->l_h[i] = r->l_s[i] = r->sum_s[i] = r->u_y[i] = 0;
+        r->u_y[i] = r->whole[i] = 0;
     }
 }
 
@@ -144,7 +176,7 @@ static void NAME(after_linear)(NAME(rows) * r, NAME(linear) k) {
         REAL beyond = 1 - k.delta * rest / (rest + NAME(max_of)(past, 0) + (REAL)1e-30);
         r->h_top[i] = past > 0 ? beyond : k.delta + k.beta * (per_t - k.a);
         r->s_top[i] = past > 0 ? 0 : k.beta * per_t;
-        r->sum_h[i] += r->h_top[i];
+        r->sum_h[i] += r->h_top[i], r->whole[i] += r->h_top[i];
     }
 }
 
@@ -190,28 +222,27 @@ static void NAME(linear_gradient)(const task *t, NAME(rows) * r, REAL *restrict 
 
 /* exp(z - max z) in place of z. */
 static void NAME(exponentials)(const task *t, NAME(rows) * r, REAL *restrict z) {
-    for (int i = 0; i < LANES; i++) {
-        r->sum_u[i] = r->sum_h[i] = r->l_h[i] = r->l_s[i] = r->sum_s[i] = r->p_l_s[i] = r->p_s[i] = 0;
-        r->u_y[i] = r->h_y[i] = r->s_y[i] = 0;
-    }
+    NAME(no_sums)(r, SUMS);
+    for (int i = 0; i < LANES; i++) r->u_y[i] = r->h_y[i] = r->s_y[i] = r->whole[i] = 0;
     for (int64_t c = 0; c < t->classes; c++, z += LANES)
 #pragma omp simd
         for (int i = 0; i < LANES; i++) {
             REAL e = NAME(exp_of)(z[i] - r->top[i]);
-            r->sum_u[i] += e;
+            r->whole[i] += e;
             z[i] = e;
         }
     for (int i = 0; i < LANES; i++) {
-        r->per_t[i] = 1 / r->sum_u[i];
+        r->per_t[i] = 1 / (REAL)r->whole[i];
         r->e_second[i] = NAME(exp_of)(r->second[i] - r->top[i]);
     }
 }
 
-/* The identity: H = p, in place of exponentials; S = 1. With `l` the sums of the backward pass. */
+/* The identity: p in place of exponentials, and the sums of the backward pass. */
 static void NAME(identity_sums)(const task *t, NAME(rows) * r, REAL *restrict x, const REAL *l) {
     for (int64_t c = 0; c < t->classes; c++, x += LANES) {
-        REAL l_c = l ? l[c] : 0;
+        REAL l_c = l[c];
         INT here = (INT)c;
+        NAME(carry)(r, LINEAR_SUMS, c);
 #pragma omp simd
         for (int i = 0; i < LANES; i++) {
             REAL p = x[i] * r->per_t[i];
@@ -220,7 +251,7 @@ static void NAME(identity_sums)(const task *t, NAME(rows) * r, REAL *restrict x,
             x[i] = p;
         }
     }
-    for (int i = 0; i < LANES; i++) r->sum_h[i] = 1;
+    NAME(settle)(r, LINEAR_SUMS, t->classes);
 }
 
 static void NAME(identity_gradient)(const task *t, NAME(rows) * r, REAL *restrict x, const REAL *l,
@@ -244,15 +275,17 @@ static void NAME(identity_gradient)(const task *t, NAME(rows) * r, REAL *restric
 /* The sigmoid: p in place of exponentials, and in `h` the degrees, or, with `l`, their slopes. */
 static void NAME(sigmoid_sums)(const task *t, NAME(rows) * r, REAL *restrict x, REAL *restrict h,
                                REAL k, const REAL *l) {
+    for (int i = 0; i < LANES; i++) r->whole[i] = 0;
     for (int64_t c = 0; c < t->classes; c++, x += LANES, h += LANES) {
         REAL l_c = l ? l[c] : 0;
         INT here = (INT)c;
+        NAME(carry)(r, SUMS, c);
 #pragma omp simd
         for (int i = 0; i < LANES; i++) {
             REAL p = x[i] * r->per_t[i], tau = (1 + r->e_second[i]) * r->per_t[i] / 2;
             REAL above = k * (p - tau), e = NAME(exp_of)(NAME(min_of)(above, -above));
             REAL d = 1 / (1 + e), e_d = e * d, degree = above < 0 ? e_d : d, slope = k * e_d * d;
-            r->sum_h[i] += degree, r->l_h[i] += l_c * degree;
+            r->whole[i] += degree, r->l_h[i] += l_c * degree;
             r->sum_s[i] += slope, r->l_s[i] += l_c * slope;
             r->p_s[i] += p * slope, r->p_l_s[i] += l_c * p * slope;
             r->u_y[i] += NAME(where)(r->label[i] == here, p);
@@ -262,6 +295,8 @@ static void NAME(sigmoid_sums)(const task *t, NAME(rows) * r, REAL *restrict x, 
             h[i] = l ? slope : degree;
         }
     }
+    NAME(settle)(r, SUMS, t->classes);
+    for (int i = 0; i < LANES; i++) r->sum_h[i] = (REAL)r->whole[i];
 }
 
 /* The gradient, in place of p. */
@@ -298,24 +333,25 @@ typedef struct {
     double *tp, *predicted, *support, heaviest;
 } NAME(work);
 
-/* `tp` and `predicted` grow by w g, and `support` by w, in double. The linear step has left its
-   largest out. */
+/* `tp` and `predicted` grow by w g, and `support` by w, in double: what a row gives to all classes is
+   its weight. The linear step has left its largest out. */
 static void NAME(add_rows)(const task *t, NAME(rows) * r, const REAL *restrict h, NAME(work) * k) {
     int linear = t->step == LINEAR;
+    double scale[LANES];
     for (int i = 0; i < LANES; i++) {
-        r->scale[i] = 1 / r->sum_h[i];
-        r->at_top[i] = linear ? r->h_top[i] * r->scale[i] : 0;
+        scale[i] = r->weight[i] / r->whole[i];
+        r->at_top[i] = linear ? r->h_top[i] : 0;
     }
     for (int64_t c = 0; c < t->classes; c++, h += LANES) {
         double tp = 0, predicted = 0, support = 0;
         INT here = (INT)c;
 #pragma omp simd reduction(+ : tp, predicted, support)
         for (int i = 0; i < LANES; i++) {
-            REAL g = h[i] * r->scale[i] + NAME(where)(r->first_place[i] == here, r->at_top[i]);
-            double own = r->label[i] == here ? r->weight[i] : 0;
-            predicted += g * r->weight[i];
-            tp += g * own;
-            support += own;
+            REAL degree = h[i] + NAME(where)(r->first_place[i] == here, r->at_top[i]);
+            double g = degree * scale[i]; /* times the weight */
+            predicted += g;
+            tp += r->label[i] == here ? g : 0;
+            support += r->label[i] == here ? r->weight[i] : 0;
         }
         k->tp[c] += tp, k->predicted[c] += predicted, k->support[c] += support;
     }
@@ -339,8 +375,10 @@ static int NAME(multiclass_block)(const task *t, NAME(rows) * r, NAME(work) * k,
     } else {
         NAME(exponentials)(t, r, k->z);
         if (t->step == IDENTITY) {
-            NAME(identity_sums)(t, r, k->z, k->l);
-            if (k->l) NAME(identity_gradient)(t, r, k->z, k->l, k->m);
+            if (k->l) {
+                NAME(identity_sums)(t, r, k->z, k->l);
+                NAME(identity_gradient)(t, r, k->z, k->l, k->m);
+            }
         } else {
             NAME(sigmoid_sums)(t, r, k->z, k->h, (REAL)level[0], k->l);
             if (k->l) NAME(sigmoid_gradient)(t, r, k->z, k->h, k->l, k->m);
