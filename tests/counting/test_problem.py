@@ -204,7 +204,7 @@ def test_weights_that_no_float_can_hold_are_refused(settings, message):
 
 
 @pytest.mark.parametrize("native", [True, False])
-@pytest.mark.parametrize("light", [1e-300, 1e-40, 1e-25])
+@pytest.mark.parametrize("light", [1e-40, 1e-25])
 @pytest.mark.parametrize("task", TASKS)
 def test_light_weights_have_finite_gradients_and_the_lightest_count_as_none(task, light, native):
     """Of a set, of a class, of a problem, and as a product of two."""

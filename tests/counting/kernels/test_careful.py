@@ -108,8 +108,8 @@ def test_saturated_scores_inside_transforms(name, transform):
 
 
 @pytest.mark.parametrize("native", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-@pytest.mark.parametrize("width", [1e-10, 1e-7, 2 - 1e-7, 2 - 1e-14])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("width", [1e-10, 2 - 1e-14])
 def test_the_steepest_and_the_widest_steps_have_finite_gradients(width, dtype, native):
     """Of every metric; a row of equal scores lies on the threshold."""
     with nullcontext() if native else without_native():
