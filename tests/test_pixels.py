@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn.metrics
 import torch
 
 import softset as ss
@@ -457,6 +458,24 @@ def test_class_numbers_may_have_a_channel(kind):
     expected = ss.metric_loss(*stacked, "f1", **told)
     for target in (with_channel, torch.stack([with_channel, with_channel])):
         assert torch.equal(ss.metric_loss(stacked[0], target, "f1", **told), expected)
+
+
+@pytest.mark.parametrize("name", ["f1", "f2", "jaccard", "precision", "recall"])
+def test_the_mean_over_rows_of_labels_is_scikit_learns_average_of_samples(name):
+    z, y = masks("multilabel", ())
+    z[0], y[1] = -1, 0  # nothing predicted, nothing there
+    told = {"task": "multilabel", "per": "image"}
+    settings = {"beta": 2} if name == "f2" else {}
+    theirs = getattr(sklearn.metrics, "fbeta_score" if settings else f"{name}_score")
+    expected = theirs(y, z >= 0, average="samples", zero_division=0, **settings)
+    found = ss.evaluate(z, y, f"{name}_micro", **told)
+    assert found == pytest.approx(expected, rel=1e-12)
+    sharp = ss.metric_loss(z, y, f"{name}_micro", step=SHARP, empty="ignore", **told)
+    some = y.any(1)
+    expected = theirs(y[some], z[some] >= 0, average="samples", zero_division=0, **settings)
+    assert 1 - sharp.item() == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(ValueError, match=rf"'{name}_micro' with per='image'"):
+        ss.get_metric(f"{name}_samples")
 
 
 def test_set_numbers_belong_to_a_batch():

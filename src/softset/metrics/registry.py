@@ -269,6 +269,8 @@ def _parse(name: str) -> Metric:
     hint = nearest(base, names)
     if base in ("pr_auc", "auprc"):
         hint = " The area under precision and recall is 'average_precision'."
+    if base.endswith("_samples"):
+        hint = f" The mean over rows of labels is '{base[:-8]}_micro' with per='image'."
     if base == "fbeta":
         hint = " Say which beta: 'f2', 'f0.5' or 'fbeta(3)'."
     if beta is not None:
