@@ -91,6 +91,14 @@ def test_neither_order_nor_equal_inputs_matter():
     assert abs(len(held) - 250) < 20
 
 
+def test_one_rare_row_among_many_equal_ones_does_not_decide_how_many_are_held_out():
+    x, y = np.r_[np.zeros(150), np.arange(1, 851)], np.zeros(1000, dtype=int)
+    y[100:150:50] = y[500:549] = 1  # one of the equal rows, and 49 others
+    _, held = held_rows(x, y)
+    assert 10 <= y[held].sum() <= 13
+    assert 0.2 < len(held) / 1000 < 0.3
+
+
 @pytest.mark.parametrize("y", [[0, 0, 0, 1], [0, 1], [0, 1, 2], [0] * 5 + [1] * 2])
 def test_small_classes_train_and_of_others_one_row_is_held_out(y):
     _, held = held_rows(np.arange(len(y)), y)

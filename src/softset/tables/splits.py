@@ -28,12 +28,13 @@ def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.in
     """
     group, sizes, strata, rarest = _salted_groups(rows, min(fraction, 1 - fraction), salt)
     held = np.zeros(len(sizes), dtype=bool)
+    in_class = np.bincount(group[strata == rarest[group]], minlength=len(sizes))
     for k in np.unique(rarest):
         own = np.flatnonzero(rarest == k)  # in the order of their codes: random
-        count = sizes[own].sum()
+        count = in_class[own].sum()
         wanted = min(max(1, round(fraction * count)), count - 1)
         fits = sizes[own] <= wanted
-        taken = fits & (np.cumsum(np.where(fits, sizes[own], 0)) <= wanted)
+        taken = fits & (np.cumsum(np.where(fits, in_class[own], 0)) <= wanted)
         if not taken.any() and len(own) > 1:
             taken[sizes[own].argmin()] = True
         held[own[taken]] = True
@@ -48,8 +49,8 @@ def _salted_groups(
     rows: Rows, share: float, salt: int
 ) -> tuple[NDArray[np.intp], Ints, Ints, Ints]:
     """The group of each row, equal inputs together where ``kept_together`` says so; the sizes of
-    the groups, which are in a random order; the class of each row; the rarest class in each group,
-    by its rank."""
+    the groups, which are in a random order; the class of each row, by its rank (0 is the rarest);
+    the rarest class in each group."""
     codes = row_codes(rows.x, salt)
     if kept_together(codes, share) is None:
         codes = own_codes(rows, salt)
@@ -61,7 +62,7 @@ def _salted_groups(
     rank = np.argsort(np.argsort(np.bincount(strata), kind="stable"))
     rarest = np.full(len(groups), len(classes))
     np.minimum.at(rarest, group, rank[strata])
-    return group, sizes, strata, rarest
+    return group, sizes, rank[strata], rarest
 
 
 def salted_folds(rows: Rows, folds: int, salt: int) -> Ints:
