@@ -87,7 +87,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         worth_: what tuning gains on rows that neither the threshold nor the choice to use it has
             seen, with its interval: see ``softset.decisions.resampling.Worth``. It and
             ``interval_`` are ``None`` where nothing can be tuned: fewer than 20 rows, areas under
-            curves; ``interval_`` also for very many classes.
+            curves; ``interval_`` also for very many classes, or where rows times their square
+            are above a million, for time.
 
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.linear_model import LogisticRegression

@@ -20,7 +20,7 @@ from scipy.stats import t as student
 from softset.counting.cells import Confusion
 from softset.decisions.cuts import EQUAL
 from softset.decisions.offsets import flips
-from softset.decisions.resampling import LEVEL, drawn_weights
+from softset.decisions.resampling import LEVEL, drawn_weights, work
 from softset.decisions.thresholds import alone
 from softset.decisions.tuner import Tuner
 from softset.metrics.base import Metric
@@ -30,7 +30,9 @@ Ints = NDArray[np.int64]
 # Thresholds that are looked at: at quantiles of all scores and of those of the class.
 _QUANTILES = 48
 # Resamples, and numbers that are counted for them in all: many classes have fewer resamples.
-_DRAWS, _FEWEST, _WORK = 200, 25, 50_000_000
+_DRAWS, _FEWEST, _WORK = 200, 25, 20_000_000
+# Scores up to which offsets have intervals: tuning them once more takes long.
+_MOST_WORK = 1_000_000
 
 
 class Column(NamedTuple):
@@ -58,7 +60,7 @@ def cut_interval(tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int) ->
     two-sided quantile for the effective number of rows of the rarer side, less one. An end is
     infinite where no cut is excluded. Cuts that depend on each other (offsets of classes, micro
     averages) have an interval each, with the others held. ``None`` where that would take too long:
-    very many classes, or labels of a micro average.
+    rows times the square of the classes above a million, or very many classes.
 
     >>> from softset.metrics.registry import get_metric
     >>> random = np.random.default_rng(0)
@@ -68,7 +70,7 @@ def cut_interval(tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int) ->
     array([1.4, 1.8])
     """
     draws = min(_DRAWS, _WORK // (4 * _QUANTILES * _counted(tuner, scores)))
-    if draws < _FEWEST:
+    if draws < _FEWEST or (tuner.task == "multiclass" and work(tuner, scores) > _MOST_WORK):
         return None
     some = w > 0
     scores, y, w = scores[some], y[some], w[some]

@@ -15,9 +15,8 @@ Ints = NDArray[np.int64]
 LEVEL = 0.95
 _DRAWS = 400
 # Scores up to which the whole rule is repeated within folds; above, the optimism of a rule that is
-# chosen on so many rows is far below its standard error. Offsets look at every score once for each
-# class.
-_MOST_WORK = 1_000_000
+# chosen on so many rows is far below its standard error.
+_MOST_WORK = 100_000
 
 
 class Worth(NamedTuple):
@@ -54,8 +53,8 @@ def worth(tuner: Tuner, crossed: Floats, scores: Floats, y: Ints, w: Floats, see
     >>> found.value, found.plain, found.low
     (1.0, 0.0, 1.0)
     """
-    work = scores.size * (scores.shape[1] if tuner.task == "multiclass" else 1)
-    tuned = crossed if work > _MOST_WORK else tuner.crossed(scores, y, w, tuner.tune)
+    much = work(tuner, scores) > _MOST_WORK
+    tuned = crossed if much else tuner.crossed(scores, y, w, tuner.tune)
     own = Decision.plain(tuner.task, scores.shape[-1]).one_hot(scores)
     # Rows of equal labels and decisions count alike.
     rows = np.column_stack([a.reshape(len(y), -1) for a in (y, tuned, own)])
@@ -66,6 +65,11 @@ def worth(tuner: Tuner, crossed: Floats, scores: Floats, y: Ints, w: Floats, see
     low, high = np.nanquantile(gains[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     said = (float(values[0][0]), float(values[1][0]), float(gains[0]))
     return Worth(*said, float(low), float(high))
+
+
+def work(tuner: Tuner, scores: Floats) -> int:
+    """Scores that are looked at to tune once: for offsets, every score once for each class."""
+    return scores.size * (scores.shape[1] if tuner.task == "multiclass" else 1)
 
 
 def drawn_weights(group: Ints, w: Floats, draws: int, random: np.random.Generator) -> Floats:
