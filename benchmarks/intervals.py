@@ -197,10 +197,18 @@ class Logistic(ClassifierMixin, BaseEstimator):
         penalty = np.diag([0.0] + [1.0] * X.shape[1])
         b = np.zeros(len(penalty))
         b[0] = np.log(y.mean() / (1 - y.mean()))
+
+        def loss(b):
+            return (np.logaddexp(0, x @ b) - y * (x @ b)).sum() + b @ penalty @ b / 2
+
         for _ in range(12):
             p = 1 / (1 + np.exp(-x @ b))
             hessian = (x * (p * (1 - p))[:, None]).T @ x + penalty
-            b = b - np.linalg.solve(hessian, x.T @ (p - y) + penalty @ b)
+            step = np.linalg.solve(hessian, x.T @ (p - y) + penalty @ b)
+            now = loss(b)
+            while loss(b - step) > now + 1e-9:
+                step = step / 2
+            b = b - step
         self.coef_ = b
         return self
 
