@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from contextlib import nullcontext
 
 import numpy as np
@@ -98,6 +99,54 @@ def test_hard_counts_at_the_default_threshold_are_those_of_logits_from_0_on(dtyp
         accuracy = ((z >= 0) == (y == 1)).double().mean()
         loss = ss.metric_loss(z, y, "accuracy", step=ss.HardStep())
         assert loss.item() == pytest.approx(1 - float(accuracy), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["f1", "jaccard", "precision", "recall"])
+@pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
+@pytest.mark.parametrize("left_out", [0, 2, 3])
+def test_a_class_that_ignore_index_names_counts_neither_in_evaluation_nor_in_loss(
+    name, average, left_out
+):
+    z, y = random_problem("multiclass", n=80)
+    w = torch.from_numpy(np.random.default_rng(0).uniform(0.1, 2, 80))
+    kept = y != left_out
+    rest = [k for k in range(4) if k != left_out]
+    wanted = getattr(skm, f"{name}_score")(
+        y[kept], z[kept].argmax(1), labels=rest, average=average, sample_weight=w[kept]
+    )
+    metric = ss.get_metric(f"{name}_{average}")
+    given = {"task": "multiclass", "ignore_index": left_out}
+    assert ss.evaluate(z, y, metric, sample_weight=w, **given) == pytest.approx(wanted, abs=1e-12)
+    c = ss.confusion(z, y, sample_weight=w, **given)
+    assert float(metric(c + c)) == pytest.approx(wanted, abs=1e-12)
+    sharp = ss.MetricLoss(metric, step=ss.SigmoidStep(1e9), **given)
+    for loss in (sharp, ss.MetricLoss(metric, step=ss.SigmoidStep(1e9), memory=1e-9, **given)):
+        x = z.clone().requires_grad_()
+        assert loss(x, y, w).item() == pytest.approx(1 - wanted, abs=1e-8)
+    assert sharp.of_members(z[None], y[None], w).item() == pytest.approx(1 - wanted, abs=1e-8)
+    offsets = ss.best_offsets(z, y, metric, sample_weight=w, ignore_index=left_out)
+    tuned = ss.evaluate(z, y, metric, offsets=offsets, sample_weight=w, **given)
+    for k, shift in itertools.product(range(4), (-3, -1, 1, 3)):
+        moved = [o + shift * (k == j) for j, o in enumerate(offsets)]
+        known = {"offsets": moved, "sample_weight": w, **given}
+        assert tuned >= ss.evaluate(z, y, metric, **known) - 1e-12
+
+
+@pytest.mark.parametrize("name", ["auroc", "average_precision"])
+def test_areas_of_a_class_that_ignore_index_names_do_not_count(name):
+    z, y = random_problem("multiclass", n=80)
+    kept, p = y != 2, torch.softmax(z, 1)
+    score = {"auroc": skm.roc_auc_score, "average_precision": skm.average_precision_score}[name]
+    each = [score(y[kept] == k, p[kept, k]) for k in (0, 1, 3)]
+    got = ss.evaluate(z, y, name, task="multiclass", ignore_index=2)
+    assert got == pytest.approx(np.mean(each), abs=1e-12)
+    pooled = score(np.eye(4)[y[kept]][:, [0, 1, 3]], p[kept][:, [0, 1, 3]], average="micro")
+    got = ss.evaluate(z, y, f"{name}_micro", task="multiclass", ignore_index=2)
+    assert got == pytest.approx(pooled, abs=1e-12)
+    grid = [i / 2000 for i in range(1, 2000)]
+    soft = {"step": ss.SigmoidStep(1e6), "thresholds": grid, "ignore_index": 2}
+    loss = ss.metric_loss(z, y, name, task="multiclass", **soft)
+    assert loss.item() == pytest.approx(1 - np.mean(each), abs=5e-3)
 
 
 def test_average_none_gives_a_list():

@@ -39,6 +39,21 @@ def test_micro_recall_of_classes_is_top_k_accuracy(k):
     assert ss.evaluate(z, y, f"recall@{k}_micro", task="multiclass") == pytest.approx(wanted)
 
 
+@pytest.mark.parametrize("name", ["recall", "precision", "f1"])
+def test_classes_with_neither_rows_nor_decisions_are_left_out(name):
+    z, y = random_problem("multiclass", n=40, classes=6)
+    z[:, 4:] -= 100  # the last two are never among the largest
+    z, y = z[y < 3], y[y < 3]  # class 3 has decisions and no rows
+    true, said = np.eye(6, dtype=int)[y], largest(z, 2)
+    settings = {"labels": range(4), "average": "macro", "zero_division": 0}
+    wanted = getattr(skm, f"{name}_score")(true, said, **settings)
+    got = ss.evaluate(z, y, f"{name}@2", task="multiclass")
+    assert got == pytest.approx(wanted, abs=1e-12)
+    with_rows = getattr(skm, f"{name}_score")(true, said, **{**settings, "labels": range(3)})
+    loss = ss.metric_loss(z, y, f"{name}@2", task="multiclass", step=ss.SigmoidStep(1e9))
+    assert loss.item() == pytest.approx(1 - with_rows, abs=1e-9)
+
+
 def test_the_mean_over_rows_is_that_of_sets():
     z, y = random_problem("multilabel", n=40)
     wanted = skm.recall_score(y, largest(z, 2), average="samples", zero_division=0)

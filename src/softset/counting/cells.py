@@ -67,6 +67,7 @@ class Confusion:
     counted_tn: Tensor | None = None
     counted_rejected: Tensor | None = None
     counted_negatives: Tensor | None = None
+    left_out: int | None = None  # a class that ``ignore_index`` names: averages are without it
 
     @property
     def fn(self) -> Tensor:
@@ -226,7 +227,8 @@ def confusion(
         sample_weight: ``(N,)``, or one for each position ``(N, ...)``; not negative. Next to
             weights of about 1, those below 1e-30 count as none.
         class_weight: weight of an example by its class: two (binary) or C numbers; by label, L.
-        ignore_index: a target value that marks entries to leave out.
+        ignore_index: a target value that marks entries to leave out. A class of that number is
+            left out of averages, too.
         batch_dims: so many leading dimensions are independent problems. ``target`` and
             ``sample_weight`` may come without them, and step parameters may be tensors of that
             shape.
@@ -377,12 +379,12 @@ class Counting:
     def confusion(self, counts: Counts, others: Counts | None = None) -> Confusion:
         """In the units and in the order of dimensions that are promised."""
         problem = self.problem
-        c = Confusion(*counts, problem.task)
+        task = "multiclass" if problem.exclusive else problem.task
+        c = Confusion(*counts, task)
         if others is not None:
             tn, rejected, negatives, _ = others
             c = replace(c, counted_tn=tn, counted_rejected=rejected, counted_negatives=negatives)
-        if problem.unit != 1:
-            c = c.map(lambda t: t * problem.unit)
+        c = in_units(c, problem)
         if problem.task == "multilabel" and self.grid:
             c = c.map(lambda t: t.movedim(-1, -2))
         return c
@@ -400,6 +402,12 @@ def _cancels(counts: Counts, dtype: torch.dtype, rest: bool = True) -> bool:
     return bool(few.any())
 
 
+def in_units(c: Confusion, problem: Problem) -> Confusion:
+    """Counts in the units of the weights, of the classes that averages are over."""
+    c = replace(c, left_out=problem.left_out)
+    return c if problem.unit == 1 else c.map(lambda t: t * problem.unit)
+
+
 def _is_default(threshold: Any) -> bool:
     return isinstance(threshold, int | float) and threshold == 0.5
 
@@ -408,8 +416,7 @@ def _is_default(threshold: Any) -> bool:
 def _hard(counting: Counting, matrix: bool) -> Confusion:
     problem = counting.problem
     if problem.task == "multiclass":
-        c = _hard_multiclass(problem, matrix)
-        return c if problem.unit == 1 else c.map(lambda t: t * problem.unit)
+        return in_units(_hard_multiclass(problem, matrix), problem)
     z, y, w = problem.z, problem.y, problem.w
 
     # Logits are compared as they are: many have one probability. In float64, so that a threshold
@@ -487,4 +494,4 @@ def _with_matrix(counting: Counting) -> Confusion:
         zeros = g.new_zeros(*g.shape[:-2], classes, classes)
         at = problem.y.unsqueeze(-1).expand_as(g)
         c = Confusion.from_matrix(zeros.scatter_add(-2, at, g))
-    return c if problem.unit == 1 else c.map(lambda t: t * problem.unit)
+    return in_units(c, problem)

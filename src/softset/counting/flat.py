@@ -30,6 +30,7 @@ class Form:
     task: str
     shape: tuple[int, ...]
     matrix: tuple[int, ...] | None = None
+    left_out: int | None = None
 
     @property
     def size(self) -> int:
@@ -43,7 +44,7 @@ class Form:
         named: dict[str, Any] = dict(zip(CELLS, cells.unbind(), strict=True))
         if self.matrix is not None:
             named["counted_matrix"] = flat[cells.numel() :].reshape(self.matrix)
-        return Confusion(task=self.task, **named)
+        return Confusion(task=self.task, left_out=self.left_out, **named)
 
 
 def flatten(c: Confusion) -> tuple[Tensor, Form]:
@@ -64,9 +65,8 @@ def flatten(c: Confusion) -> tuple[Tensor, Form]:
     matrix = c.counted_matrix
     if matrix is not None:
         parts.append(matrix.reshape(-1))
-    return torch.cat(parts), Form(
-        c.task, tuple(shape), None if matrix is None else tuple(matrix.shape)
-    )
+    sizes = None if matrix is None else tuple(matrix.shape)
+    return torch.cat(parts), Form(c.task, tuple(shape), sizes, c.left_out)
 
 
 def carried(value: Tensor, part: Tensor, times: float = 1.0) -> Tensor:

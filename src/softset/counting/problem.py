@@ -42,6 +42,9 @@ class Problem:
     several sizes are ``numbers`` ``[N]`` instead, the set of each position, until ``by_set``.
 
     ``soft``: ``y`` holds fractions in [0, 1]; of several classes it is ``[*batch, N, C]``.
+
+    ``left_out`` is the class that ``ignore_index`` names, if it names one. ``exclusive`` labels are
+    classes, of which each row has one.
     """
 
     z: Tensor
@@ -54,6 +57,8 @@ class Problem:
     sets: bool = False
     numbers: Tensor | None = None
     soft: bool = False
+    left_out: int | None = None
+    exclusive: bool = False
 
     @property
     def in_sets(self) -> bool:
@@ -100,10 +105,11 @@ class Problem:
 
     def pooled(self) -> Problem:
         """All labels one after another, as one binary problem."""
-        w = None if self.w is None else self.weights().flatten(-2)
-        z, y = self.z.flatten(-2), self.y.flatten(-2)
-        numbers = None if self.numbers is None else self.numbers.repeat(self.classes)
-        return replace(self, z=z, y=y, w=w, task="binary", numbers=numbers)
+        labels = [k for k in range(self.classes) if k != self.left_out]
+        w = None if self.w is None else self.weights()[..., labels, :].flatten(-2)
+        z, y = (t[..., labels, :].flatten(-2) for t in (self.z, self.y))
+        numbers = None if self.numbers is None else self.numbers.repeat(len(labels))
+        return replace(self, z=z, y=y, w=w, task="binary", numbers=numbers, left_out=None)
 
     def by_set(self) -> list[Problem]:
         """With the sets as a batch dimension: sets of about one size together, each filled up with
@@ -272,6 +278,8 @@ def arrange(
     if laid.by_class:  # shares that were rounded add up all the same
         y = y.to(wide(z.device)) / y.sum(-1, keepdim=True, dtype=wide(z.device))
     problem = Problem(z, y, w, task, batch_dims + images, from_logits, unit, images, numbers, soft)
+    if task == "multiclass" and not soft and ignore_index in range(z.shape[-1]):
+        problem = replace(problem, left_out=ignore_index)
     problem = problem if class_weight is None else _weighted(problem, class_weight)
     if problem.w is None:
         return problem

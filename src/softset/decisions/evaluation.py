@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -137,4 +138,5 @@ def _all_cuts(m: Metric, problem: Problem) -> Confusion:
     if not problem.soft:
         check_labels(problem.y)
     c = all_cuts(problem.z.double(), problem.y, problem.w, problem.task).counts
+    c = replace(c, left_out=problem.left_out)
     return c if problem.task == "binary" else c.map(lambda t: t.mT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,8 +14,9 @@ from softset.counting.problem import arrange, to_logits
 from softset.decisions.cuts import EQUAL, OUTER, gaps, pick
 from softset.decisions.shrinking import shrunk_offsets
 from softset.decisions.thresholds import BLOCK, MAX_PASSES, alone, thresholded
-from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike
+
+Value = Callable[[Confusion], Tensor]
 
 
 @torch.no_grad()
@@ -54,10 +57,14 @@ def best_offsets(
         class_weight=class_weight,
         ignore_index=ignore_index,
     )
+
+    def value_of(c: Confusion) -> Tensor:
+        return m(replace(c, left_out=problem.left_out))
+
     s, y, w = to_logits(problem.z, from_logits), problem.y, problem.w
     matrix = m.wants_matrix("multiclass", s.shape[-1])
     counted = confusion(s, y, task="multiclass", sample_weight=w, matrix=matrix)  # refuses NaN, too
-    best = float(m(counted))
+    best = float(value_of(counted))
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
     s, y, w = s[w > 0], y[w > 0], w[w > 0]  # an offset may lie on a row that does not count
     offsets = torch.zeros(s.shape[-1], dtype=torch.float64)
@@ -65,7 +72,7 @@ def best_offsets(
     for _ in range(MAX_PASSES):
         before = best
         for k in range(len(offsets)):
-            value, shift = _best_shift(m, s + offsets, y, w, k)
+            value, shift = _best_shift(value_of, s + offsets, y, w, k)
             if value > best + EQUAL:
                 best, offsets[k] = value, offsets[k] + shift
         if best <= before and centred:
@@ -78,7 +85,7 @@ def best_offsets(
     if shrink and alone(m) and not m.joint:
 
         def worth(at: Tensor) -> float:
-            return float(m(confusion(s, y, task="multiclass", sample_weight=w, offsets=at)))
+            return float(value_of(confusion(s, y, task="multiclass", sample_weight=w, offsets=at)))
 
         offsets = shrunk_offsets(y, w, offsets, worth)
     return offsets.tolist()
@@ -109,7 +116,7 @@ def _centring_shift(flip: Tensor) -> float:
     return max(0.0, low + OUTER / 2)
 
 
-def _best_shift(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[float, float]:
+def _best_shift(m: Value, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[float, float]:
     """The metric at the best shift of class k, and that shift."""
     classes = s.shape[-1]
     flip, other = flips(s, k)
@@ -124,7 +131,7 @@ def _best_shift(m: Metric, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[flo
     return float(values[best]), float(place[best])
 
 
-def _values(m: Metric, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int) -> Tensor:
+def _values(m: Value, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int) -> Tensor:
     """The metric after none, one, two, … of the rows have gone over to class k."""
     n = len(y)
     zeros = torch.zeros(classes, dtype=torch.float64, device=w.device)
@@ -152,7 +159,7 @@ def _values(m: Metric, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int
     return torch.cat(found)
 
 
-def _matrix_values(m: Metric, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int) -> Tensor:
+def _matrix_values(m: Value, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int) -> Tensor:
     """The same from whole matrices, for metrics that read them."""
     cells = torch.zeros(classes * classes, dtype=torch.float64, device=w.device)
     cells = cells.scatter_add(0, y * classes + other, w)

@@ -63,6 +63,8 @@ def direct_loss(
     if not whole or settings.thresholds is not None or metric.curve or isinstance(metric, AtK):
         return None
     task = settings.task
+    if task == "multiclass" and settings.ignore_index is not None and metric.average == "micro":
+        return None  # a class may have to be left out of the sums
     counted = count_directly(
         scores,
         target,

@@ -68,7 +68,8 @@ class AtK(Metric):
                 f"k must be less than the number of classes or labels, {problem.classes}, got "
                 f"{self.k}: all would be taken."
             )
-        z = problem.z.mT if problem.task == "multiclass" else problem.z
+        exclusive = problem.task == "multiclass"
+        z = problem.z.mT if exclusive else problem.z
         problem = problem.one_against_rest()
         p = problem.probabilities()
         if problem.w is not None:  # what is left out takes no place
@@ -81,7 +82,7 @@ class AtK(Metric):
         half = torch.tensor(0.5, dtype=p.dtype, device=p.device)
         under = torch.nextafter(half, torch.zeros_like(half))
         p = torch.where(chosen, above.maximum(half), below.minimum(under).clamp(min=0))
-        return replace(problem, z=p.clamp(max=1), from_logits=False)
+        return replace(problem, z=p.clamp(max=1), from_logits=False, exclusive=exclusive)
 
     def of_label(self, label: int) -> Metric:
         raise ValueError(f"metric {self.name!r} has no value for one label alone.")

@@ -78,12 +78,17 @@ class Metric:
         if self.average is None:
             return values
         shares = self._class_shares(c, empty)
+        if c.left_out is not None:
+            shares = shares * _others(c)
+            values = torch.where(shares > 0, values, 0.0)
         nothing = 1.0 if empty == "ignore" else 0.0
         return ratio((values * shares).sum(-1), shares.sum(-1), nothing)
 
     def _average_micro(self, c: Confusion, empty: str | None) -> Tensor:
         # Each cell on its own: what is little in one class is lost in the sum over all.
         complete = replace(c, counted_matrix=None).complete()
+        if c.left_out is not None:
+            complete = complete.map(lambda t: t[..., _others(c)])
         summed = replace(complete.map(lambda t: t.sum(-1)), task="binary")
         return self._train(self.score(summed), summed, empty)
 
@@ -156,6 +161,11 @@ class Metric:
         The one place where this is decided, for losses, evaluation and boosting.
         """
         return problem.one_against_rest() if self.curve else problem
+
+
+def _others(c: Confusion) -> Tensor:
+    """True for all classes but the one that is left out."""
+    return torch.arange(c.tp.shape[-1], device=c.tp.device).ne(c.left_out or 0)
 
 
 # Totals outside of this are scaled: next to 0 counts would be taken for nothing (see ``ratio``).
