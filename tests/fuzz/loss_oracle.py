@@ -380,6 +380,7 @@ def as_labels(z, mass, s):
 
 def metric(z, mass, s):
     """The number, or one for each class; ``z`` is complex or real."""
+    classes = s.both or s.task == "multiclass"
     with np.errstate(all="ignore"):
         if s.task == "multiclass" and (s.metric in CURVES or s.k):
             z, mass, s = as_labels(z, mass, s)
@@ -402,7 +403,7 @@ def metric(z, mass, s):
             if s.both:
                 tp, fp, fn, tn = here
                 here = [np.array(x) for x in ((tn, tp), (fn, fp), (fp, fn), (tp, tn))]
-            values.append(one_number(s, here, s.both))
+            values.append(one_number(s, here, classes))
         return np.mean(values, axis=0)
 
 
