@@ -4,6 +4,7 @@
     python benchmarks/linear.py rule [--out FILE]       # which rule each half would choose
     python benchmarks/linear.py confirm [--out FILE]    # the rule of one half on the other
     python benchmarks/linear.py shipped [--out FILE]    # the rule of the library, on all sets
+    python benchmarks/linear.py few [--few FILE] [--seeds 0,300]   # simulated, 4 to 60 positives
     python benchmarks/linear.py time      # also memory
 
 ``run`` appends one JSON line for each data set, split and metric to ``--out`` and skips what is
@@ -12,6 +13,12 @@ error out of fold, and what scikit-learn's ``TunedThresholdClassifierCV`` around
 regression gets. A *rule* is how many standard errors a gain needs, and how far a model may move
 that has few positives for each feature. Sets by name: the first 11 of the 22 with Adult and
 CocktailParty, the last 11 with credit card and protein homology.
+
+``few`` draws problems at random (100 to 2,000 rows, 4 to 60 positives, 2 to 20 features, how far
+and how the classes are apart) and compares with ``TunedThresholdClassifierCV(LogisticRegression(),
+scoring="f1")``: the classifier, and rules for the threshold on the same out-of-fold scores of
+logistic regression. F1 is that of 8,000 further rows, weighted to the share of positives. One JSON
+line for each seed is added to ``--few``, and the table printed is of the seeds asked for.
 """
 
 from __future__ import annotations
@@ -21,6 +28,8 @@ import multiprocessing
 import os
 import resource
 import time
+import warnings
+from dataclasses import replace
 from itertools import product, starmap
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +48,8 @@ from common import DATA, TEST, append, load, over_sets, read, splits, value, zen
 from softset.classifiers import linear
 from softset.classifiers.path import CLEAR, CLEAR_OF_FEW, FEW
 from softset.comparison.statistics import holm, paired
+from softset.decisions.tuner import Tuner
+from softset.tables.scaling import varies
 
 METRICS = ("f1", "mcc")
 OUT = Path(__file__).parent / "results" / "linear.jsonl"
@@ -91,11 +102,11 @@ class AllPoints(ss.MetricLinearClassifier):
         finally:
             linear.choose = choose
             del self._out_of_fold
-        self.kept_ = kept
+        self.kept_, self.varies_ = kept, varies(X)  # columns that vary are fitted alone
         return self
 
     def decisions(self, X):
-        x = self._scaled(np.asarray(X))
+        x = self._scaled(np.asarray(X))[:, self.varies_]
         pairs = zip(self.kept_["flats"], self.kept_["cuts"], strict=True)
         return [cut(linear.scores_of(x, flat, 1)) for flat, cut in pairs]
 
@@ -277,6 +288,84 @@ def show(parts: dict[str, list[dict]], rules: dict[str, Rule]) -> None:
             )
 
 
+# --- few positives --------------------------------------------------------------------------------
+
+
+def drawn_problem(seed: int) -> tuple[dict, list[np.ndarray]]:
+    """A problem, and its training and test rows."""
+    random = np.random.default_rng(seed)
+    n, wanted, features = (
+        round(np.exp(random.uniform(np.log(low), np.log(high))))
+        for low, high in ((100, 2000), (4, 60), (2, 20))
+    )
+    positives, apart = min(wanted, n // 3), random.uniform(0.5, 3.5)
+    kind = ("shift", "two clusters", "heavy tails")[random.integers(3)]
+    centers = random.normal(size=(2, features))
+    centers *= apart / np.linalg.norm(centers, axis=1, keepdims=True)
+
+    def rows(negatives: int, positives: int) -> tuple[np.ndarray, np.ndarray]:
+        size = (negatives + positives, features)
+        heavy = kind == "heavy tails"
+        x = random.standard_t(3, size) / np.sqrt(3) if heavy else random.normal(size=size)
+        which = random.random(positives) < 0.5 if kind == "two clusters" else np.zeros(positives)
+        x[negatives:] += centers[which.astype(int)]
+        return x, np.repeat([0, 1], [negatives, positives])
+
+    x, y = rows(n - positives, positives)
+    order = random.permutation(n)
+    about = {"seed": seed, "n": n, "positives": positives, "features": features}
+    return about | {"apart": apart, "kind": kind}, [x[order], y[order], *rows(6000, 2000)]
+
+
+def judged(seed: int) -> dict:
+    """F1 on the test rows of one problem, by each rule."""
+    about, (x, y, test_x, test_y) = drawn_problem(seed)
+    share = about["positives"] / about["n"]
+    w = np.where(test_y == 1, share / test_y.mean(), (1 - share) / (1 - test_y.mean()))
+    model = ss.MetricLinearClassifier("f1").fit(x, y)
+    start = model.logistic_part()
+    theirs = TunedThresholdClassifierCV(LogisticRegression(), scoring="f1").fit(x, y)
+    (origin,), rows = model._training.origins, model._training.rows
+    tuner = Tuner(ss.get_metric("f1"), "binary")
+    found = {
+        "default threshold (0.5)": 0.0,
+        "tuned if better whichever row is left out": tuner.tune(origin.scores, rows.y).cut,
+        "tuned if better": replace(tuner, clear=False).tune(origin.scores, rows.y).cut,
+        "tuned always": tuner.best(origin.scores, rows.y, rows.w).cut,
+    }
+    z = start._scores(test_x)
+    decided = {name: z >= cut for name, cut in found.items()}
+    decided["tuned always, drawn to the share of positives"] = start.predict(test_x)
+    decided["MetricLinearClassifier"] = model.predict(test_x)
+    decided["TunedThresholdClassifierCV"] = theirs.predict(test_x)
+    return about | {name: value(d, test_y, w, "f1") for name, d in decided.items()}
+
+
+def few(args: argparse.Namespace) -> None:
+    warnings.simplefilter("ignore")  # folds without a positive have no F1
+    records = {r["seed"]: r for r in read(args.few)}
+    wanted = range(*map(int, args.seeds.split(",")))
+    for seed in wanted:
+        if seed not in records:
+            records[seed] = judged(seed)
+            append(args.few, records[seed])
+    some = [records[seed] for seed in wanted]
+    print(f"{len(some)} problems, seeds {wanted[0]} to {wanted[-1]}\n")
+    print(
+        "| rule | mean F1 | difference | worse by .03 | better by .03 | worst | difference, few |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    base = np.array([r["TunedThresholdClassifierCV"] for r in some])
+    rare = np.array([r["positives"] for r in some]) < 12
+    for name in [key for key in some[0] if key not in drawn_problem(0)[0]]:
+        values = np.array([r[name] for r in some])
+        d = values - base
+        print(
+            f"| {name} | {values.mean():.3f} | {d.mean():+.4f} | {np.mean(d < -0.03):.1%} | "
+            f"{np.mean(d > 0.03):.1%} | {d.min():+.3f} | {d[rare].mean():+.4f} |"
+        )
+
+
 def rows_of(n: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.RandomState(seed)
     x = rng.randn(n, features)
@@ -318,7 +407,7 @@ def memory(args: argparse.Namespace) -> None:
 
 def main() -> None:
     todo = {"run": run, "rule": rule, "confirm": confirm, "shipped": shipped}
-    todo |= {"time": measure, "memory": memory}
+    todo |= {"few": few, "time": measure, "memory": memory}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=sorted(todo))
     parser.add_argument("--data-dir", type=Path, default=DATA)
@@ -326,6 +415,8 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--half", choices=("first", "last"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--few", type=Path, default=OUT.with_name("linear_few.jsonl"))
+    parser.add_argument("--seeds", default="0,300", help="of few: from, to (left out)")
     args = parser.parse_args()
     todo[args.what](args)
 

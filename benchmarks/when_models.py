@@ -142,7 +142,7 @@ def _decided(problem: Problem, metric: str, arms: dict[str, Scored]) -> dict[str
     found[HALF] = Decision.plain(problem.task, problem.classes).one_hot(entropy.test)
     pair = [entropy, arms[METRIC]]
     decided = [tuner.best(s.oof, y, w).one_hot(s.oof) for s in pair]
-    needed = errors_needed(y, problem.train.x.shape[1])
+    needed = errors_needed(y, w, problem.train.x.shape[1])
     _, best = choose(decided, y, w, tuner, [np.inf, 0.0], needed)
     found[CHOSEN] = found[(ENTROPY, METRIC)[best]]
     return found

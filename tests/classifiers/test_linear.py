@@ -33,8 +33,8 @@ EXPECTED = {
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_scikit_learn_contract(estimator, check):
-    if check.func.__name__ == "check_classifiers_train":
-        # It wants the largest probability to decide, which a tuned cut need not agree with.
+    if check.func.__name__ in ("check_classifiers_train", "check_class_weight_classifiers"):
+        # They want the largest probability to decide, which a tuned cut need not agree with.
         estimator.set_params(threshold=None)
     check(estimator)
 
@@ -145,6 +145,65 @@ def test_little_data_does_no_harm():
         moved, still = (m.score(x[90:], y[90:]) for m in models)
         gains.append(moved - still)
     assert np.mean(gains) > -2 * np.std(gains) / np.sqrt(len(gains))
+
+
+def test_with_few_positives_the_threshold_is_tuned():
+    """Six positives of 300: at 1/2 nothing is found, and no gain of tuning can be clear."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        y = np.repeat([0, 1], [294, 6])
+        x = rng.normal(size=(300, 3)) + 1.5 * y[:, None] * (np.arange(3) < 1)
+        model = MetricLinearClassifier(path=()).fit(x, y)
+        assert 6 / 300 / 3 < model.threshold_ < 0.2
+
+
+def test_a_constant_column_changes_nothing():
+    y = np.repeat([0, 1], [90, 30])  # three rows for each of ten features, and not of eleven
+    chosen = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(120, 10)) + 0.5 * y[:, None] * (np.arange(10) < 3)
+        plain = MetricLinearClassifier().fit(x, y)
+        wide = np.insert(x, 4, 7.0 * seed, 1)
+        more = MetricLinearClassifier().fit(wide, y)
+        np.testing.assert_array_equal(np.delete(more.coef_, 4, 1), plain.coef_)
+        assert more.coef_[0, 4] == 0
+        assert (more.threshold_, more.path_) == (plain.threshold_, plain.path_)
+        chosen.append(plain.chosen_)
+        assert more.scorecard().score_ == plain.scorecard().score_
+        parts = (m.logistic_part().decision_function(z) for m, z in ((plain, x), (more, wide)))
+        np.testing.assert_allclose(*parts, rtol=1e-9, atol=1e-12)
+    assert max(chosen) > 0
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_constant_column_of_a_sparse_or_constrained_model_changes_nothing(classes):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(150, 4)) * (rng.random((150, 4)) < 0.7)
+    y = np.digitize(x[:, 0] + 0.5 * rng.normal(size=150), [-0.5, 0.5][: classes - 1])
+    wide = np.insert(x, 2, 0.0, 1)
+    for make in (sparse.csr_matrix, np.asarray):
+        plain = MetricLinearClassifier(signs=[1, 0, -1, 0], l1_ratio=0.5).fit(make(x), y)
+        more = MetricLinearClassifier(signs=[1, 0, 1, -1, 0], l1_ratio=0.5).fit(make(wide), y)
+        z = plain.decision_function(make(x))
+        np.testing.assert_allclose(more.decision_function(make(wide)), z, rtol=1e-9, atol=1e-12)
+
+
+def test_a_weight_of_zero_is_no_row(data):
+    x, y = data
+    w = (np.arange(len(y)) % 3 > 0).astype(float)
+    fold = np.arange(len(y)) // 2 % 4
+    for given in (5, fold):
+        models = []
+        for some in (w >= 0, w > 0):
+            own = fold[some]
+            cv = (
+                given
+                if given is not fold
+                else [(own != k, np.flatnonzero(own == k)) for k in range(4)]
+            )
+            models.append(MetricLinearClassifier(cv=cv).fit(x[some], y[some], w[some]))
+        np.testing.assert_array_equal(*(m.decision_function(x) for m in models))
 
 
 # --- weights, signs, sparsity ---------------------------------------------------------------------

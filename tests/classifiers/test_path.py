@@ -52,5 +52,16 @@ def test_rows_of_no_weight_do_not_count():
 
 
 def test_few_rows_of_the_rarer_class_need_more():
-    assert errors_needed(Y, 33) == CLEAR
-    assert errors_needed(Y, 34) == CLEAR_OF_FEW
+    assert errors_needed(Y, W, 33) == CLEAR
+    assert errors_needed(Y, W, 34) == CLEAR_OF_FEW
+
+
+def test_weights_are_no_rows():
+    for w in (1000 * W, np.where(Y == 1, 50.0, 1.0)):
+        assert errors_needed(Y, w, 33) == CLEAR
+        assert errors_needed(Y, w, 34) == CLEAR_OF_FEW
+    light = np.where(np.arange(500) % 2 == 0, 1.0, 1e-6)
+    gone = np.where(np.arange(500) % 2 == 0, 1.0, 0.0)
+    for w in (light, gone):
+        assert errors_needed(Y, w, 16) == CLEAR
+        assert errors_needed(Y, w, 17) == CLEAR_OF_FEW

@@ -123,3 +123,32 @@ def test_a_cut_that_is_better_at_all_is_enough_where_that_is_asked_for():
     y = np.repeat([0, 1], [60, 41])
     assert Tuner(F1, "binary").tune(z, y).cut == 0
     assert Tuner(F1, "binary", clear=False).tune(z, y).cut == -1.75
+
+
+# --- few positives --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positives", [4, 40])
+def test_a_cut_is_drawn_to_a_known_one_as_if_by_three_positives(positives):
+    rng = np.random.default_rng(0)
+    y = (np.arange(400) < positives).astype(int)
+    z, w = rng.normal(size=400) - 3 + 1.5 * y, np.full(400, 5.0)
+    own = float(Tuner(F1, "binary").best(z, y, w).cut)
+    tuner = Tuner(F1, "binary", toward=-4.0)
+    drawn = (positives * own - 12) / (positives + 3)
+    assert float(tuner.best(z, y, w).cut) == pytest.approx(drawn)
+    assert float(tuner.tune(z, y, w).cut) == pytest.approx(drawn)  # nothing is asked for
+
+
+@pytest.mark.parametrize("toward", [None, -4.0])
+def test_neither_rows_of_weight_zero_nor_the_scale_of_weights_move_a_smooth_cut(toward):
+    rng = np.random.default_rng(0)
+    y = (np.arange(400) < 20).astype(int)
+    z, w = rng.normal(size=400) - 3 + 1.5 * y, rng.integers(0, 3, 400).astype(float)
+    z[w == 0] *= 100
+    tuner, some = Tuner(F1, "binary", toward=toward), w > 0
+    found = [
+        float(tuner.best(*rows).cut)
+        for rows in ((z, y, w), (z[some], y[some], w[some]), (z, y, 1000 * w))
+    ]
+    assert found == pytest.approx([found[0]] * 3)

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logit
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers
-from softset.classifiers.path import PathPoint, choose, errors_needed
+from softset.classifiers.path import (
+    Origin,
+    PathPoint,
+    Target,
+    Training,
+    choose,
+    errors_needed,
+)
 from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, get_metric, label_of, one_number
 from softset.tables.rows import Rows, ordered_rows, own_codes
-from softset.tables.scaling import FAR, center_and_spread
+from softset.tables.scaling import FAR, center_and_spread, varies
 from softset.tables.splits import content_folds
 from softset.training.linear import PATH, LinearProblem, logistic, move, scores_of
 
@@ -32,43 +38,15 @@ Array = NDArray[Any]
 MOST_ROWS = 50_000
 
 
-@dataclass(frozen=True)
-class _Target:
-    """The linear model of the classes, or of one label, in standardised units."""
-
-    flat: Array
-    path: list[PathPoint]
-    chosen: int
-
-
-@dataclass(frozen=True)
-class _Origin:
-    """Where a target's model comes from."""
-
-    start: _Target
-    scores: Array  # of the start, as those by which the threshold is tuned
-    parts: dict[int, Array]  # the chosen point of the path without each fold
-
-
-@dataclass(frozen=True)
-class _Training:
-    """What ``scorecard`` and ``logistic_part`` need of fit. Files and pickles do not hold it."""
-
-    rows: Rows  # in the units of the user; two classes: ``x`` of the sample only, else of none
-    place: Array | None  # among them, of each row of fit
-    sample: Array  # the rows that the path was chosen on
-    fold: Array  # of the sample
-    origins: list[_Origin]
-
-
 class MetricLinearClassifier(Exportable, DecidingClassifier):
     """A linear model trained for the metric it is judged by.
 
     It starts at logistic regression and moves to the soft metric by full-batch L-BFGS, along a path
     of falling penalties on the distance from the start. How far is chosen on out-of-fold scores
     with the metric itself: the best point that beats the start by more than half a standard error
-    of the paired difference, else the start. So with little data it *is* logistic regression with
-    a tuned threshold. Nothing is random: no seeds, no epochs, no learning rate.
+    of the paired difference, else the start. With few positives that is logistic regression with a
+    tuned threshold, which is drawn towards the share of the positives as if there were three more
+    of them. Nothing is random: no seeds, no epochs, no learning rate.
 
     Inputs are standardised inside (sparse ones only scaled). The order of the rows does not matter.
     Equal rows are in one fold unless most rows have an equal one.
@@ -143,23 +121,43 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         x = self._checked_inputs(X, y)
         given, place = self._given_splits(x, y), None
         rows = self._start(x, y, sample_weight)
+        signs = None if self.signs is None else self._checked_signs(x.shape[1])
+        # Columns that do not vary tell nothing: without them nothing can depend on them.
+        some = varies(x if (rows.w > 0).all() else x[rows.w > 0])
+        if some.any() and not some.all():
+            rows, signs = rows._replace(x=x[:, some]), None if signs is None else signs[some]
         if given is None:
             rows, place = ordered_rows(*rows)
+        else:
+            given, rows = given[rows.w > 0], rows.take(rows.w > 0)
         place = None if metric.curve else place  # nothing is held out for areas under curves
         self._center, self._scale = center_and_spread(rows.x, rows.w)
-        raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
         sample = _sample(rows)
         fold = given[sample] if given is not None else self._folds(rows, sample)
+        raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
         targets = range(rows.y.shape[1]) if self._task == "multilabel" else [None]
-        found = [self._fit_target(rows, sample, fold, metric, k) for k in targets]
+        found = [self._fit_target(rows, sample, fold, metric, signs, k) for k in targets]
         self._targets = [target for target, _, _ in found]
+        positive = rows.w @ rows.y if self._task == "binary" else 0.5 * rows.w.sum()
+        self._prior = float(logit(positive / rows.w.sum()))
         self._decide_by(self._joined([z for _, z, _ in found]), rows.y, rows.w, place)
         origins = [origin for _, _, origin in found]
         kept = raw if len(sample) == len(rows.y) else raw[sample]
         kept = kept if self._task == "binary" else raw[:0]
-        self._training = _Training(rows._replace(x=kept), place, sample, fold, origins)
+        self._training = Training(rows._replace(x=kept), place, sample, fold, origins)
+        if rows.x.shape[1] < len(some):
+            self._widen(some)
         self._describe()
         return self
+
+    def _widen(self, some: Array) -> None:
+        """Put back the columns that were left out, with coefficients of 0."""
+        outputs = _outputs(2 if self._task == "multilabel" else len(self.classes_))
+        self._targets = [target.widened(some, outputs) for target in self._targets]
+        self._training = self._training.widened(some, outputs)
+        center, scale = np.zeros(len(some)), np.full(len(some), np.inf)
+        center[some], scale[some] = self._center, self._scale
+        self._center, self._scale = center, scale
 
     def _checked_inputs(self, X: Any, y: Any) -> Any:
         if y is None:
@@ -208,13 +206,18 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         return content_folds(rows.take(sample) if some else rows, int(self.cv))
 
     def _fit_target(
-        self, rows: Rows, sample: Array, fold: Array, metric: Metric, label: int | None
-    ) -> tuple[_Target, Array, _Origin]:
+        self,
+        rows: Rows,
+        sample: Array,
+        fold: Array,
+        metric: Metric,
+        signs: Array | None,
+        label: int | None,
+    ) -> tuple[Target, Array, Origin]:
         """The model of one target, and its out-of-fold scores (in sample where none is)."""
         classes = 2 if label is not None else len(self.classes_)
         y = rows.y if label is None else rows.y[:, label]
         metric = metric if label is None else metric.of_label(label)
-        signs = None if self.signs is None else self._checked_signs(rows.x.shape[1])
 
         def problem(keep: Any) -> LinearProblem:
             return LinearProblem(rows.x[keep], y[keep], rows.w[keep], classes, signs)
@@ -225,8 +228,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         start = logistic(problem(sample), self.C, self.l1_ratio, None) if near else None
         start = logistic(problem(everything), self.C, self.l1_ratio, start)
         if len(np.unique(y)) < 2 or metric.curve:
-            target, z = _Target(start, [], 0), scores_of(rows.x, start, _outputs(classes))
-            return target, z, _Origin(target, z, {})
+            target, z = Target(start, [], 0), scores_of(rows.x, start, _outputs(classes))
+            return target, z, Origin(target, z, {})
         tuner = Tuner(metric, "binary" if classes == 2 else "multiclass")
         oof, parts = self._out_of_fold(problem, sample, fold, start, metric, tuner)
         values = [tuner.best(z, y[sample], rows.w[sample]) for z in oof]
@@ -236,7 +239,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             rows.w[sample],
             tuner,
             [float("inf"), *self.path],
-            errors_needed(y, rows.x.shape[1]),
+            errors_needed(y, rows.w, int(np.isfinite(self._scale).sum())),
         )
         first = _shifted(start, values[0], classes)
         along, flat = list(self.path)[:chosen], start
@@ -246,8 +249,16 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         first_z, z = oof[0], oof[chosen]
         if some:  # in sample: of so many rows hardly too good
             first_z, z = (scores_of(rows.x, f, _outputs(classes)) for f in (start, flat))
-        origin = _Origin(_Target(start, path[:1], 0), first_z, parts[chosen])
-        return _Target(flat, path, chosen), z, origin
+        origin = Origin(Target(start, path[:1], 0), first_z, parts[chosen])
+        return Target(flat, path, chosen), z, origin
+
+    def _tuner(self) -> Tuner:
+        """With few positives a threshold is drawn to their share, where logistic regression says
+        that both classes are as likely as in all rows; a model that has moved decides at 0."""
+        if self._task != "binary":
+            return super()._tuner()
+        toward = 0.0 if self._targets[0].chosen else self._prior
+        return Tuner(get_metric(self.metric), self._task, toward=toward)
 
     def _moved(self, problem: LinearProblem, metric: Metric, start: Array, along: Any) -> Array:
         at = start
@@ -368,7 +379,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             self._targets[0].flat,
             origin.parts,
             max_points,
-            self._tuner(),
+            super()._tuner(),
             None if isinstance(self.threshold, str) else self._decision,
             self._names(),
             self._labels,
@@ -387,7 +398,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         del part._training  # its folds are those of the moved model
         return part
 
-    def _of_training(self, name: str) -> _Training:
+    def _of_training(self, name: str) -> Training:
         self._check_fitted()
         training = self.__dict__.get("_training")
         if training is None:
@@ -447,7 +458,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             path, chosen = [PathPoint(*map(float, point)) for point in t["path"]], t["chosen"]
             if type(chosen) is not int or not 0 <= chosen < max(len(path), 1):
                 raise ValueError(f"chosen must be one of {len(path)} points, got {chosen!r}")
-            self._targets.append(_Target(_numbers(t["flat"], size), path, chosen))
+            self._targets.append(Target(_numbers(t["flat"], size), path, chosen))
         if len(self._targets) != (len(self.classes_) if self._task == "multilabel" else 1):
             raise ValueError("a model for each label expected")
         # No score can be larger: scaled inputs are within FAR.

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from softset.decisions.smoothing import effective_rows
 from softset.decisions.tuner import Tuner
+from softset.tables.rows import Rows
+from softset.training.linear import widened
 
 Array = NDArray[Any]
 # A move must beat the start by more than this many standard errors of the paired difference.
@@ -27,13 +32,60 @@ class PathPoint(NamedTuple):
     error: float
 
 
-def errors_needed(y: NDArray[np.int64], features: int) -> float:
-    """How many standard errors a gain must have, by the rows of the rarer class for each feature.
+@dataclass(frozen=True)
+class Target:
+    """The linear model of the classes, or of one label, in standardised units."""
 
-    >>> errors_needed(np.repeat([0, 1], [90, 10]), 3), errors_needed(np.repeat([0, 1], [90, 10]), 4)
+    flat: Array
+    path: list[PathPoint]
+    chosen: int
+
+    def widened(self, some: Array, outputs: int) -> Target:
+        """With further columns beside ``some``, of coefficients 0."""
+        return replace(self, flat=widened(self.flat, some, outputs))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a target's model comes from."""
+
+    start: Target
+    scores: Array  # of the start, as those by which the threshold is tuned
+    parts: dict[int, Array]  # the chosen point of the path without each fold
+
+    def widened(self, some: Array, outputs: int) -> Origin:
+        """As of a target."""
+        parts = {k: widened(flat, some, outputs) for k, flat in self.parts.items()}
+        return Origin(self.start.widened(some, outputs), self.scores, parts)
+
+
+@dataclass(frozen=True)
+class Training:
+    """What ``scorecard`` and ``logistic_part`` need of fit. Files and pickles do not hold it."""
+
+    rows: Rows  # in the units of the user; two classes: ``x`` of the sample only, else of none
+    place: Array | None  # among them, of each row of fit
+    sample: Array  # the rows that the path was chosen on
+    fold: Array  # of the sample
+    origins: list[Origin]
+
+    def widened(self, some: Array, outputs: int) -> Training:
+        """As of a target."""
+        x = self.rows.x @ sparse.eye(len(some), format="csr")[some]
+        origins = [origin.widened(some, outputs) for origin in self.origins]
+        return replace(self, rows=self.rows._replace(x=x), origins=origins)
+
+
+def errors_needed(y: NDArray[np.int64], w: Array, features: int) -> float:
+    """How many standard errors a gain must have, by the (effective) rows of the rarer class for
+    each feature that varies.
+
+    >>> y, w = np.repeat([0, 1], [90, 10]), np.ones(100)
+    >>> errors_needed(y, w, 3), errors_needed(y, w, 4)
     (0.5, 2.0)
     """
-    return CLEAR_OF_FEW if np.bincount(y).min() < FEW * features else CLEAR
+    rarer = min(effective_rows(w[y == k]) for k in np.unique(y[w > 0]))
+    return CLEAR_OF_FEW if rarer < FEW * features else CLEAR
 
 
 def choose(

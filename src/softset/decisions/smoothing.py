@@ -21,17 +21,19 @@ _QUANTILES, _WIDEST = 64, 16
 def smooth_cut(z: Floats, y: NDArray[np.int64], w: Floats, metric: Metric) -> tuple[float, float]:
     """The logit to cut at for the best ``metric``, and that metric, smoothed; ``z`` is ``(n,)``.
 
-    Counts at a cut ``b`` are soft, ``sigmoid((z - b) / T)``, with ``T = s m^(-1/3)`` for ``m`` rows
-    of the rarer class and the spread ``s`` of the scores, at most 2: the bandwidth of a kernel
-    estimate, which vanishes as data grows. Cuts lie in the middle of gaps between scores.
+    Counts at a cut ``b`` are soft, ``sigmoid((z - b) / T)``, with ``T = s m^(-1/3)`` for ``m``
+    (effective) rows of the rarer class and the spread ``s`` of the scores, at most 2: the bandwidth
+    of a kernel estimate, which vanishes as data grows. Cuts lie in the middle of gaps between
+    scores.
     """
-    spread = float(z.std())
+    share = w / w.sum()
+    spread = float(np.sqrt(share @ (z - share @ z) ** 2))
     order = np.argsort(z, kind="stable")  # the only sort: of many rows it is most of the time
     z, y, w = z[order], y[order], w[order]
     parts = [_grouped(z[y == k], w[y == k]) for k in (0, 1)]
     scores, weights = (np.concatenate(pair) for pair in zip(*parts, strict=True))
     target = np.repeat([0, 1], [len(parts[0][0]), len(parts[1][0])])
-    rarer = max(1, min(np.bincount(y, minlength=2)))
+    rarer = max(1.0, min(effective_rows(w[y == k]) for k in (0, 1)))
     temperature = max(min(2.0, spread) * rarer ** (-1 / 3), 1e-9)
     known = z[np.append(True, z[1:] != z[:-1])]
     place, width = gaps(torch.from_numpy(known))
@@ -47,6 +49,16 @@ def smooth_cut(z: Floats, y: NDArray[np.int64], w: Floats, metric: Metric) -> tu
     values = metric(c)
     best = pick(values, place, width)
     return float(place[best]), float(values[best])
+
+
+def effective_rows(w: Floats) -> float:
+    """How many rows of equal weight tell as much: ``(sum w)^2 / sum w^2`` (Kish 1965).
+
+    >>> effective_rows(np.array([2.0, 2.0, 2.0])), effective_rows(np.array([3.0, 1.0, 0.0]))
+    (3.0, 1.6)
+    """
+    squares = float(w @ w)
+    return float(w.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
 def _tried(z: Floats, positives: Floats, known: Floats, width: torch.Tensor) -> torch.Tensor:

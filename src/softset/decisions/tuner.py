@@ -15,7 +15,7 @@ from softset.decisions.cuts import all_cuts, gaps
 from softset.decisions.decision import Decision
 from softset.decisions.offsets import best_offsets
 from softset.decisions.shrinking import shrunk_cuts
-from softset.decisions.smoothing import smooth_cut
+from softset.decisions.smoothing import effective_rows, smooth_cut
 from softset.decisions.thresholds import alone, best_cuts
 from softset.metrics.base import Metric
 from softset.tables.splits import dealt_folds
@@ -31,6 +31,8 @@ KINDS = 64
 CLEAR = 1.2
 # A smaller gain of the metric is not worth another cut than the model's own.
 LEAST_GAIN = 1e-4
+# As many positives a cut that is known beforehand counts as.
+FEW_POSITIVES = 3.0
 # A score nearer than this to a cut is on it: rounding, not the model, would decide.
 EDGE = 1e-6
 
@@ -49,6 +51,10 @@ class Tuner:
     ``clear=False`` takes a tuned cut of two classes where it is better at all on rows that it was
     not tuned on: for out-of-fold scores of all rows; a single hold-out has too few rows for it.
 
+    ``toward`` is a cut of two classes that a smooth one is drawn to, as if by ``FEW_POSITIVES``
+    more of them: what is known where positives are too few to tell. Then it need not be better on
+    other rows: with few positives, to ask for that costs more than luck does (docs/linear.md).
+
     >>> from softset.metrics.registry import get_metric
     >>> z = np.repeat([-3.0, -1.0], [30, 10])
     >>> tuner = Tuner(get_metric("f1"), "binary")
@@ -60,6 +66,7 @@ class Tuner:
     task: str
     rule: str = "smooth"
     clear: bool = True
+    toward: float | None = None
 
     def __post_init__(self) -> None:
         check_choice("rule", self.rule, RULES)
@@ -72,13 +79,16 @@ class Tuner:
         Each fifth of the rows is decided by the cut of the others, and all of them together must
         be clearly better than with a cut at 1/2 (or the largest probability), see ``_gain``: else
         the model's own cut stands, which has seen more rows (off the scores: ``_between``). Fewer
-        than 20 rows are too few to tune on. The order of the rows must mean nothing. ``crossed`` is
-        what the method of that name gives, where it is known already.
+        than 20 rows are too few to tune on. With ``toward`` nothing is asked for. The order of the
+        rows must mean nothing. ``crossed`` is what the method of that name gives, where it is known
+        already.
         """
         w = np.ones(len(scores)) if w is None else w
         plain = Decision.plain(self.task, scores.shape[-1])
         if not self.can_tune(y):
             return plain
+        if self.toward is not None:
+            return self.best(scores, y, w)
         crossed = self.crossed(scores, y, w) if crossed is None else crossed
         if self._gain(crossed, plain.one_hot(scores), y, w) > LEAST_GAIN:
             return self.best(scores, y, w)
@@ -142,13 +152,21 @@ class Tuner:
             found = best_offsets(scores, y, self.metric, sample_weight=w, shrink=shrink)
             return Decision(self.task, np.array(found))
         if self.task == "binary" and self.rule == "smooth" and not self._separates(scores, y):
-            return Decision(self.task, np.asarray(smooth_cut(scores, y, w, self.metric)[0]))
+            return Decision(self.task, np.asarray(self._drawn(scores, y, w)))
         s, target = torch.from_numpy(scores.T.copy()), torch.from_numpy(y.T.copy())
         cuts = all_cuts(s, target, torch.from_numpy(w), self.task)
         chosen = best_cuts(self.metric, cuts)
         if self.task == "multilabel" and self.rule == "smooth" and alone(self.metric):
             chosen = shrunk_cuts(self.metric, s, target, cuts, chosen)
         return Decision(self.task, chosen.numpy())
+
+    def _drawn(self, scores: Floats, y: Ints, w: Floats) -> float:
+        """The smooth cut, drawn to ``toward`` the more the fewer positives there are."""
+        cut = smooth_cut(scores, y, w, self.metric)[0]
+        if self.toward is None:
+            return cut
+        positives = effective_rows(w[y == 1])
+        return (positives * cut + FEW_POSITIVES * self.toward) / (positives + FEW_POSITIVES)
 
     def _separates(self, scores: Floats, y: Ints) -> bool:
         """Whether a cut makes no mistake: then there is nothing to smooth."""

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from softset.tables.rows import Floats
 
 # Scaled values are squashed smoothly into (-SQUASH, SQUASH).
 SQUASH = 3.0
+# Rows that are looked at before all of them are.
+_SOME = 1000
 # Scaled values are cut off here, so that no score overflows.
 FAR = 1e100
 
@@ -94,3 +97,17 @@ def center_and_spread(x: Any, w: Floats) -> tuple[Floats, Floats]:
         u *= u
         spread = np.sqrt(share @ u)
     return center * top, np.where(spread > 1e-12, spread * top, np.inf)
+
+
+def varies(x: Any) -> NDArray[np.bool_]:
+    """Which columns differ between rows.
+
+    >>> varies(np.array([[1.0, 7.0], [2.0, 7.0]])).tolist()
+    [True, False]
+    """
+    if sparse.issparse(x):
+        return (x.max(0) != x.min(0)).toarray().ravel()
+    found = (x[:_SOME] != x[0]).any(0)
+    rest = np.flatnonzero(~found)  # most columns vary in the first rows already
+    found[rest] = (x[:, rest] != x[0, rest]).any(0)
+    return found

@@ -77,6 +77,17 @@ def scores_of(x: Any, flat: Array, outputs: int) -> Array:
     return z[:, 0] if outputs == 1 else z
 
 
+def widened(flat: Array, some: NDArray[np.bool_], outputs: int) -> Array:
+    """The coefficients of ``some`` columns among those of all, the others 0.
+
+    >>> widened(np.array([2.0, 3.0, -1.0]), np.array([True, False, True]), 1).tolist()
+    [2.0, 0.0, 3.0, -1.0]
+    """
+    coef = np.zeros((outputs, len(some)))
+    coef[:, some] = flat[:-outputs].reshape(outputs, -1)
+    return np.concatenate([coef.ravel(), flat[-outputs:]])
+
+
 def logistic(problem: LinearProblem, c: float, l1_ratio: float, start: Array | None) -> Array:
     """Logistic regression: ``C sum w loss + (1 - r)/2 |b|^2 + r |b|_1``, as scikit-learn has it.
 
