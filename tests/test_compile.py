@@ -6,13 +6,17 @@ import pytest
 import torch
 
 import softset as ss
-from softset.metrics.registry import METRICS
+from softset.metrics.registry import METRICS, get_metric
 from tests.reference import TASKS, random_problem
+
+# One metric of each class: F2 is F1 with another number. A limited area has branches of its own.
+FORMULAS = list({type(get_metric(m)): m for m in METRICS if m != "partial_auroc"}.values())
+FORMULAS.append("partial_auroc")
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", FORMULAS)
 def test_a_training_step_compiles_without_a_break(metric, task):
     torch.compiler.reset()
     torch.manual_seed(0)
