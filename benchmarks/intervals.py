@@ -412,7 +412,7 @@ def show(records: list[dict]) -> None:
 def _thresholds(records: list[dict]) -> None:
     head = ["population", "rows", "positives", "covers, F1", "covers, MCC", "best", "interval (F1)"]
     rows = []
-    for r in records:
+    for r in sorted(records, key=lambda r: (r["n"], r["share"], r["name"])):
         low, best, high = r["f1"]["ends"]
         held = [f"{r[m]['held'] / r['fits']:.3f}" for m in METRICS]
         share = f"{100 * r['share']:.3g} %"

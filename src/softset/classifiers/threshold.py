@@ -83,7 +83,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             ``(2,)``, or ``(labels or classes, 2)``: all thresholds whose metric is not
             significantly below the best one. 0 or 1 (infinite for scores and offsets) is an end
             where nothing is excluded. Offsets of classes have one each, with the others held.
-            docs/efficacy.md has how often it holds the truth.
+            docs/benchmarks.md has how often it holds the truth.
         worth_: what tuning gains on rows that neither the threshold nor the choice to use it has
             seen, with its interval: see ``softset.decisions.resampling.Worth``. It and
             ``interval_`` are ``None`` where nothing can be tuned: fewer than 20 rows, areas under

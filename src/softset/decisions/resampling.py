@@ -26,7 +26,7 @@ class Worth(NamedTuple):
 
     ``value`` is the metric so, ``plain`` that of the default threshold (1/2, or the largest
     probability), ``gain`` their difference with its 95 % bootstrap interval, from ``low`` to
-    ``high``, which at 20 positives holds the true gain in nine of ten fits (docs/benchmarks.md).
+    ``high``, which at 20 positives holds the true gain in .82 to .90 of fits (docs/benchmarks.md).
     """
 
     value: float
