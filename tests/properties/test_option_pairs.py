@@ -224,13 +224,21 @@ def mean_rows(task):
     names = [name for name in MEANS if task != "multiclass" or name not in mean_losses.OF_LABELS]
     common = {**OPTIONS, "from_logits": (True,), "order": (1, 2)}
     means = covering_array({**common, "per": ("batch",), "loss": names})
-    return means + covering_array(
-        {**common, "soft": (False,), "class_weight": ("none",), "order": (1,), "loss": ("lovász",)}
+    common |= {"soft": (False,), "class_weight": ("none",), "order": (1,)}
+    # Sets in numbers, and mixtures, are for one network.
+    networks = {**common, "per": ("batch", "image"), "loss": ("lovász",)}
+    return (
+        means
+        + covering_array(networks)
+        + covering_array({**common, "batch": ("one",), "loss": ("lovász", "mixture")})
     )
 
 
 def mean_oracle(name, case, i, task, z):
     y, w, sets = case.labels[i], case.weights[i], case.sets
+    if name == "mixture":
+        each = [mean_oracle(part, case, i, task, z) for part in ("cross-entropy", "lovász")]
+        return 0.5 * each[0] + 2 * each[1]
     if name != "lovász":
         return mean_losses.mean_loss(name, z, y, w, task, case.settings.get("class_weight"))
     sets = np.zeros(len(z)) if sets is None else sets
@@ -247,14 +255,15 @@ def check_mean(task, number, row):
     settings = dict(case.settings)
     del settings["from_logits"]
     weight, per, batch = (settings.pop(k, None) for k in ("sample_weight", "per", "batch_dims"))
-    if name == "lovász" and isinstance(per, str):
-        settings["per"] = per
-    loss = (ss.LovaszLoss if name == "lovász" else MEANS[name])(**settings)
+    images = {"per": per} if isinstance(per, str) else {}
+    if name == "lovász":
+        loss = ss.LovaszLoss(**settings, **images)
+    elif name == "mixture":
+        loss = 0.5 * ss.CrossEntropyLoss(**settings) + 2.0 * ss.LovaszLoss(**settings, **images)
+    else:
+        loss = MEANS[name](**settings)
     z = case.scores.detach().clone(memory_format=torch.preserve_format).requires_grad_()
-    numbers = per is not None and not isinstance(per, str)
-    if batch and numbers:  # members have no sets in numbers
-        return
-    more = (per,) if numbers else ()
+    more = () if per is None or isinstance(per, str) else (per,)
     value = (loss.of_members if batch else loss)(z, case.target, weight, *more)
     twice = row["order"] == 2
     unused = {"allow_unused": True, "materialize_grads": True}
