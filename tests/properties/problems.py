@@ -25,7 +25,7 @@ METRICS["multilabel"] = METRICS["multiclass"] = [
     *ss.METRICS, "fbeta(0.5, 1, 3)", "recall@1", "f1@2", "jaccard@2",
 ]  # fmt: skip
 CLASSES = 3
-LAYOUTS = ("rows", "sliced", "column", "image", "channels last")
+LAYOUTS = ("rows", "sliced", "column", "image", "channels last", "coinciding")
 # Options of a problem, whatever is then done with it.
 OPTIONS = {
     "labels": ("usual", "none", "all"),

@@ -364,3 +364,27 @@ def test_tuned_decisions(task):
             check_tuning(task, number, row)
         except Exception as error:
             raise AssertionError(f"row {number} of {task}: {row}") from error
+
+
+# --- counts over batches --------------------------------------------------------------------------
+
+
+def test_a_memory_is_the_running_mean_of_counts():
+    """``e = m e + (1 - m) C``, over ``1 - m^t``: the loss there, and its slope by the last ``C``."""
+    rng, memory = np.random.default_rng(0), 0.7
+    s = loss_oracle.Setting("binary", "fbeta")
+    loss, before = ss.MetricLoss("f1", memory=memory), 0.0
+    for t in range(1, 5):
+        z, y, w = rng.normal(size=12), rng.integers(0, 2, 12), rng.integers(0, 3, 12) + 0.5
+        mass = loss_oracle.masses(y, w, "binary")
+        counts = np.array(loss_oracle.binary_cells(z + 0j, *mass, s))[:, 0]
+        before = memory * before + (1 - memory) * counts
+        mean = before / (1 - memory**t)
+        x = torch.tensor(z, requires_grad=True)
+        value = loss(x, torch.tensor(y), torch.tensor(w))
+        value.backward()
+        assert value.item() == pytest.approx(1 - loss_oracle.of_one_class("fbeta", *mean).real)
+        v = rng.normal(size=12)
+        moved = np.array(loss_oracle.binary_cells(z + 1e-30j * v, *mass, s))[:, 0] - counts
+        slope = -loss_oracle.of_one_class("fbeta", *(mean + moved)).imag / 1e-30
+        assert float(x.grad @ torch.tensor(v)) == pytest.approx(slope, rel=1e-6)

@@ -21,6 +21,8 @@ from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 import softset as ss
+from softset.classifiers.blending import blend_weights
+from softset.decisions.tuner import Tuner
 from tests.reference import TASKS, random_problem
 
 N = 48
@@ -374,6 +376,20 @@ def test_what_is_said_of_a_threshold_is_about_weighted_rows():
         assert model.worth_.value == pytest.approx(best, abs=0.05)
         assert model.worth_.low < model.worth_.gain < model.worth_.high
         assert model.worth_.low > (best - plain) / 3
+
+
+@pytest.mark.parametrize("factor", [1.0, 1000.0])
+def test_parts_of_an_ensemble_are_weighed_by_weighted_rows(factor):
+    """One part is right about the rows that weigh something, the other about the others."""
+    rng = np.random.default_rng(0)
+    y, heavy = rng.integers(0, 2, 400), rng.random(400) < 0.4
+    right = rng.normal(size=(2, 400)) + 3 * y - 1.5
+    lost = rng.normal(size=(2, 400))
+    scores = np.where([heavy, ~heavy], right, lost)
+    w, tuner = np.where(heavy, 1.0, 1e-3), Tuner(ss.get_metric("f1"), "binary")
+    found = blend_weights(scores, y, factor * w, tuner)
+    assert found[0] > 0.65
+    assert blend_weights(scores, y, np.where(heavy, 1e-3, factor), tuner)[1] > 0.65
 
 
 @pytest.mark.parametrize("task", TASKS)
