@@ -28,7 +28,6 @@ CASES = [
 ]
 DELICATE = ("f1", "mcc", "gmean", "auroc")  # a plain ratio, square roots, products, a curve
 CUT = [name for name in ss.METRICS if not ss.METRICS[name].make().curve]
-SMOOTH = [key for key in SOFT_STEPS if key != "lookup"]  # the look-up has the slope of its step
 
 
 def make(name: str, average: str | None = "macro"):
@@ -167,39 +166,6 @@ def test_two_classes_equal_binary_at_one_half(name, step):
 
 
 # 4. gradients
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("step", SMOOTH)
-@pytest.mark.parametrize("name", ss.METRICS)
-def test_gradients(name, step, task):
-    z, y = random_problem(task, n=12, classes=3, seed=5)
-    z.requires_grad_()
-    w = torch.linspace(0.5, 2, 12, dtype=torch.float64)
-    grid = [0.25, 0.5, 0.75] if make(name).curve else None
-
-    def loss(z):
-        return ss.metric_loss(
-            z, y, name, task=task, step=SOFT_STEPS[step], sample_weight=w, thresholds=grid
-        )
-
-    assert torch.autograd.gradcheck(loss, (z,))
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize(
-    ("name", "step"),
-    [(n, s) for n in ss.METRICS for s in SMOOTH if s == "linear" or n in DELICATE],
-)
-def test_second_derivatives(name, step, task):
-    z, y = random_problem(task, n=8, classes=3, seed=6)
-    z.requires_grad_()
-    grid = [0.25, 0.5, 0.75] if make(name).curve else None
-
-    def loss(z):
-        return ss.metric_loss(z, y, name, task=task, step=SOFT_STEPS[step], thresholds=grid)
-
-    assert torch.autograd.gradgradcheck(loss, (z,))
 
 
 @pytest.mark.parametrize("step", SOFT_STEPS)
@@ -406,27 +372,6 @@ def test_float32_agrees_with_float64(name, task):
 
 
 # 9. compiles and travels
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", ss.METRICS)
-def test_batch_dims_equal_one_problem_at_a_time(name, task):
-    parts = [random_problem(task, n=40, seed=s) for s in range(3)]
-    z, y = torch.stack([p[0] for p in parts]), torch.stack([p[1] for p in parts])
-    w = torch.rand(3, 40, dtype=torch.float64)
-    z1 = z.clone().requires_grad_()
-    together = ss.metric_loss(z1, y, name, task=task, batch_dims=1, sample_weight=w)
-    together.sum().backward()
-    z2 = z.clone().requires_grad_()
-    alone = torch.stack(
-        [
-            ss.metric_loss(a, b, name, task=task, sample_weight=c)
-            for a, b, c in zip(z2, y, w, strict=True)
-        ]
-    )
-    alone.sum().backward()
-    torch.testing.assert_close(together, alone, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(z1.grad, z2.grad, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("task", TASKS)

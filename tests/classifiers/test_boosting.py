@@ -66,20 +66,6 @@ def test_labels_come_back_as_they_went_in(library, labels, data):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("threshold", ["tuned", 0.2])
-def test_decision_is_positive_exactly_where_predict_is(library, threshold, data):
-    x, y = data
-    model = small(library, threshold=threshold).fit(x, y)
-    decision, p = model.decision_function(x), model.predict_proba(x)
-    np.testing.assert_array_equal(decision > 0, model.predict(x) == 1)
-    np.testing.assert_allclose(p.sum(1), 1)
-    logit = np.log(p[:, 1] / p[:, 0]) - np.log(model.threshold_ / (1 - model.threshold_))
-    np.testing.assert_allclose(decision, logit, atol=1e-8)
-    if threshold != "tuned":
-        assert model.threshold_ == pytest.approx(threshold)
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_score_is_the_metric(library, data):
     x, y = data
     w = np.linspace(0.1, 2, len(y))
@@ -165,18 +151,6 @@ def test_same_seed_same_model(library, data):
     assert not np.array_equal(
         small(library, random_state=1).fit(x, y).decision_function(x), scores[0]
     )
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_weight_zero_is_a_row_left_out(library, data):
-    x, y = data
-    w = np.ones(len(y))
-    w[::7] = 0
-    kept = w > 0
-    a = small(library).fit(x, y, w).decision_function(x)
-    b = small(library).fit(x[kept], y[kept], w[kept]).decision_function(x)
-    np.testing.assert_array_equal(a, b)
-    assert not np.array_equal(a, small(library).fit(x, y).decision_function(x))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -360,14 +334,6 @@ def test_no_threshold_is_one_half_as_for_its_siblings(data):
     model = small(threshold=None).fit(x, y)
     assert model.threshold_ == 0.5
     np.testing.assert_array_equal(model.predict(x), model.predict_proba(x).argmax(1))
-
-
-def test_the_positive_class_may_be_the_first(data):
-    x, y = data
-    last, first = small().fit(x, y), small(pos_label=0).fit(x, 1 - y)
-    np.testing.assert_array_equal(first.predict(x), 1 - last.predict(x))
-    np.testing.assert_allclose(first.predict_proba(x)[:, ::-1], last.predict_proba(x))
-    np.testing.assert_array_equal(first.decision_function(x) > 0, first.predict(x) == 1)
 
 
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])

@@ -160,17 +160,6 @@ def test_a_missing_library_leaves_its_part_out(monkeypatch):
         blend(parts=("boosting",)).fit(X, y)
 
 
-def test_weights_of_rows_and_the_positive_class():
-    X, y = problem()
-    w = np.where(y == 1, 20.0, 1.0)
-    heavy, light = blend("recall").fit(X, y, sample_weight=w), blend("precision").fit(X, y)
-    assert heavy.predict(X).sum() > light.predict(X).sum()
-    names = np.array(["no", "yes"])[y]
-    model = blend(pos_label="no").fit(X, names)
-    assert set(model.predict(X)) == {"no", "yes"}
-    assert np.array_equal(model.decision_function(X) > 0, model.predict(X) == "yes")
-
-
 # --- time -----------------------------------------------------------------------------------------
 
 

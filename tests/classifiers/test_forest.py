@@ -105,18 +105,6 @@ def test_threshold_is_tuned_out_of_bag():
     assert model.threshold_ < 0.25
 
 
-@pytest.mark.parametrize("labels", [["no", "yes"], [-1, 1], [False, True], [3, 7]])
-def test_labels_come_back_and_the_positive_class_may_be_the_first(labels):
-    X, codes = make_classification(300, weights=[0.7], random_state=0)
-    y = np.array(labels)[codes]
-    last = MetricForestClassifier(n_trees=20, random_state=0).fit(X, y)
-    first = MetricForestClassifier(n_trees=20, pos_label=labels[0], random_state=0).fit(X, y)
-    assert set(last.predict(X)) <= set(labels)
-    assert last.classes_.tolist() == first.classes_.tolist() == sorted(labels)
-    assert first.score(X, y) == pytest.approx(f1_score(y, first.predict(X), pos_label=labels[0]))
-    assert np.array_equal(first.decision_function(X) > 0, first.predict(X) == labels[1])
-
-
 def test_a_label_that_never_occurs_is_never_predicted():
     X, y = problem("multilabel")
     y[:, 1], y[:, 2] = 0, 1

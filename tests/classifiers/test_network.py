@@ -82,28 +82,11 @@ def multilabel():
 # --- rows by content -----------------------------------------------------------------------------
 
 
-def test_a_weight_of_zero_is_no_row(binary):
-    X, y = binary
-    w = np.random.default_rng(0).integers(0, 2, len(y))
-    weighted = MetricClassifier(**FAST).fit(X, y, sample_weight=w)
-    without = MetricClassifier(**FAST).fit(X[w > 0], y[w > 0])
-    assert np.array_equal(weighted.predict_proba(X), without.predict_proba(X))
-    assert weighted.threshold_ == without.threshold_
-
-
 def test_the_order_of_rows_does_not_matter(multiclass):
     X, y = multiclass
     order = np.random.default_rng(0).permutation(len(y))
     a = MetricClassifier(**FAST).fit(X, y)
     b = MetricClassifier(**FAST).fit(X[order], y[order])
-    assert np.array_equal(a.predict_proba(X), b.predict_proba(X))
-
-
-def test_a_scale_of_the_weights_does_not_matter(binary):
-    X, y = binary
-    w = np.random.default_rng(0).integers(1, 4, len(y)) * 1.0
-    a = MetricClassifier(**FAST).fit(X, y, sample_weight=w)
-    b = MetricClassifier(**FAST).fit(X, y, sample_weight=w * 2**20)
     assert np.array_equal(a.predict_proba(X), b.predict_proba(X))
 
 

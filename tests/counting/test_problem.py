@@ -23,47 +23,6 @@ def test_probabilities_count_as_their_logits(task, step):
     torch.testing.assert_close(one.predicted, other.predicted)
 
 
-@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
-def test_weights_classes_and_ignored_entries(task):
-    z, y = random_problem(task, n=40, classes=3)
-    step = ss.LinearStep()
-
-    def same(a, b):
-        torch.testing.assert_close(a.tp, b.tp)
-        torch.testing.assert_close(a.predicted, b.predicted)
-        torch.testing.assert_close(a.total, b.total)
-
-    whole = torch.arange(40) % 3
-    repeated = ss.confusion(
-        z.repeat_interleave(whole, 0), y.repeat_interleave(whole, 0), task=task, step=step
-    )
-    same(ss.confusion(z, y, task=task, step=step, sample_weight=whole), repeated)
-
-    by_class = torch.tensor([0.5, 2.0] if task == "binary" else [0.5, 2.0, 1.0])
-    a = ss.confusion(z, y, task=task, step=step, class_weight=by_class)
-    if task == "multilabel":  # there it is the weight of a label
-        same(a, ss.confusion(z, y, task=task, step=step).map(lambda t: t * by_class))
-    else:
-        same(a, ss.confusion(z, y, task=task, step=step, sample_weight=by_class[y]))
-
-    marked, spoiled = y.clone(), z.clone()
-    marked[:5] = -1
-    spoiled[:5] = torch.nan
-    kept = ss.confusion(z[5:], y[5:], task=task, step=step)
-    for scores in (z, spoiled):
-        same(ss.confusion(scores, marked, task=task, step=step, ignore_index=-1), kept)
-        p = torch.softmax(scores, 1) if task == "multiclass" else torch.sigmoid(scores)
-        p[:2] = 7.0  # no probability, and of no account
-        for chosen in (step, ss.SigmoidStep()):
-            without = ss.confusion(p[5:], y[5:], task=task, step=chosen, from_logits=False)
-            settings = {"task": task, "step": chosen, "from_logits": False, "ignore_index": -1}
-            same(ss.confusion(p, marked, **settings), without)
-    x = spoiled.requires_grad_()
-    ss.confusion(x, marked, task=task, step=step, ignore_index=-1).tp.sum().backward()
-    assert (x.grad[:5] == 0).all()
-    assert torch.isfinite(x.grad).all()
-
-
 def test_lists_of_numbers_keep_their_digits():
     """As arrays do: 0.7 in float32 lies below 0.7."""
     assert ss.confusion([0.7], [1], threshold=0.7, from_logits=False).tp == 1

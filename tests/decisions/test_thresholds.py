@@ -100,17 +100,6 @@ def test_what_no_threshold_can_say_is_not_claimed(scores, from_logits):
                 assert found >= ss.evaluate(scores, y, metric, threshold=t, **known) - 1e-12
 
 
-@pytest.mark.parametrize("task", ["binary", "multilabel"])
-def test_entries_without_weight_leave_no_gap(task):
-    """Left out by their weight, or by a mark: wherever their scores lie."""
-    z, y = random_problem(task, n=40)
-    marked, w = y.clone(), torch.ones(40)
-    marked[10:], w[10:] = -1, 0
-    wanted = ss.best_threshold(z[:10], y[:10], "f1", task=task)
-    assert ss.best_threshold(z, marked, "f1", task=task, ignore_index=-1) == wanted
-    assert ss.best_threshold(z, y, "f1", task=task, sample_weight=w) == wanted
-
-
 def logit(p):
     return np.log(p / (1 - p))
 
@@ -195,16 +184,6 @@ def test_offsets_of_two_classes_equal_the_best_threshold():
     shifted = ss.evaluate(two, y, "f1", task="multiclass", offsets=offsets)
     tau = ss.best_threshold(z, y, "f1_macro")
     assert shifted == pytest.approx(ss.evaluate(z, y, "f1_macro", threshold=tau))
-
-
-@pytest.mark.parametrize("metric", ["f1", "quadratic_kappa", first_and_last_apart])
-def test_offsets_with_weights_and_blocks(metric, monkeypatch):
-    z, y = random_problem("multiclass", n=30, classes=3, seed=2)
-    w = torch.arange(30) % 3
-    repeated = ss.best_offsets(z.repeat_interleave(w, 0), y.repeat_interleave(w, 0), metric)
-    monkeypatch.setattr("softset.decisions.offsets.BLOCK", 12)  # several blocks of rows
-    weighted = ss.best_offsets(z, y, metric, sample_weight=w)
-    assert weighted == pytest.approx(repeated, abs=1e-9)
 
 
 @pytest.mark.parametrize(

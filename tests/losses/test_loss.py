@@ -41,14 +41,6 @@ def test_losses_of_pytorch_may_be_added_to_ours():
                                wanted(z, y))  # fmt: skip
 
 
-def test_sets_reach_the_losses_that_have_them():
-    z, y = random_problem("binary")
-    numbers = torch.arange(len(z)) // 9
-    entropy, dice = ss.CrossEntropyLoss(), ss.MetricLoss("dice")
-    got = (entropy + dice)(z, y, None, numbers)
-    torch.testing.assert_close(got, entropy(z, y) + dice(z, y, per=numbers))
-
-
 def test_weights_move_with_the_epoch():
     z, y = random_problem("binary")
     entropy, dice = ss.CrossEntropyLoss(), ss.MetricLoss("dice")

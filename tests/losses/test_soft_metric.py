@@ -14,7 +14,6 @@ from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.kernels.native.kernels import NativeBinary, NativeMulticlass
 from softset.counting.kernels.native.library import native, without_native
 from softset.counting.problem import _checked_grid
-from softset.losses import soft_metric
 from softset.metrics.custom import _tried
 from tests.reference import TASKS, random_problem
 
@@ -96,13 +95,6 @@ def test_mistakes_are_found_when_the_loss_is_made(settings, message):
 
 
 # Every metric that is a function of two sums per class, with averages.
-SHORT = [
-    name
-    for name, row in ss.METRICS.items()
-    if not row.make().curve and not isinstance(row.make(), ss.AtK)
-] + ["f1_macro", "f1_micro", "jaccard_weighted"]
-
-
 def test_it_trains():
     g = torch.Generator().manual_seed(0)
     x = torch.randn(400, 2, generator=g)
@@ -117,27 +109,6 @@ def test_it_trains():
             loss(model(x), y).backward()
             optimiser.step()
         assert ss.evaluate(model(x), y, metric) > max(before, 0.5)
-
-
-@pytest.mark.parametrize("metric", SHORT)
-@pytest.mark.parametrize("empty", ["penalise", "ignore"])
-@pytest.mark.parametrize("task", TASKS)
-def test_the_short_way_leads_to_the_same_loss(metric, empty, task, monkeypatch):
-    """Slopes in closed form, and those of autograd."""
-    z, y = random_problem(task, n=50)
-    w = torch.rand(50, dtype=torch.float64)
-    settings = {"task": task, "empty": empty}
-    settings |= {"threshold": 0.3} if task != "multiclass" else {}
-    for labels, weights in ((y, w), (y, None), (y * 0, w)):
-        short, long = z.clone().requires_grad_(), z.clone().requires_grad_()
-        a = ss.metric_loss(short, labels, metric, sample_weight=weights, **settings)
-        with monkeypatch.context() as without:
-            without.setattr(soft_metric, "direct_loss", lambda *_, **__: None)
-            b = ss.metric_loss(long, labels, metric, sample_weight=weights, **settings)
-        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
-        (a * 3).backward()
-        (b * 3).backward()
-        torch.testing.assert_close(short.grad, long.grad, rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])

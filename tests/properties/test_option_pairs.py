@@ -370,7 +370,7 @@ def test_tuned_decisions(task):
 
 
 def test_a_memory_is_the_running_mean_of_counts():
-    """``e = m e + (1 - m) C``, over ``1 - m^t``: the loss there, and its slope by the last ``C``."""
+    """``e = m e + (1 - m) C``, over ``1 - m^t``: the loss there, its slope by the last C."""
     rng, memory = np.random.default_rng(0), 0.7
     s = loss_oracle.Setting("binary", "fbeta")
     loss, before = ss.MetricLoss("f1", memory=memory), 0.0
