@@ -2,6 +2,7 @@
 
     python benchmarks/repeated.py run      # resumable: finished fits are kept in --results
     python benchmarks/repeated.py show     # the tables, from the results
+    python benchmarks/repeated.py limit    # equal rows together or not, where the rule changes
 
 Options of ``run``: --parts adult,simulated,yardstick,compare, --models A,B, --draws N (the first),
 --only TEXT (of a table's name).
@@ -29,9 +30,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -46,6 +48,7 @@ from sklearn.preprocessing import StandardScaler
 import efficacy
 import softset as ss
 from common import DATA, append, read
+from softset.tables import splits
 
 RESULTS = Path(__file__).parent / "results" / "repeated.jsonl"
 TRAIN, TEST, DRAWS = 2_000, 20_000, 5
@@ -54,6 +57,7 @@ SIMULATED = ((2, 2), (3, 3), (2, 2, 2, 2), (3, 3, 3), (4, 4, 4), (5, 5, 5), (6, 
 COLUMNS = ["workclass", "education", "marital-status", "occupation", "relationship", "race", "sex"]
 COLUMNS += ["native-country"]
 COMPARED = 12
+LIMIT = ("linear", "boosting")
 GOAL, WORST = 0.01, 0.03  # below the reference: in the mean, and in any table
 
 
@@ -256,9 +260,30 @@ def show(args: argparse.Namespace) -> None:
         print("\nNot run:", left.groupby(["part", "model"]).size().to_string(), sep="\n")
 
 
+def limit(args: argparse.Namespace) -> None:
+    """Adult by its first 7 and all 8 columns: just above half of the rows are different."""
+    ways = {
+        "together": lambda codes, share: np.unique(codes, return_inverse=True)[1].ravel(),
+        "apart": lambda codes, share: None,
+    }
+    print("columns draw different " + " ".join(f"{m}-{w}" for m in LIMIT for w in ways))
+    found = []
+    for columns, draw in product((7, 8), range(3)):
+        split = adult(args.data_dir, ", ".join(COLUMNS[:columns]), draw)
+        values = []
+        for model, (way, rule) in product(LIMIT, ways.items()):
+            cell = Cell("adult", way, draw, model, False)
+            with mock.patch.object(splits, "kept_together", rule):
+                values.append(fit(cell, split)["f1"])
+        found.append(values)
+        different = len(np.unique(split.x, axis=0)) / TRAIN
+        print(columns, draw, f"{different:.2f}", *(f"{v:.3f}" for v in values), flush=True)
+    print("mean", *(f"{v:.3f}" for v in np.mean(found, 0)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["run", "show"])
+    parser.add_argument("command", choices=["run", "show", "limit"])
     parser.add_argument("--data-dir", type=Path, default=DATA)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--parts", default="adult,simulated,yardstick,compare")
@@ -267,7 +292,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     args.parts, args.models = args.parts.split(","), args.models.split(",")
-    {"run": run, "show": show}[args.command](args)
+    {"run": run, "show": show, "limit": limit}[args.command](args)
 
 
 if __name__ == "__main__":
