@@ -11,7 +11,6 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import softset as ss
 from softset import MetricBoostingClassifier
@@ -20,10 +19,6 @@ from softset.tables.rows import Rows
 from softset.tables.splits import content_split
 
 LIBRARIES = ["lightgbm", "xgboost"]
-NO_EQUIVALENCE = {
-    "check_sample_weight_equivalence_on_dense_data": "leaves count rows, not weights; "
-    "scikit-learn's own boosting with early stopping fails it too"
-}
 
 
 def small(library="lightgbm", metric="f1", **settings):
@@ -37,15 +32,6 @@ def data():
 
 
 # --- the contract ---------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore:class .* has too few distinct rows")
-@parametrize_with_checks(
-    [MetricBoostingClassifier(library=library, warm_rounds=10, rounds=10) for library in LIBRARIES],
-    expected_failed_checks=lambda _: NO_EQUIVALENCE,
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

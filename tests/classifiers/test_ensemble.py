@@ -6,17 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import make_classification, make_multilabel_classification
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import softset as ss
 from softset.classifiers import ensemble
 from softset.classifiers.ensemble import KINDS, MetricEnsembleClassifier, Ready
 from softset.storage.container import read_file, write_file
-
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "bootstrap samples and folds differ",
-    "check_sample_weight_equivalence_on_sparse_data": "bootstrap samples and folds differ",
-}
 
 
 @pytest.fixture(autouse=True)
@@ -29,17 +23,6 @@ def few_trees(monkeypatch):
 
     monkeypatch.setattr(ensemble, "MetricForestClassifier", make)
     return own
-
-
-@parametrize_with_checks(
-    [MetricEnsembleClassifier("accuracy", parts=("linear", "extra-trees"), cv=3, random_state=0)],
-    expected_failed_checks=lambda _: EXPECTED,
-)
-def test_scikit_learn_contract(estimator, check, monkeypatch):
-    if check.func.__name__ == "check_classifiers_train":
-        # It wants the largest probability to decide, which a tuned cut need not agree with.
-        monkeypatch.setattr(MetricEnsembleClassifier, "threshold", None)
-    check(estimator)
 
 
 def problem(task="binary", n=500):

@@ -2,33 +2,13 @@
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.metrics import f1_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.fixes import parse_version
 
 from softset import SavedFileError
 from softset.classifiers.forest import MetricForestClassifier
 from softset.storage.container import read_file, write_file
-
-# As scikit-learn's own forest: bootstrap samples of repeated rows differ from those of weights.
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "bootstrap samples differ",
-    "check_sample_weight_equivalence_on_sparse_data": "bootstrap samples differ",
-}
-if parse_version(sklearn.__version__) < parse_version("1.8"):
-    # Bootstrap samples know no weights there; the check helps with min_weight_fraction_leaf.
-    EXPECTED["check_class_weight_classifiers"] = "weights come after the bootstrap sample"
-
-
-@parametrize_with_checks(
-    [MetricForestClassifier(n_trees=25, random_state=0)],
-    expected_failed_checks=lambda _: EXPECTED,
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 def problem(task, n=400):

@@ -12,31 +12,12 @@ from scipy.optimize import check_grad
 from sklearn.datasets import load_iris, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import softset as ss
 from softset import MetricLinearClassifier
 from softset.classifiers.path import choose
 from softset.storage.container import write_file
 from softset.training import linear
-
-EXPECTED = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "penalties count rows: the scale of weights "
-    "means nothing"
-    for kind in ("dense", "sparse")
-}
-
-
-@parametrize_with_checks(
-    [MetricLinearClassifier()],
-    expected_failed_checks=lambda _: EXPECTED,
-)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_scikit_learn_contract(estimator, check):
-    if check.func.__name__ in ("check_classifiers_train", "check_class_weight_classifiers"):
-        # They want the largest probability to decide, which a tuned cut need not agree with.
-        estimator.set_params(threshold=None)
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

@@ -40,18 +40,6 @@ FAST = {
 _FAILS = {"check_sample_weight_equivalence_on_dense_data": "folds and batches are of rows"}
 
 
-@parametrize_with_checks(
-    [MetricClassifier(n_members=2, max_epochs=60)], expected_failed_checks=lambda _: _FAILS
-)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_scikit_learn_estimator_checks(estimator, check):
-    if check.func.__name__ == "check_classifiers_train":
-        # It wants the largest probability to decide, which a tuned cut need not agree with.
-        estimator.set_params(threshold=None)
-    check(estimator)
-
-
 @parametrize_with_checks([MetricClassifier()], expected_failed_checks=lambda _: _FAILS)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")

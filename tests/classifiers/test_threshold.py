@@ -24,33 +24,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.fixes import parse_version
 
 import softset as ss
 from softset.classifiers.threshold import MetricThresholdClassifier
-
-# The folds are of rows, so that a row given twice may be on both sides, or another row move.
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "the folds differ",
-    "check_sample_weight_equivalence_on_sparse_data": "the folds differ",
-}
-
-
-@parametrize_with_checks(
-    [
-        # One check wants the class of the largest probability: for accuracy a model that is fitted
-        # well has no better.
-        MetricThresholdClassifier(LogisticRegression(C=10), "accuracy", cv=3, random_state=0),
-        MetricThresholdClassifier(LinearSVC(), "mcc", cv=3, refit=False, random_state=0),
-    ],
-    expected_failed_checks=lambda model: {} if model.metric == "accuracy" else EXPECTED,
-)
-def test_scikit_learn_contract(estimator, check):
-    old = parse_version(sklearn.__version__) < parse_version("1.8")
-    if old and estimator.metric == "accuracy" and check.func.__name__ == "check_classifiers_train":
-        pytest.skip("another logistic regression: a cut beside 1/2 is better there")
-    check(estimator)
 
 
 def problem(task, n=600):

@@ -13,6 +13,7 @@ from softset.tables.rows import (
     row_codes,
     strata_of,
 )
+from softset.tables.splits import stratified_folds
 
 
 def test_equal_rows_of_arrays_and_frames():
@@ -93,3 +94,12 @@ def test_the_stratum_of_several_labels_is_the_rarest():
     y = np.array([[1, 0, 1], [1, 0, 0], [1, 0, 0], [0, 0, 0]])
     assert strata_of(y).tolist() == [2, 0, 0, -1]
     assert strata_of(np.array([2, 0])).tolist() == [2, 0]
+
+
+def test_a_data_frame_and_an_array_of_the_same_rows_have_the_same_folds():
+    random = np.random.RandomState(0)
+    x, y = random.randn(60, 2), random.randint(0, 2, 60)
+    x[:8] = x[8:16]
+    expected = stratified_folds(x, y, 3, 0)
+    for same in (x.tolist(), pd.DataFrame(x)):
+        assert np.array_equal(stratified_folds(same, y, 3, 0), expected)

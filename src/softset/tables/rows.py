@@ -188,7 +188,9 @@ def alike(X: Any, share: float) -> Ints | None:
         if values.ndim != 2 or values.dtype.kind not in "biuf":
             return None
         codes = row_codes(values)
-    return kept_together(codes, share)
+    # By their first row: a data frame and an array of the same rows have the same groups.
+    _, first, kind = np.unique(codes, return_index=True, return_inverse=True)
+    return kept_together(first[kind.ravel()], share)
 
 
 def _without_identifiers(x: Floats) -> Floats:
