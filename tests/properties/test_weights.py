@@ -311,7 +311,7 @@ def test_a_model_of_weight_0_rows_is_that_without_them_whatever_the_unit(name, t
     rng = np.random.default_rng(1)
     w = rng.uniform(0.3, 2, len(x)) * (rng.random(len(x)) < 0.8)
     found = described(fitted(name, x, y, w, streamed), x)
-    without = fitted(name, x[w > 0], y[w > 0], 1000 * w[w > 0], streamed)
+    without = fitted(name, x[w > 0], y[w > 0], 1024 * w[w > 0], streamed)
     np.testing.assert_allclose(described(without, x), found, rtol=1e-6, atol=1e-9)
 
 

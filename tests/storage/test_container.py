@@ -115,3 +115,13 @@ def test_whatever_is_wrong_with_the_content_is_one_error_with_the_name():
     for error in (KeyError("x"), RecursionError(), MemoryError(), SavedFileError("it is bad")):
         with pytest.raises(SavedFileError, match=r"^model\.softset"), whole("model.softset", "m"):
             raise error
+
+
+def test_the_last_byte_of_a_large_tensor_is_checked_too(tmp_path):
+    path = tmp_path / "a"
+    write_file(path, "test", {"x": torch.zeros(2**20, dtype=torch.float64)})
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(SavedFileError):
+        read_file(path, "test")
