@@ -59,6 +59,7 @@ import softset as ss
 from softset.classifiers.phases import PhasedClassifier
 from softset.tables.rows import alike
 from softset.tables.splits import repeated_folds
+from softset.tasks import BINARY, MULTICLASS, Task
 
 DATA = Path(os.environ.get("SOFTSET_DATA") or Path(__file__).parents[2] / "shared" / "data")
 OUT = Path(__file__).parent / "results" / "efficacy.jsonl"
@@ -89,8 +90,8 @@ class Table:
     w: np.ndarray
 
     @property
-    def task(self) -> str:
-        return "binary" if self.y.max() == 1 else "multiclass"
+    def task(self) -> Task:
+        return BINARY if self.y.max() == 1 else MULTICLASS
 
     def take(self, rows: np.ndarray) -> Table:
         return Table(self.name, self.x[rows], self.y[rows], self.w[rows])

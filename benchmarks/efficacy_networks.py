@@ -34,6 +34,7 @@ from softset.decisions.tuner import Tuner
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.registry import get_metric
 from softset.tables.scaling import Scaler
+from softset.tasks import BINARY
 from softset.training.networks import Mlp, score
 from softset.training.updates import Updater
 
@@ -108,13 +109,13 @@ class Variant:
         return ends
 
     def _judged(self, net: Mlp, flat: Tensor, x: Tensor, y: Tensor, held: Tensor, loss: Any) -> Any:
-        found = loss(score(net, flat, {}, x, "binary").double(), y, held)
+        found = loss(score(net, flat, {}, x, BINARY).double(), y, held)
         return found.mean().expand_as(found) if self.together else found
 
 
 def _of_members(net: Mlp, weights: Tensor, x: Tensor, held: Tensor) -> Trained:
     def probabilities(inputs: Tensor) -> Tensor:
-        return torch.sigmoid(score(net, weights, {}, inputs.double(), "binary"))
+        return torch.sigmoid(score(net, weights, {}, inputs.double(), BINARY))
 
     oof = (probabilities(x) * held).sum(0) / held.sum(0)
     return Trained(oof, lambda inputs: probabilities(inputs).mean(0))

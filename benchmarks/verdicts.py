@@ -23,6 +23,7 @@ from softset.comparison.ladder import Ladder, climb
 from softset.comparison.statistics import one_row_of
 from softset.counting.cells import Confusion
 from softset.metrics.registry import get_metric
+from softset.tasks import BINARY
 
 # Rungs and sizes as those of the candidates of ``softset compare``.
 RUNGS = {f"d{k}": "default" for k in range(4)} | {f"t{k}": "tuned" for k in range(5)}
@@ -84,7 +85,7 @@ def decided(
     measured, test_rows = get_metric(metric), rows // folds
     counts = [test_rows - positives // folds, positives // folds]
     scores = dict(zip(RUNGS, measured(c).numpy(), strict=True))
-    return scores, one_row_of(measured, "binary", counts, test_rows)
+    return scores, one_row_of(measured, BINARY, counts, test_rows)
 
 
 def constant(

@@ -16,6 +16,7 @@ from sklearn.model_selection import train_test_split
 import softset as ss
 from common import load, splits, zenodo
 from softset.tables.rows import Rows
+from softset.tasks import BINARY, MULTICLASS, Task
 
 # Larger sets are thinned to so many rows, by class, for time.
 MOST_ROWS = 8_000
@@ -34,8 +35,8 @@ class Problem(NamedTuple):
     chance: np.ndarray | None = None
 
     @property
-    def task(self) -> str:
-        return "binary" if self.classes == 2 else "multiclass"
+    def task(self) -> Task:
+        return BINARY if self.classes == 2 else MULTICLASS
 
 
 # --- made-up families: the probability of the positive class is known -----------------------------

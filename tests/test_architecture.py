@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from softset.tasks import TASKS
+
 ROOT = Path(__file__).parents[1]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -87,6 +89,20 @@ def test_no_private_name_is_imported_from_another_room():
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("softset.")
         for name in node.names
         if name.name.startswith("_") and node.module.split(".")[1] != room_of(path)
+    ]
+    assert found == []
+
+
+def test_nobody_compares_the_names_of_tasks():
+    """What depends on the kind of problem is a method in ``tasks/``."""
+    names = set(TASKS)
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path, tree in TREES.items()
+        if room_of(path) != "tasks"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        and any(isinstance(c, ast.Constant) and c.value in names for c in ast.walk(node))
     ]
     assert found == []
 

@@ -116,9 +116,9 @@ WARNINGS = {
         "batch_size",
         lambda: ss.MetricClassifier(batch_size=99, **NETWORK).fit(X, Y),
     ),
-    "network, constant": (
-        "every training row",
-        lambda: ss.MetricClassifier(threshold=1e-6, **NETWORK).fit(X, Y),
+    "constant": (
+        "no better than a constant",
+        lambda: ss.MetricLinearClassifier(threshold=1 - 1e-6).fit(X, Y),
     ),
     "network, rare": (
         "has too few distinct rows",

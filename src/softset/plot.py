@@ -30,6 +30,7 @@ from softset.decisions.cuts import all_cuts
 from softset.decisions.evaluation import evaluate_problem
 from softset.decisions.thresholds import best_threshold, thresholded
 from softset.metrics.registry import MetricLike, label_of
+from softset.tasks import BINARY
 from softset.training.loop import History
 
 if TYPE_CHECKING:
@@ -124,12 +125,12 @@ def threshold(
     """
     m = thresholded(metric)
     settings = {"from_logits": from_logits, "sample_weight": sample_weight}
-    problem = arrange(scores, target, task="binary", **settings)
-    p = probabilities(problem.z.double(), "binary", from_logits)
+    problem = arrange(scores, target, task=BINARY, **settings)
+    p = probabilities(problem.z.double(), BINARY, from_logits)
     if torch.isnan(p).any():
         refuse_rows(torch.isnan(p))
     check_labels(problem.y)
-    cuts = all_cuts(p, problem.y, problem.w, "binary")
+    cuts = all_cuts(p, problem.y, problem.w, BINARY)
     real = cuts.width > 0  # between equal scores there is no cut
     values, ordered = m(cuts.counts)[real], torch.unique(p)
     # Cut k says positive from the k-th distinct probability on: for thresholds above the one

@@ -10,6 +10,7 @@ from softset.classifiers.blending import blend_weights
 from softset.classifiers.export import averaged
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import get_metric
+from softset.tasks import get_task
 
 F1 = Tuner(get_metric("f1"), "binary")
 
@@ -72,6 +73,7 @@ def test_nothing_to_choose_gives_equal_weights():
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
 def test_a_weighted_mean_is_that_of_probabilities(task):
+    task = get_task(task)
     shape = (3, 7) if task == "binary" else (3, 7, 4)
     z = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     weights = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import softset as ss
 from softset.classifiers.export import averaged, to_onnx, to_torch
+from softset.tasks import get_task
 
 OLD = Path(__file__).parents[1] / "data" / "v0.1"
 EXPECTED = json.loads((OLD / "expected.json").read_text())
@@ -132,6 +133,7 @@ def test_other_shapes_are_refused(model, shape):
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
 def test_members_are_averaged_as_probabilities(task):
+    task = get_task(task)
     z = torch.randn(4, 7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     z = z[..., 0] if task == "binary" else z
     to_p = (lambda s: s.softmax(-1)) if task == "multiclass" else torch.sigmoid

@@ -15,6 +15,7 @@ from softset.classifiers.model import load_model
 from softset.classifiers.recipes import RECIPES
 from softset.cli import train
 from softset.tables.files import FORMATS
+from softset.tasks import BINARY
 
 TASKS = {
     "binary": (["two"], "linear", ["no", "yes"], "parquet"),
@@ -52,7 +53,7 @@ def test_a_model_from_training_to_evaluation(run, data, task):
     pd.concat([found, data[target][150:].reset_index(drop=True)], axis=1).to_csv("scored.csv")
     truth = data[target][150:].to_numpy().squeeze()
     codes = truth.astype(int) if task == "multilabel" else truth
-    area = roc_auc_score(codes, p[:, 1] if task == "binary" else p, multi_class="ovr")
+    area = roc_auc_score(codes, p[:, 1] if task == BINARY else p, multi_class="ovr")
     for words in ([new, "--model", facts["model"]], ["scored.csv"]):
         judged = run.json("evaluate", *words, *arguments, "-m", "auroc,accuracy")
         assert judged["task"] == task

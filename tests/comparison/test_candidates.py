@@ -12,6 +12,7 @@ from softset.comparison.candidates import BY_ID, CANDIDATES, choose
 from softset.comparison.fits import Candidate, Order, Sizes, first_member
 from softset.comparison.fits import fit_candidates as fit_rows
 from softset.metrics.registry import get_metric
+from softset.tasks import BINARY, MULTILABEL, get_task
 
 SMALL = Sizes(members=2, patience=3, max_epochs=6, trees=10, quick=True)
 
@@ -34,7 +35,7 @@ def problem(classes=2):
 def test_shared_fits_equal_fits_alone(fit, classes):
     X, y = problem(classes)
     task = {2: "binary", 3: "multiclass", None: "multilabel"}[classes]
-    ids = [c.id for c in choose(get_metric("f1"), "F1", task)[0] if c.fit == fit]
+    ids = [c.id for c in choose(get_metric("f1"), "F1", get_task(task))[0] if c.fit == fit]
     if not ids:
         assert fit == "surrogate" or (fit, task) == ("weighted", "multilabel")
         return
@@ -87,7 +88,7 @@ def test_a_metric_on_weighted_rows_is_not_shown_beside_others():
 
 def test_which_candidates_fit():
     def ids(metric, task):
-        return {c.id for c in choose(get_metric(metric), metric, task)[0]}
+        return {c.id for c in choose(get_metric(metric), metric, get_task(task))[0]}
 
     assert len(ids("f1", "binary")) == 16
     assert "surrogate-fbeta" in ids("f2", "binary")
@@ -104,14 +105,14 @@ def test_which_candidates_fit():
 
 def test_what_was_asked_for_and_does_not_fit_is_said():
     wanted = ["cross-entropy-weighted", "warm", "forest-tuned"]
-    kept, said = choose(get_metric("f1"), "F1", "multilabel", wanted)
+    kept, said = choose(get_metric("f1"), "F1", MULTILABEL, wanted)
     assert [c.id for c in kept] == ["warm", "forest-tuned"]
     assert said == ["left out: cross-entropy-weighted (several labels have no class weights)."]
 
 
 @pytest.mark.parametrize("metric", ["f1", "auroc"])
 def test_names_are_filled_in(metric):
-    for c in choose(get_metric(metric), "my metric", "binary")[0]:
+    for c in choose(get_metric(metric), "my metric", BINARY)[0]:
         assert "{" not in c.name + c.description
         assert metric == "f1" or "threshold" not in c.name + c.description
 
@@ -122,7 +123,7 @@ def test_a_candidate_is_one_row(monkeypatch):
     )
     monkeypatch.setattr(candidates, "CANDIDATES", (*CANDIDATES, row))
     monkeypatch.setitem(candidates.BY_ID, "stump", row)
-    kept, _ = choose(get_metric("f1"), "F1", "binary", ["stump", "warm"])
+    kept, _ = choose(get_metric("f1"), "F1", BINARY, ["stump", "warm"])
     assert [c.id for c in kept] == ["warm", "stump"]
     X, y = problem()
     (found,) = fit_candidates(["stump"], X, Order("f1", y, SMALL, 0))
@@ -133,8 +134,8 @@ def test_without_lightgbm_the_reason_is_said(monkeypatch):
     monkeypatch.setattr(candidates, "find_spec", lambda name: None)
     install = "pip install 'softset\\[boosting\\]'"
     with pytest.raises(ValueError, match=f"got none. left out: boosting-tuned, .*{install}"):
-        choose(get_metric("f1"), "F1", "binary", ["boosting-tuned", "boosting-metric"])
-    _, said = choose(get_metric("f1"), "F1", "binary")
+        choose(get_metric("f1"), "F1", BINARY, ["boosting-tuned", "boosting-metric"])
+    _, said = choose(get_metric("f1"), "F1", BINARY)
     assert "pip install 'softset[boosting]'" in said[0]
 
 
@@ -148,13 +149,13 @@ BAD = [
 @pytest.mark.parametrize(("wanted", "message"), BAD)
 def test_bad_candidates_are_named(wanted, message):
     with pytest.raises(ValueError, match=message):
-        choose(get_metric("f1"), "F1", "binary", wanted)
+        choose(get_metric("f1"), "F1", BINARY, wanted)
 
 
 def test_candidates_stand_on_their_rungs():
     def rungs(metric):
         found = {}
-        for c in choose(get_metric(metric), metric, "binary")[0]:
+        for c in choose(get_metric(metric), metric, BINARY)[0]:
             found.setdefault(c.rung, []).append(c.id)
         return found
 

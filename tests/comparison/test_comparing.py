@@ -21,8 +21,9 @@ from softset.comparison.candidates import BY_ID
 from softset.comparison.fits import Sizes
 from softset.comparison.result import ClassCount
 from softset.comparison.schema import encoded
-from softset.comparison.worker import Task, outcomes
+from softset.comparison.worker import Experiment, outcomes
 from softset.tables.splits import repeated_folds
+from softset.tasks import BINARY
 
 # Small tables are warned of, and these are small.
 pytestmark = pytest.mark.filterwarnings("ignore:.*scores of so few say little", "ignore:too good")
@@ -204,7 +205,7 @@ def test_test_rows_have_no_say_in_training(framed, tmp_path):
     results = []
     rows = {fit: [BY_ID[c] for c in ids] for fit, ids in fits.items()}
     for x, target in [(X, y), (changed, flipped)]:
-        task = Task(x, target, folds, "binary", "f1", sizes, 0, rows, schema)
+        task = Experiment(x, target, folds, BINARY, "f1", sizes, 0, rows, schema)
         results.append({fit: outcomes(task, 0, fit, tmp_path) for fit in fits})
     for fit, ids in fits.items():
         for c in ids:

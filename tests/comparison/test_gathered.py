@@ -15,9 +15,10 @@ from softset.comparison.candidates import choose
 from softset.comparison.fits import Sizes
 from softset.comparison.own import own_candidates
 from softset.comparison.shelf import Fitted, Shelf
-from softset.comparison.worker import Source, Task, outcomes, receive, run_one
+from softset.comparison.worker import Experiment, Source, outcomes, receive, run_one
 from softset.metrics.registry import get_metric
 from softset.tables.splits import repeated_folds
+from softset.tasks import get_task
 
 SMALL = Sizes(members=5, patience=3, max_epochs=6, trees=20, quick=True)
 KINDS = [
@@ -29,6 +30,7 @@ KINDS = [
 
 
 def task_of(metric="f1", kind="binary", n=240):
+    kind = get_task(kind)
     if kind == "multilabel":
         X, y = make_multilabel_classification(n, 6, n_classes=3, random_state=0)
     else:
@@ -42,7 +44,7 @@ def task_of(metric="f1", kind="binary", n=240):
             fits.setdefault(c.fit, []).append(c)
     strata = y if y.ndim == 1 else np.zeros(len(y), dtype=int)
     folds = repeated_folds(strata, None, 3, 1, 0)
-    return Task(X, y, folds, kind, metric, SMALL, 0, fits)
+    return Experiment(X, y, folds, kind, metric, SMALL, 0, fits)
 
 
 @pytest.fixture

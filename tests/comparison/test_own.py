@@ -15,6 +15,7 @@ from softset.comparison.candidates import BY_ID, choose
 from softset.comparison.fits import Order, Sizes, fit_candidates
 from softset.metrics.registry import get_metric
 from softset.report import render
+from softset.tasks import get_task
 
 # Small tables are warned of, and these are small.
 pytestmark = pytest.mark.filterwarnings("ignore:.*scores of so few say little", "ignore:too good")
@@ -23,7 +24,7 @@ MINE = LogisticRegression(C=0.5)
 
 
 def chosen(wanted, metric="f1", task="binary"):
-    return choose(get_metric(metric), "F1", task, wanted)[0]
+    return choose(get_metric(metric), "F1", get_task(task), wanted)[0]
 
 
 def test_both_are_one_fit_and_the_first_is_the_estimator_itself():

@@ -13,6 +13,7 @@ from softset.comparison.statistics import (
 )
 from softset.counting.cells import Confusion
 from softset.metrics.registry import METRICS, get_metric
+from softset.tasks import BINARY, get_task
 
 FINE = 1e-6  # one row of very many
 
@@ -85,7 +86,7 @@ def test_the_floor_is_out_of_the_way_where_scores_vary():
 def test_one_row_is_the_worst_of_one_wrong_decision(metric, task):
     """Against every single wrong decision, of counts that are all different."""
     m, sizes = get_metric(metric), [30, 5, 12] if task != "binary" else [30, 5]
-    found = one_row_of(m, task, sizes, 40)
+    found = one_row_of(m, get_task(task), sizes, 40)
     tensor = torch.tensor(sizes, dtype=torch.float64)
     costs = []
     if task == "multilabel":
@@ -110,7 +111,7 @@ def test_one_row_is_the_worst_of_one_wrong_decision(metric, task):
 
 
 def test_areas_change_by_one_positive():
-    assert one_row_of(get_metric("auroc"), "binary", [90, 10], 100) == pytest.approx(0.1)
+    assert one_row_of(get_metric("auroc"), BINARY, [90, 10], 100) == pytest.approx(0.1)
 
 
 def test_holm_against_the_definition():

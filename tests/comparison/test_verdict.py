@@ -8,6 +8,7 @@ import pytest
 from softset.comparison.ladder import climb
 from softset.comparison.statistics import paired
 from softset.comparison.verdict import in_words, rung_names, verdict
+from softset.tasks import get_task
 
 LOW = np.array([0.50, 0.52, 0.49, 0.51, 0.50])
 UNEVEN = np.array([0.9, 1.0, 1.1, 1.0, 0.9])
@@ -17,7 +18,7 @@ NAMES = {"linear": "logistic regression", "cut": "boosting, tuned threshold", "s
 
 
 def said(scores, sizes=None, task="binary", curve=False, rungs=RUNGS):
-    names = rung_names("F1", task, curve)
+    names = rung_names("F1", get_task(task), curve)
     ladder = climb(scores, rungs, sizes or {}, folds=5, one_row=1e-6, names=names)
     return verdict(ladder, {c: NAMES.get(c, c) for c in scores}, "F1")
 

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softset.decisions.decision import Decision, scores_of, to_logits, to_probabilities
+from softset.decisions.decision import Decision
+from softset.tasks import BINARY, MULTICLASS
+from softset.tasks.base import to_logits, to_probabilities
 
 
 @given(st.lists(st.floats(-700, 30), min_size=1, max_size=20), st.floats(-30, 30))
@@ -18,13 +20,13 @@ def test_the_margin_is_above_zero_exactly_where_the_decision_is_positive(scores,
 @given(st.floats(1e-300, 1 - 1e-12))
 def test_a_probability_at_the_threshold_is_positive(p):
     decision = Decision.at("binary", p)
-    assert decision(scores_of([p], "binary")).tolist() == [1]
-    assert decision(scores_of([np.nextafter(p, 0) * (1 - 1e-9)], "binary")).tolist() == [0]
+    assert decision(BINARY.scores([p])).tolist() == [1]
+    assert decision(BINARY.scores([np.nextafter(p, 0) * (1 - 1e-9)])).tolist() == [0]
     assert decision.threshold == pytest.approx(p, rel=1e-9)
 
 
 def test_the_largest_class_decides_and_offsets_move_it():
-    z = scores_of([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.0, 1.0, 0.0]], "multiclass")
+    z = MULTICLASS.scores([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.0, 1.0, 0.0]])
     assert Decision.plain("multiclass", 3)(z).tolist() == [0, 2, 1]
     assert Decision.at("multiclass", [0, 1.0, 0], 3)(z).tolist() == [1, 1, 1]
     assert np.isfinite(z).all()

@@ -11,6 +11,7 @@ from softset.decisions.cuts import all_cuts
 from softset.decisions.shrinking import OF_CLASS, OF_LABEL, shrunk_cuts, shrunk_offsets
 from softset.decisions.thresholds import best_cuts
 from softset.decisions.tuner import Tuner
+from softset.tasks import MULTILABEL
 
 
 def many_labels(n, labels, rng, positives):
@@ -24,7 +25,7 @@ def many_labels(n, labels, rng, positives):
 
 def rules(z, y, metric, strength=OF_LABEL):
     s, target = (torch.from_numpy(a.T.copy()) for a in (z, y))
-    cuts = all_cuts(s, target, None, "multilabel")
+    cuts = all_cuts(s, target, None, MULTILABEL)
     own = best_cuts(metric, cuts)
     return own.numpy(), shrunk_cuts(metric, s, target, cuts, own, strength).numpy()
 

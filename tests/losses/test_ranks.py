@@ -19,6 +19,7 @@ import torch.distributed as dist
 import softset as ss
 from softset.counting.flat import Form
 from softset.losses.ranks import _described, _header
+from softset.tasks import BINARY, MULTICLASS
 from tests.losses.run_ranks import FAULTS, SECONDS
 from tests.reference import random_problem
 
@@ -119,10 +120,10 @@ def test_sync_is_refused_where_it_makes_no_sense():
 
 
 def test_forms_in_words():
-    assert _described(_header(Form("binary", (99,)))) == "binary counts of shape [99]"
-    assert _described(_header(Form("multiclass", (7,), (7, 7)))) == "multiclass counts of shape [7]"
+    assert _described(_header(Form(BINARY, (99,)))) == "binary counts of shape [99]"
+    assert _described(_header(Form(MULTICLASS, (7,), (7, 7)))) == "multiclass counts of shape [7]"
     assert _described(_header(None)) is None
-    assert _header(Form("binary", (2,))) != _header(Form("binary", (2,), (2,)))
+    assert _header(Form(BINARY, (2,))) != _header(Form(BINARY, (2,), (2,)))
 
 
 @needs_gloo

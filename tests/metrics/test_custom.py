@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from torch.utils.data import DataLoader, TensorDataset
 
 import softset as ss
+from softset.tasks import BINARY, MULTICLASS, MULTILABEL
 from tests.reference import random_problem
 
 
@@ -93,10 +94,10 @@ def test_who_reads_the_matrix_is_told_by_the_error_not_by_its_words():
         ss.metric_loss(z, y, grumbling, task="multiclass")
     trace = ss.get_metric(lambda c: c.matrix.diagonal().sum() / c.total[0])
     diagonal = ss.get_metric(lambda c: c.tp.sum() / c.total[0])
-    assert trace.wants_matrix("multiclass", 4, training=True)
-    assert not diagonal.wants_matrix("multiclass", 4, training=True)
-    assert diagonal.wants_matrix("multiclass", 4)  # where it judges it may read what it likes
-    assert not any(m.wants_matrix(t, 2) for m in (trace, ss.F1()) for t in ("binary", "multilabel"))
+    assert trace.wants_matrix(MULTICLASS, 4, training=True)
+    assert not diagonal.wants_matrix(MULTICLASS, 4, training=True)
+    assert diagonal.wants_matrix(MULTICLASS, 4)  # where it judges it may read what it likes
+    assert not any(m.wants_matrix(t, 2) for m in (trace, ss.F1()) for t in (BINARY, MULTILABEL))
 
 
 # --- one number -----------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ import torch
 import softset as ss
 from softset.counting.cells import Confusion
 from softset.metrics.slopes import Sums, slopes
+from softset.tasks import BINARY, MULTICLASS, get_task
 
 NAMES = [
     name
     for name, row in ss.METRICS.items()
-    if not row.make().curve and not row.make().wants_matrix("multiclass", 3)
+    if not row.make().curve and not row.make().wants_matrix(MULTICLASS, 3)
 ]
 AVERAGES = ("macro", "micro", "weighted")
 
@@ -58,7 +59,7 @@ def test_slopes_are_those_of_autograd(name, task, average, empty):
         pytest.skip("one number for all classes")
     for both in (False, True) if task == "binary" and average == "macro" else (False,):
         m = averaged(metric, average, both)
-        known = slopes(m, task, sums(task), empty)
+        known = slopes(m, get_task(task), sums(task), empty)
         assert known is not None
         value, *by = by_autograd(m, task, sums(task), empty)
         assert known.value.item() == pytest.approx(value, rel=1e-12)
@@ -78,7 +79,7 @@ def test_classes_without_rows(name, task, average, empty):
     metric = averaged(metric, average)
     c = sums(task)
     c.s[2] = c.x[2] = 0.0
-    known = slopes(metric, task, c, empty)
+    known = slopes(metric, get_task(task), c, empty)
     if known is None:
         return
     value, *by = by_autograd(metric, task, c, empty)
@@ -89,6 +90,6 @@ def test_classes_without_rows(name, task, average, empty):
 
 def test_corners_have_no_answer():
     c = sums("binary")
-    assert slopes(ss.MCC(), "binary", c, "penalise") is not None
+    assert slopes(ss.MCC(), BINARY, c, "penalise") is not None
     for wrong in (c._replace(s=c.s * 0), c._replace(s=c.n), c._replace(q=c.q * 0)):
-        assert slopes(ss.MCC(), "binary", wrong, "penalise") is None
+        assert slopes(ss.MCC(), BINARY, wrong, "penalise") is None

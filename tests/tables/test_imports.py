@@ -21,4 +21,4 @@ def test_the_room_needs_no_torch_and_no_other_room():
     )
     count, rest = run.stdout.strip().split(" ", 1)
     assert int(count) >= 18
-    assert rest == "['checks', 'storage', 'tables'] []"
+    assert rest == "['checks', 'storage', 'tables', 'tasks'] []"

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from softset.tables.rows import Rows
+from softset.tasks import BINARY, get_task
 from softset.training.data import data_of, make_data, outputs_of
 from softset.training.members import train_members
 from tests.training.helpers import make_binary
@@ -30,14 +31,14 @@ def test_rows_become_tensors_that_hold_the_same():
 
 def test_rows_of_weight_zero_are_left_out():
     x, y = make_binary(4)
-    data = make_data("train", (x, y, torch.tensor([1.0, 0.0, 2.0, 0.0])), "binary")
+    data = make_data("train", (x, y, torch.tensor([1.0, 0.0, 2.0, 0.0])), BINARY)
     assert torch.equal(data.x, x[[0, 2]])
     assert data.w.tolist() == [1.0, 2.0]
 
 
 def test_targets_in_a_column_are_binary_targets():
     x, y = make_binary(4)
-    assert make_data("train", (x, y[:, None]), "binary").y.shape == (4,)
+    assert make_data("train", (x, y[:, None]), BINARY).y.shape == (4,)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,7 @@ def test_targets_in_a_column_are_binary_targets():
      ("multilabel", [[0, 1, 1], [0, 0, 1]], 3)],
 )  # fmt: skip
 def test_a_score_for_each_class_or_label(task, y, outputs):
+    task = get_task(task)
     data = make_data("train", (torch.zeros(2, 1), torch.tensor(y)), task)
     assert outputs_of(data, task) == outputs
 
@@ -65,4 +67,4 @@ def test_a_score_for_each_class_or_label(task, y, outputs):
 )
 def test_wrong_data_is_refused_by_name(given, message):
     with pytest.raises(ValueError, match=message):
-        make_data("train", given, "binary")
+        make_data("train", given, BINARY)

@@ -6,13 +6,14 @@ import pytest
 from torch import nn
 
 import softset as ss
+from softset.tasks import BINARY
 from softset.training.phases import Phase, make_phases
 from softset.training.recipes import RECIPES
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_name_gives_phases_for_the_metric_and_the_task(recipe):
-    for phase in make_phases(recipe, "mcc", "binary", class_weight=[1.0, 3.0]):
+    for phase in make_phases(recipe, "mcc", BINARY, class_weight=[1.0, 3.0]):
         assert phase.loss.task == "binary"
         assert phase.loss.class_weight.tolist() == [1.0, 3.0]
         if isinstance(phase.loss, ss.MetricLoss):
@@ -21,9 +22,9 @@ def test_a_name_gives_phases_for_the_metric_and_the_task(recipe):
 
 def test_a_loss_and_phases_are_taken_as_they_are():
     loss = nn.BCEWithLogitsLoss()
-    assert make_phases(loss, "f1", "binary") == [Phase(loss)]
+    assert make_phases(loss, "f1", BINARY) == [Phase(loss)]
     given = (Phase(loss), Phase(loss, 0.5))
-    assert make_phases(given, "f1", "binary") == list(given)
+    assert make_phases(given, "f1", BINARY) == list(given)
 
 
 def test_names_say_what_a_phase_trains_for():
@@ -56,4 +57,4 @@ def test_mistakes_are_found_where_they_are_made(settings, message):
 @pytest.mark.parametrize("recipe", [[], [ss.CrossEntropyLoss()], 3, None])
 def test_what_is_no_recipe_is_refused(recipe):
     with pytest.raises(ValueError, match="recipe must"):
-        make_phases(recipe, "f1", "binary")
+        make_phases(recipe, "f1", BINARY)

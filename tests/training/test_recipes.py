@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import softset as ss
+from softset.tasks import BINARY
 from softset.training.phases import make_phases
 from softset.training.recipes import RECIPES
 
@@ -102,7 +103,7 @@ def test_one_new_row_is_in_the_help_and_help_is_quick():
 
 
 def test_the_rows_are_what_they_say():
-    made = {name: make_phases(name, "f1", "binary") for name in RECIPES}
+    made = {name: make_phases(name, "f1", BINARY) for name in RECIPES}
     assert {name: [phase.name for phase in phases] for name, phases in made.items()} == {
         "cross-entropy": ["cross-entropy"],
         "metric": ["soft metric"],

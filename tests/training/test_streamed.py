@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from softset import Member
+from softset.tasks import BINARY
 from softset.training import streamed
 from softset.training.data import Data, make_data
 from softset.training.streamed import train_streamed
@@ -16,7 +17,7 @@ def rows(n=600, weighted=False):
     x = torch.randn(n, 2, generator=g)
     y = (x.sum(1) + 0.3 * torch.randn(n, generator=g) > 1).long()
     w = torch.rand(n, generator=g) + 0.5 if weighted else None
-    return make_data("train", (x, y, w), "binary")
+    return make_data("train", (x, y, w), BINARY)
 
 
 def blocks_of(data, size):

@@ -22,6 +22,7 @@ from softset.counting.steps import Step, check_step, is_hard
 from softset.decisions.evaluation import evaluate_problem
 from softset.losses.soft_metric import soft_cells
 from softset.metrics.registry import MetricLike, decided_elsewhere, one_number
+from softset.tasks import BINARY, MULTICLASS
 
 # Added to every curvature: a leaf of settled examples stays where it is instead of dividing by 0.
 FLOOR = 1e-6
@@ -195,7 +196,7 @@ class Evaluation:
         sum_up = o.over_workers()
         z = _scores(scores)
         problem, there = _arranged(z, target, weight, may_be_empty=sum_up is not None)
-        threshold = o.threshold if problem.task == "binary" else 0.5
+        threshold = o.threshold if problem.task.single else 0.5
         if o.metric.curve or sum_up is None:
             # An area needs all scores, not counts: of several workers XGBoost takes the mean.
             return float(evaluate_problem(problem, o.metric, threshold=threshold))
@@ -227,7 +228,7 @@ def metric_gradient(
     m = one_number(decided_elsewhere(metric))
     z = _scores(scores).requires_grad_()
     problem, there = _arranged(z, target, sample_weight, may_be_empty=over_workers is not None)
-    if problem.task != "binary":
+    if not problem.task.single:
         threshold = 0.5  # of several classes the largest score decides
     c = soft_cells(problem, m, step=step, threshold=threshold)
     c = c if there else c.map(torch.zeros_like)
@@ -271,10 +272,10 @@ def _size(by: dict[str, Tensor], c: Confusion) -> float:
     size = positive.abs() + negative.abs()
     if "counted_matrix" in by:
         size = size + by["counted_matrix"].amax(-1) - by["counted_matrix"].amin(-1)
-    inner = 0 if c.task == "binary" else 1
+    inner = c.task.class_dims
     if size.dim() > inner:
         size, c = size.sum(0), c.map(lambda t: t[0])
-    if c.task != "binary":
+    if not c.task.single:
         size = (size * c.support).sum() / c.support.sum().clamp(min=1e-300)
     return float(size)
 
@@ -314,5 +315,5 @@ def _arranged(z: Tensor, target: Any, weight: Any, may_be_empty: bool) -> tuple[
     there = len(z) > 0
     if not there and may_be_empty:
         z, target, weight = z.new_zeros(1, *z.shape[1:]), [0], None
-    task = "binary" if z.dim() == 1 else "multiclass"
+    task = BINARY if z.dim() == 1 else MULTICLASS
     return arrange(z, target, task=task, from_logits=True, sample_weight=weight), there

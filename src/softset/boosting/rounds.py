@@ -17,6 +17,7 @@ from softset.decisions.smoothing import smooth_cut
 from softset.decisions.tuner import LEAST_GAIN
 from softset.metrics.base import Metric
 from softset.tables.rows import Rows
+from softset.tasks import BINARY, MULTICLASS
 
 Array = NDArray[Any]
 # The scores of the log-loss rounds are shrunk by this before the metric takes over. No decision
@@ -115,5 +116,5 @@ def _value(z: Array, checks: Rows, metric: Metric) -> float:
     """The metric of held-out rows: at its best smoothed cut where there is one."""
     if z.ndim == 1 and not metric.curve:
         return smooth_cut(z, checks.y, checks.w, metric)[1]
-    task = "binary" if z.ndim == 1 else "multiclass"
+    task = BINARY if z.ndim == 1 else MULTICLASS
     return float(evaluate(z, checks.y, metric, task=task, sample_weight=checks.w))

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softset.checks import check_choice, warn_user
 from softset.decisions.constants import ConstantWarning, against_constant
-from softset.decisions.decision import Decision, to_probabilities
+from softset.decisions.decision import Decision
 from softset.decisions.evaluation import evaluate
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import (
@@ -31,6 +31,7 @@ from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
 from softset.tables.labels import Labels, checked_weights, mean_one, read_labels
 from softset.tables.rows import Rows
+from softset.tasks import Task
 
 Array = NDArray[Any]
 
@@ -65,7 +66,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _scored(self, x: Array) -> tuple[Array, Array]:
         """Probabilities and scores of the same rows, which are gone through once."""
         scores = self._scores(x)
-        return probabilities_of(scores, self._task), scores
+        return self._task.probabilities(scores), scores
 
     # --- fit -------------------------------------------------------------------------------------
 
@@ -98,8 +99,8 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(np.unique(codes[weight > 0], axis=0)) < 2:
             raise ValueError("y must hold at least two classes, got one class of positive weight.")
         self._check_threshold()
-        missing = np.setdiff1d(np.arange(len(self.classes_)), codes[weight > 0])
-        if self._task == "multiclass" and len(missing):
+        missing = np.setdiff1d(codes, codes[weight > 0])
+        if self._task.exclusive and len(missing):
             raise ValueError(
                 f"class {self._labels.names[missing[0]]!r} has no row of positive sample_weight. "
                 "Leave its rows out."
@@ -119,7 +120,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     @property
-    def _task(self) -> str:
+    def _task(self) -> Task:
         return self._labels.task
 
     @property
@@ -171,7 +172,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if found is None or found.value > found.constant + 1e-9:
             return
         constant = "with equal scores"
-        if self._task == "multilabel" and found.decided is not None:
+        if self._task.independent and found.decided is not None:
             constant = f"if every row had the labels {found.decided.astype(int).tolist()}"
         elif found.decided is not None:
             constant = f"if every row were predicted as {self._labels.names[found.decided]!r}"
@@ -189,8 +190,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("threshold_", "offsets_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self._decision = decision
-        name = "offsets_" if self._task == "multiclass" else "threshold_"
-        setattr(self, name, decision.threshold)
+        setattr(self, f"{self._task.parameter}_", decision.threshold)
 
     def unseen_scores(self) -> Array | None:
         """Scores of the rows of ``fit``, in their order, by models that have not seen them: what
@@ -232,14 +232,14 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithms of ``predict_proba``, in the same columns."""
         z = self._scores(self._checked(X))
-        if self._task == "multiclass":
+        if self._task.exclusive:
             return log_softmax(z, axis=-1)
-        if self._task == "multilabel":
+        if self._task.independent:
             return log_expit(z)
         return np.column_stack([log_expit(-z), log_expit(z)])[:, :: 2 * self._labels.positive - 1]
 
     def _by_class(self, p: Array) -> Array:
-        if self._task != "binary":
+        if not self._task.single:
             return p
         return np.column_stack([1 - p, p] if self._labels.positive == 1 else [p, 1 - p])
 
@@ -269,7 +269,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         target = self._labels.encode(y, unseen="number")
         logits = metric.curve
         scores = scores if logits else self._decision.one_hot(scores)
-        unseen = target.max() + 1 - scores.shape[1] if self._task == "multiclass" else 0
+        unseen = target.max() + 1 - scores.shape[1] if self._task.exclusive else 0
         if unseen > 0:  # classes that training never saw are never predicted
             scores = np.pad(scores, [(0, 0), (0, unseen)], constant_values=-np.inf if logits else 0)
         return evaluate(
@@ -326,7 +326,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if "cut" not in fitted:  # before 0.2 the cut was kept as a probability
             return Decision.at(self._task, fitted["threshold"].numpy(), count)
         cut = fitted["cut"].double().numpy()
-        if cut.shape != (() if self._task == "binary" else (count,)) or not np.isfinite(cut).all():
+        if cut.shape != self._task.shape(count) or not np.isfinite(cut).all():
             raise ValueError("a finite cut for each label, or an offset for each class, expected")
         return Decision(self._task, cut)
 
@@ -340,13 +340,6 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         content = read_file(path, cls.__name__)
         with whole(os.path.basename(path), cls.__name__):
             return cls.from_state(content, metric)
-
-
-def probabilities_of(scores: Array, task: str) -> Array:
-    """The probabilities of scores: a logistic function, or a softmax over the classes."""
-    if task == "multiclass":
-        return torch.softmax(torch.from_numpy(scores), -1).numpy()
-    return to_probabilities(scores)
 
 
 def logs_of(p: Array) -> Array:

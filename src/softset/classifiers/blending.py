@@ -56,7 +56,7 @@ def blend_weights(
     rarest = max(1, int(np.unique(strata_of(y), return_counts=True)[1].min()))
     temperature = max(min(2.0, float(equal.std())) * rarest ** (-1 / 3), 1e-9)
     penalty = shrinkage / math.sqrt(rarest)
-    sign = 1.0 if tuner.task == "multiclass" else -1.0  # offsets are added, cuts taken off
+    sign = 1.0 if tuner.task.exclusive else -1.0  # offsets are added, cuts taken off
     lean = torch.zeros(parts, dtype=torch.float64, requires_grad=True)
     cut = torch.from_numpy(np.array(tuner.best(equal.numpy(), y, w).cut)).requires_grad_()
     matrix = tuner.metric.wants_matrix(tuner.task, z.shape[-1])

@@ -24,6 +24,7 @@ from softset.metrics.registry import MetricLike, one_number
 from softset.tables.rows import Rows, ordered_rows
 from softset.tables.splits import content_split
 from softset.tables.streams import is_stream
+from softset.tasks import BINARY, MULTICLASS
 
 Array = NDArray[Any]
 
@@ -128,9 +129,9 @@ class MetricBoostingClassifier(DecidingClassifier):
         train, held = content_split(rows, self.validation_fraction, salt)
         held = held if len(held) else train  # rows that are all alike: none can be held out
         rows, checks = rows.take(train), rows.take(held)
-        if self._task != "multilabel":
+        if not self._task.independent:
             self._warn_of_absent(rows.y, checks.y)
-        targets = range(rows.y.shape[1]) if self._task == "multilabel" else [None]
+        targets = self._task.targets(len(self.classes_))
         self._parts = [self._boost(rows, checks, metric, k, seed) for k in targets]
         self._describe()
         self._log_loss_decision = self._tuned_on([p.log_loss_part() for p in self._parts], checks)
@@ -185,7 +186,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         warm, kept, history = zip(
             *((p.warm_rounds, p.rounds, p.history) for p in self._parts), strict=True
         )
-        several = self._task == "multilabel"
+        several = self._task.independent
         self.warm_rounds_ = list(warm) if several else warm[0]
         self.rounds_ = list(kept) if several else kept[0]
         self.history_ = list(history) if several else history[0]
@@ -254,7 +255,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         return self._joined(self._parts, x)
 
     def _joined(self, parts: list[Boosted], x: Array) -> Array:
-        if self._task == "multilabel":
+        if self._task.independent:
             return np.column_stack([part(x) for part in parts])
         z = parts[0](x)
         return z if z.ndim == 1 else torch.log_softmax(torch.from_numpy(z), -1).numpy()
@@ -285,7 +286,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         known = [c for c in self._categories if c is not None]
         if any(type(c) is not list or len(set(c)) != len(c) for c in known):
             raise ValueError("a list of different categories expected for each column, or None")
-        several = self._task == "multilabel"
+        several = self._task.independent
         classes = 2 if several else len(self.classes_)
         if len(fitted["parts"]) != (len(self.classes_) if several else 1):
             raise ValueError("a booster for each label expected")
@@ -332,7 +333,7 @@ def _of_version_0_1(params: dict[str, Any], fitted: dict[str, Any]) -> dict[str,
     part = {k: fitted[k] for k in ("warm", "booster", "rounds", "history")}
     part["shift"] = fitted["shift"] if params["rounds"] else None
     return {
-        "task": "binary" if binary else "multiclass",
+        "task": BINARY if binary else MULTICLASS,
         "positive": 1,
         "classes": fitted["classes"],
         "names": fitted["names"],

@@ -27,6 +27,7 @@ from softset.classifiers.parts import pack_part, unpack_part
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_metric, label_of
 from softset.tables.rows import Rows, strata_of
+from softset.tasks import Task
 
 Array = NDArray[Any]
 # A part that gets less than this share of an equal weight is dropped.
@@ -118,7 +119,7 @@ class Part:
     adds: float
     cost: float
 
-    def scores(self, x: Array, task: str) -> torch.Tensor:
+    def scores(self, x: Array, task: Task) -> torch.Tensor:
         """Of the mean over models of their probabilities."""
         z = np.stack([model._scores(x) for model in self.models])
         return averaged(torch.from_numpy(z), task)
@@ -332,7 +333,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
             f"{type(self).__name__} for {label_of(get_metric(self.metric))}",
             f"out of fold {self.score_:.3f}",
         ]
-        threshold = self.offsets_ if self._task == "multiclass" else self.threshold_
+        threshold = getattr(self, f"{self._task.parameter}_")
         lines.append(f"threshold: {np.round(threshold, 4)}")
         lines.append(f"{'part':16} {'weight':>6} {'adds':>7} {'microseconds a row':>19}")
         for part in sorted(self.parts_, key=lambda p: -p.weight):

@@ -60,8 +60,8 @@ def permutation_importances(
     >>> from softset import MetricLinearClassifier
     >>> X, y = make_classification(400, 4, n_informative=1, n_redundant=0,
     ...                            n_clusters_per_class=1, shuffle=False, random_state=0)
-    >>> model = MetricLinearClassifier("f1").fit(X[:200], y[:200])
-    >>> permutation_importances(model, X[200:], y[200:])[0].column
+    >>> model = MetricLinearClassifier("f1").fit(X[::2], y[::2])
+    >>> permutation_importances(model, X[1::2], y[1::2])[0].column
     '0'
     """
     check_whole("repeats", repeats, 1, 10_000)
@@ -98,7 +98,7 @@ def worst_mistakes(model: Any, X: Any, y: Any, *, most: int = 10) -> list[Mistak
     model, x, _ = _encoded(model, X, y)
     margin = np.asarray(model.classifier.decision_function(x))
     codes = model.codes(y)
-    if model.task == "multiclass":
+    if model.task.exclusive:
         rows = np.arange(len(x))
         lead = margin.max(1) - margin[rows, codes]
         decided = margin.argmax(1)
@@ -111,7 +111,7 @@ def worst_mistakes(model: Any, X: Any, y: Any, *, most: int = 10) -> list[Mistak
     order = np.flatnonzero(wrong)
     order = order[np.argsort(-lead[order], kind="stable")][: int(most)]
     names = np.asarray(model.classes_)
-    if model.task == "multilabel":
+    if model.task.independent:
         pairs = [(codes[i].tolist(), decided[i].tolist()) for i in order]
     else:
         pairs = [(names[codes[i]], names[decided[i]]) for i in order]

@@ -23,6 +23,7 @@ from softset.decisions.decision import Decision
 from softset.storage.files import write_safely
 from softset.tables.labels import Labels
 from softset.tables.scaling import FAR, SQUASH
+from softset.tasks import Task
 
 # Scaled inputs are cut off here before they are squashed: squares of larger ones overflow in
 # float32, and squashing has long made all of them 3.
@@ -122,43 +123,44 @@ class ExportedModule(nn.Module):
             weight, bias = self.get_buffer(f"weight{i}"), self.get_buffer(f"bias{i}")
             u = torch.baddbmm(bias, u.expand(len(weight), *u.shape[-2:]), weight)
             u = u.relu() if i < self.depth - 1 else u
-        return u.squeeze(-1) if self.task == "binary" else u
+        return u.squeeze(-1) if self.task.single else u
 
     def _probabilities(self, scores: Tensor) -> Tensor:
-        if self.task == "multiclass":
+        if self.task.exclusive:
             return torch.softmax(scores, -1)
         kind = torch.finfo(scores.dtype)
         p = torch.sigmoid(scores).clamp(kind.tiny, 1 - kind.eps / 2)
-        if self.task == "multilabel":
+        if self.task.independent:
             return p
         return torch.stack([1 - p, p] if self.positive == 1 else [p, 1 - p], 1)
 
     def _decided(self, scores: Tensor) -> Tensor:
-        if self.task == "multiclass":
+        if self.task.exclusive:
             return (scores + self.cut).argmax(1)
         code = (scores >= self.cut).to(torch.int64)
         return code if self.positive == 1 else 1 - code
 
 
-def averaged(z: Tensor, task: str, weights: Tensor | None = None) -> Tensor:
+def averaged(z: Tensor, task: Task, weights: Tensor | None = None) -> Tensor:
     """The scores of the mean over members of their probabilities.
 
     From logits ``[members, n]`` (binary), ``[members, n, labels]`` or ``[members, n, classes]``:
     the logit of the mean, of several classes its logarithm. ``weights [members]`` add up to 1.
 
     >>> p = torch.tensor([[0.2], [0.4]], dtype=torch.float64)  # two members, one row
-    >>> torch.sigmoid(averaged(torch.logit(p), "binary"))
+    >>> from softset.tasks import BINARY
+    >>> torch.sigmoid(averaged(torch.logit(p), BINARY))
     tensor([0.3000], dtype=torch.float64)
     """
     # The logarithms of the means of p and of 1 - p: neither loses its digits next to 0.
     if weights is None:
-        if task == "multiclass":
+        if task.exclusive:
             return torch.log_softmax(z, -1).logsumexp(0) - math.log(len(z))
         if len(z) == 1:
             return z[0]
         return F.logsigmoid(z).logsumexp(0) - F.logsigmoid(-z).logsumexp(0)
     logs = weights.log().reshape(-1, *[1] * (z.dim() - 1))
-    if task == "multiclass":
+    if task.exclusive:
         return (torch.log_softmax(z, -1) + logs).logsumexp(0)
     return (F.logsigmoid(z) + logs).logsumexp(0) - (F.logsigmoid(-z) + logs).logsumexp(0)
 

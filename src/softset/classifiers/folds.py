@@ -49,7 +49,7 @@ def cv_splits(
             (train[weight[train] > 0], test[weight[test] > 0])
             for train, test in ((np.asarray(a), np.asarray(b)) for a, b in pairs)
         ]
-    if labels.task != "multilabel":
+    if not labels.task.independent:
         for train, _ in found:
             missing = np.setdiff1d(codes[some], codes[train])
             if len(missing):
@@ -62,7 +62,7 @@ def cv_splits(
 
 def _fold_count(cv: int, labels: Labels, codes: Ints) -> int:
     """``cv``, or as many folds as the rarest class has rows."""
-    if labels.task == "multilabel":
+    if labels.task.independent:
         return min(cv, len(codes))
     sizes = np.bincount(codes, minlength=len(labels.classes))
     rarest = int(sizes.argmin())

@@ -15,6 +15,7 @@ from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier, logs_of
 from softset.classifiers.trees import Array, Trees, with_constants
 from softset.metrics.registry import MetricLike
+from softset.tasks import Task
 
 # Probabilities below this are taken as this where a logarithm is needed.
 _TINY = 1e-6
@@ -103,7 +104,7 @@ class MetricForestClassifier(DecidingClassifier):
         with warnings.catch_warnings():  # rows without such trees are left out of the tuning
             warnings.filterwarnings("ignore", "Some inputs do not have OOB scores")
             weighted = weight if np.ptp(weight) > 0 else None
-            labels = _constant_labels(codes) if self._task == "multilabel" else None
+            labels = _constant_labels(codes) if self._task.independent else None
             varying = codes if labels is None else np.squeeze(codes[:, np.isnan(labels)])
             with np.errstate(over="ignore", invalid="ignore"):  # it sums X to look for NaN
                 forest.fit(as_float32(X), varying, weighted)
@@ -133,15 +134,15 @@ class MetricForestClassifier(DecidingClassifier):
     def _as_scores(self, p: Array) -> Array:
         """Shares of trees as logits: half a tree is added on each side, so that all are finite."""
         trees = float(len(self._trees.first) - 1)
-        if self._task == "multiclass":
+        if self._task.exclusive:
             return np.log(p * trees + 0.5)
         return np.log(p * trees + 0.5) - np.log((1 - p) * trees + 0.5)
 
     def _probabilities(self, x: Array) -> Array:
         p = self._trees(x)
-        if self._task == "multilabel":
+        if self._task.independent:
             return np.clip(p, _TINY, 1 - _TINY)  # scikit-learn asks for inner points there
-        return p[:, 1] if self._task == "binary" else p
+        return p[:, 1] if self._task.single else p
 
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithms of ``predict_proba``, in the same columns; -inf where no tree says so."""
@@ -162,7 +163,7 @@ class MetricForestClassifier(DecidingClassifier):
         self._trees.check(self.n_features_in_)
         if self._trees.value.shape[1] != len(self.classes_):
             raise ValueError("as many leaf values as classes expected")
-        if self._task != "multilabel" and not np.allclose(self._trees.value.sum(1), 1):
+        if not self._task.independent and not np.allclose(self._trees.value.sum(1), 1):
             raise ValueError("probabilities that add up to 1 expected")
         if "importances" in fitted:
             found = fitted["importances"].double().numpy()
@@ -181,10 +182,10 @@ def _constant_labels(codes: Array) -> Array:
     return np.where(np.ptp(codes, axis=0) == 0, codes[0].astype(float), np.nan)
 
 
-def _out_of_bag(forest: Any, task: str, labels: Array | None) -> Array:
+def _out_of_bag(forest: Any, task: Task, labels: Array | None) -> Array:
     """Probabilities of each row by the trees that did not see it; NaN if there are none."""
     p = forest.oob_decision_function_
-    if task == "multiclass":
+    if task.exclusive:
         return p
     if labels is None:
         return p[:, 1]

@@ -31,6 +31,7 @@ from softset.metrics.registry import MetricLike, get_metric, label_of, one_numbe
 from softset.tables.rows import Rows, ordered_rows, own_codes
 from softset.tables.scaling import FAR, center_and_spread, varies
 from softset.tables.splits import content_folds
+from softset.tasks import task_of
 from softset.training.linear import PATH, LinearProblem, logistic, move, scores_of
 
 Array = NDArray[Any]
@@ -135,15 +136,15 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         sample = _sample(rows)
         fold = given[sample] if given is not None else self._folds(rows, sample)
         raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
-        targets = range(rows.y.shape[1]) if self._task == "multilabel" else [None]
+        targets = range(rows.y.shape[1]) if self._task.independent else [None]
         found = [self._fit_target(rows, sample, fold, metric, signs, k) for k in targets]
         self._targets = [target for target, _, _ in found]
-        positive = rows.w @ rows.y if self._task == "binary" else 0.5 * rows.w.sum()
+        positive = rows.w @ rows.y if self._task.single else 0.5 * rows.w.sum()
         self._prior = float(logit(positive / rows.w.sum()))
         self._decide_by(self._joined([z for _, z, _ in found]), rows.y, rows.w, place)
         origins = [origin for _, _, origin in found]
         kept = raw if len(sample) == len(rows.y) else raw[sample]
-        kept = kept if self._task == "binary" else raw[:0]
+        kept = kept if self._task.single else raw[:0]
         self._training = Training(rows._replace(x=kept), place, sample, fold, origins)
         if rows.x.shape[1] < len(some):
             self._widen(some)
@@ -152,7 +153,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     def _widen(self, some: Array) -> None:
         """Put back the columns that were left out, with coefficients of 0."""
-        outputs = _outputs(2 if self._task == "multilabel" else len(self.classes_))
+        outputs = _outputs(2 if self._task.independent else len(self.classes_))
         self._targets = [target.widened(some, outputs) for target in self._targets]
         self._training = self._training.widened(some, outputs)
         center, scale = np.zeros(len(some)), np.full(len(some), np.inf)
@@ -230,7 +231,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         if len(np.unique(y)) < 2 or metric.curve:
             target, z = Target(start, [], 0), scores_of(rows.x, start, _outputs(classes))
             return target, z, Origin(target, z, {})
-        tuner = Tuner(metric, "binary" if classes == 2 else "multiclass")
+        tuner = Tuner(metric, task_of(y, classes))
         oof, parts = self._out_of_fold(problem, sample, fold, start, metric, tuner)
         values = [tuner.best(z, y[sample], rows.w[sample]) for z in oof]
         path, chosen = choose(
@@ -255,7 +256,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
     def _tuner(self) -> Tuner:
         """With few positives a threshold is drawn to their share, where logistic regression says
         that both classes are as likely as in all rows; a model that has moved decides at 0."""
-        if self._task != "binary":
+        if not self._task.single:
             return super()._tuner()
         toward = 0.0 if self._targets[0].chosen else self._prior
         return Tuner(get_metric(self.metric), self._task, toward=toward)
@@ -314,7 +315,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
     # --- what it has learned ---------------------------------------------------------------------
 
     def _describe(self) -> None:
-        outputs = [_outputs(2 if self._task == "multilabel" else len(self.classes_))]
+        outputs = [_outputs(2 if self._task.independent else len(self.classes_))]
         outputs *= len(self._targets)
         coef = [t.flat[:-k].reshape(k, -1) for t, k in zip(self._targets, outputs, strict=True)]
         first = [t.flat[-k:] for t, k in zip(self._targets, outputs, strict=True)]
@@ -322,10 +323,10 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         with np.errstate(over="ignore", invalid="ignore"):  # a spread may be next to 0
             self.coef_ = self.standardised_coef_ / self._scale
             self.intercept_ = np.concatenate(first) - self.coef_ @ self._center
-        if self._task == "binary" and self._labels.positive == 0:
+        if self._task.single and self._labels.positive == 0:
             for name in ("standardised_coef_", "coef_", "intercept_"):
                 setattr(self, name, -getattr(self, name))
-        several = self._task == "multilabel"
+        several = self._task.independent
         self.path_ = [t.path for t in self._targets] if several else self._targets[0].path
         self.chosen_ = [t.chosen for t in self._targets] if several else self._targets[0].chosen
 
@@ -341,7 +342,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
                 moved = f"moved from logistic regression: {worth}"
                 stays = "stays at logistic regression: moving did not help out of fold"
                 lines.append(moved if target.chosen else stays)
-        threshold = self.offsets_ if self._task == "multiclass" else self.threshold_
+        threshold = getattr(self, f"{self._task.parameter}_")
         lines.append(f"threshold: {np.round(threshold, 4)}")
         width = max(map(len, ["coefficient", *map(str, names)]))
         size = np.abs(self.standardised_coef_).max(0)
@@ -365,7 +366,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         the metric as that of the model, on out-of-fold points, and ``score_`` is measured so.
         """
         training = self._of_training("scorecard")
-        if self._task != "binary" or get_metric(self.metric).curve:
+        if not self._task.single or get_metric(self.metric).curve:
             raise ValueError(
                 "scorecard is for two classes and a metric of decisions, got "
                 f"{self._task} and {label_of(self.metric)}."
@@ -415,17 +416,17 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     def _scores(self, x: Any) -> Array:
         x = self._scaled(x)
-        classes = 2 if self._task == "multilabel" else len(self.classes_)
+        classes = 2 if self._task.independent else len(self.classes_)
         z = self._joined([scores_of(x, t.flat, _outputs(classes)) for t in self._targets])
-        return log_softmax(z, 1) if self._task == "multiclass" else z
+        return log_softmax(z, 1) if self._task.exclusive else z
 
     def _joined(self, scores: list[Array]) -> Array:
-        return np.column_stack(scores) if self._task == "multilabel" else scores[0]
+        return self._task.joined(scores)
 
     def _layers(self) -> Layers:
         """A network of one member without a hidden layer; labels are its outputs."""
         self._check_fitted()
-        own = _outputs(2 if self._task == "multilabel" else len(self.classes_))
+        own = _outputs(2 if self._task.independent else len(self.classes_))
         coef = np.concatenate([t.flat[:-own].reshape(own, -1) for t in self._targets])
         first = np.concatenate([t.flat[-own:] for t in self._targets])
         weight, bias = torch.from_numpy(coef.T)[None], torch.from_numpy(first)[None, None]
@@ -452,14 +453,14 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         self.n_features_in_ = features
         self._center = _numbers(fitted["center"], features)
         self._scale = _numbers(fitted["scale"], features)  # infinite where a column was constant
-        size = _outputs(2 if self._task == "multilabel" else len(self.classes_)) * (features + 1)
+        size = _outputs(2 if self._task.independent else len(self.classes_)) * (features + 1)
         self._targets = []
         for t in fitted["targets"]:
             path, chosen = [PathPoint(*map(float, point)) for point in t["path"]], t["chosen"]
             if type(chosen) is not int or not 0 <= chosen < max(len(path), 1):
                 raise ValueError(f"chosen must be one of {len(path)} points, got {chosen!r}")
             self._targets.append(Target(_numbers(t["flat"], size), path, chosen))
-        if len(self._targets) != (len(self.classes_) if self._task == "multilabel" else 1):
+        if len(self._targets) != (len(self.classes_) if self._task.independent else 1):
             raise ValueError("a model for each label expected")
         # No score can be larger: scaled inputs are within FAR.
         bounds = [FAR * float(np.abs(t.flat).sum()) for t in self._targets]

@@ -23,6 +23,7 @@ from softset.tables.encoder import TableEncoder
 from softset.tables.labels import BlanksWarning, Labels, read_labels
 from softset.tables.parquet_rows import ParquetRows
 from softset.tables.streams import EncodedRows
+from softset.tasks import Task
 
 Array = NDArray[Any]
 _KIND = "model"
@@ -46,7 +47,7 @@ class Model:
     def __init__(self, encoder: TableEncoder | None, classifier: Any, info: dict[str, Any]) -> None:
         self.encoder, self.classifier, self.info = encoder, classifier, info
         known = np.asarray(classifier.classes_)
-        self.task: str = classifier.task_
+        self.task: Task = classifier.task_
         names = info.get("classes")
         self._codes = names is not None  # the classifier was trained on numbers of classes
         self.classes_ = known if names is None else np.asarray(names)
@@ -63,7 +64,7 @@ class Model:
     @property
     def threshold(self) -> Any:
         """The threshold(s), or the offsets of several classes."""
-        name = "offsets_" if self.task == "multiclass" else "threshold_"
+        name = f"{self.task.parameter}_"
         value = getattr(self.classifier, name)
         return value if isinstance(value, float) else np.asarray(value).tolist()
 
@@ -101,7 +102,7 @@ class Model:
 
     def _named(self, found: Any) -> Array:
         found = np.asarray(found)
-        return found if not self._codes or self.task == "multilabel" else self.classes_[found]
+        return found if not self._codes or self.task.independent else self.classes_[found]
 
     def codes(self, y: Any) -> NDArray[np.int64]:
         """Labels as numbers of ``classes_``; an unknown one is an error. Text meets text."""
@@ -109,7 +110,7 @@ class Model:
 
     def named_for_classifier(self, y: Any) -> Array:
         """Labels as the classifier was trained on them: as given, or numbers of classes."""
-        return self.codes(y) if self._codes and self.task != "multilabel" else np.asarray(y)
+        return self.codes(y) if self._codes and not self.task.independent else np.asarray(y)
 
     def __repr__(self) -> str:
         kind, rows = type(self.classifier).__name__, self.info.get("rows")

@@ -239,7 +239,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         return torch.cat(parts).numpy()
 
     def _outputs(self) -> tuple[int, ...]:
-        return () if self._task == "binary" else (len(self.classes_),)
+        return self._task.shape(len(self.classes_))
 
     def _network(self) -> Mlp:
         return Mlp(self._widths[0], self._widths[1:-1], self._widths[-1])
@@ -295,7 +295,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
             raise ValueError(f"whole numbers as widths expected, got {self._widths}")
         self.n_features_in_ = self._widths[0]
         self.history_ = fitted["history"]
-        outputs = 1 if self._task == "binary" else len(self.classes_)
+        outputs = self._task.outputs(len(self.classes_))
         size = Mlp(self._widths[0], self._widths[1:-1], outputs).size
         if self._weights.shape != (len(self._weights), size) or self._widths[-1] != outputs:
             raise ValueError(f"{size} weights for {outputs} outputs expected")

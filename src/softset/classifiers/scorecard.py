@@ -13,6 +13,7 @@ from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import label_of
 from softset.tables.labels import Labels
+from softset.tasks import BINARY
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -109,7 +110,7 @@ class Scorecard:
         """The metric of ``predict`` on other rows."""
         decided = (self.points(X) >= self.threshold).astype(np.float64)
         weight = np.ones(len(decided)) if sample_weight is None else np.asarray(sample_weight)
-        tuner = Tuner(self.metric, "binary")
+        tuner = Tuner(self.metric, BINARY)
         return float(tuner.values(decided, self.labels.encode(y), weight[None].astype(float))[0])
 
     def _columns(self, X: Any) -> list[Array]:

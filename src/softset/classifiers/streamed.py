@@ -119,7 +119,7 @@ def _survey(
         raise ValueError(f"the stream has {counts.rows} rows, of which {wanted} would be held out.")
     kept, limit = _smallest(held, wanted)
     codes, *rest = kept[0]
-    if labels.task == "multilabel":  # which labels are together is known of the held-out rows
+    if labels.task.independent:  # which labels are together is known of the held-out rows
         by_row = labels.row_factors(factors, labels.encode(rest[1]))
         total = moments.weight * np.average(by_row, weights=rest[2])
     else:
@@ -139,7 +139,7 @@ def _survey(
     found = Survey(**{**vars(found), "held": rows.take(np.argsort(codes, kind="stable"))})
     repeat = kept_together(codes, 1.0) is None
     repeat |= max(common.values(), default=0) > max(2, fraction / 2 * counts.rows)
-    if labels.task != "multilabel" and (by_number or not repeat):
+    if not labels.task.independent and (by_number or not repeat):
         model._warn_of_absent(np.arange(len(labels.classes)), found.held.y)
     return found, bool(repeat)
 
@@ -210,7 +210,7 @@ def _trained(
         tuple(model.hidden),
         blocks,
         tensors("validation", found.held) if model.early_stopping else None,
-        outputs=1 if task == "binary" else len(found.labels.classes),
+        outputs=task.outputs(len(found.labels.classes)),
         members=[
             Member(int(s), model.learning_rate, model.weight_decay, model.dropout) for s in seeds
         ],
@@ -247,7 +247,7 @@ def fit_boosting(model: Any, stream: Any, checkpoint: str | os.PathLike[str] | N
                 targets.append(rows.y)
                 weights.append(rows.w)
             rows = Rows(spool, np.concatenate(targets), np.concatenate(weights))  # type: ignore[arg-type]
-            labels = range(rows.y.shape[1]) if found.labels.task == "multilabel" else [None]
+            labels = found.labels.task.targets(len(found.labels.classes))
             model._parts = [model._boost(rows, found.held, metric, k, seed) for k in labels]
     model._describe()
     parts = [part.log_loss_part() for part in model._parts]

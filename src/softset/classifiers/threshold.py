@@ -27,15 +27,15 @@ from softset.classifiers.base import DecidingClassifier, logs_of
 from softset.classifiers.folds import Splits, cv_splits
 from softset.classifiers.parts import pack_part, unpack_part
 from softset.decisions.confidence import cut_interval
-from softset.decisions.decision import Decision, to_log_probabilities
+from softset.decisions.decision import Decision
 from softset.decisions.resampling import Worth, worth
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_metric
 from softset.tables.labels import Labels, checked_weights, read_labels
+from softset.tasks.base import TINY, to_log_probabilities
 
 Array = NDArray[Any]
 _RESPONSES = ("predict_proba", "decision_function")
-_TINY = float(np.finfo(float).tiny)
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -146,7 +146,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         _, codes, weight = self._start(np.empty((_num_samples(X), 0)), y, sample_weight)
         random = check_random_state(self.random_state)
         seeds = [int(seed) for seed in random.randint(2**31 - 1, size=2)]
-        self._least = _TINY
+        self._least = TINY
         splits: Splits = []
         if self._is_fitted_already():
             if fit_params:
@@ -185,7 +185,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             return super()._read_labels(y)
         check_is_fitted(self.estimator)
         labels, codes = super()._read_labels(y)
-        if labels.task == "multilabel":
+        if labels.task.independent:
             return labels, codes
         labels = read_labels(list(self.estimator.classes_), self.pos_label)[0]
         return labels, labels.encode(y)
@@ -278,12 +278,12 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         tuner = self._tuner()
         self.worth_ = worth(tuner, crossed, scores, y, w, seed)
         cuts = cut_interval(tuner, scores, y, w, seed)
-        in_logits = self._task == "multiclass" or self._response == "decision_function"
+        in_logits = self._task.exclusive or self._response == "decision_function"
         self.interval_ = cuts if cuts is None or in_logits else expit(cuts)
 
     def _keep(self, decision: Decision) -> None:
         super()._keep(decision)
-        if self._response == "decision_function" and self._task != "multiclass":
+        if self._response == "decision_function" and not self._task.exclusive:
             self.threshold_ = float(decision.cut) if decision.cut.ndim == 0 else decision.cut
 
     def _tuner(self) -> Tuner:
@@ -298,7 +298,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     def _raw(self, model: Any, X: Any) -> Array:
         """What the estimator says, columns in the order of codes; labels ``(n, labels)``."""
         found = getattr(model, self._response)(X)
-        if self._task == "multilabel":
+        if self._task.independent:
             if isinstance(found, list):  # of (n, classes of the label)
                 pairs = zip(found, model.classes_, strict=True)
                 found = np.column_stack([_of_one(p, classes) for p, classes in pairs])
@@ -308,7 +308,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             known = self._labels.encode(model.classes_)
             if raw.ndim == 2 and raw.shape[1] == len(known):
                 raw = raw[:, np.argsort(known)]
-            elif self._task == "binary" and raw.size == len(raw):
+            elif self._task.single and raw.size == len(raw):
                 raw = raw.reshape(len(raw)) if known[1] == 1 else -raw.reshape(len(raw))
         wanted = () if self._one_column() else (len(self.classes_),)
         if raw.shape[1:] != wanted or not np.isfinite(raw).all():
@@ -319,16 +319,16 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return raw
 
     def _one_column(self) -> bool:
-        return self._task == "binary" and self._response == "decision_function"
+        return self._task.single and self._response == "decision_function"
 
     def _as_scores(self, raw: Array) -> Array:
         """The logits or log-probabilities that a ``Decision`` takes."""
         if self._response == "decision_function":
             return raw
         logs = to_log_probabilities(raw, self._least)
-        if self._task == "binary":
+        if self._task.single:
             return logs[:, 1] - logs[:, 0]
-        if self._task == "multilabel":
+        if self._task.independent:
             return logs - to_log_probabilities(1 - raw, self._least)
         return logs
 
@@ -349,7 +349,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return logs_of(self.predict_proba(X))
 
     def _by_class(self, p: Array) -> Array:
-        return p[:, ::-1] if self._task == "binary" and self._labels.positive == 0 else p
+        return p[:, ::-1] if self._task.single and self._labels.positive == 0 else p
 
     def _scored(self, x: Any) -> tuple[Array, Array]:
         raw = self._mean(x)
@@ -414,4 +414,4 @@ def least_probability(p: Array) -> float:
     """
     inner = np.concatenate([p[p > 0], 1 - p[p < 1]])
     whole = len(inner) == 2 * p.size
-    return _TINY if whole or not len(inner) else max(_TINY, float(inner.min()) / 2)
+    return TINY if whole or not len(inner) else max(TINY, float(inner.min()) / 2)

@@ -78,13 +78,11 @@ def run(
     else:
         own = threshold is None and not scores
         found = read_scores(file, target, scores, logits, pos_label, decided=own, **reading)
-        by = "column 'prediction'" if found.task != "multilabel" else "columns 'prediction_…'"
+        by = "column 'prediction'" if not found.task.independent else "columns 'prediction_…'"
     decided = found.prediction
     if threshold is not None or decided is None:
         decided = decide(found, threshold)
-        by = (
-            "the largest score" if found.task == "multiclass" else f"threshold {threshold or 0.5:g}"
-        )
+        by = "the largest score" if found.task.exclusive else f"threshold {threshold or 0.5:g}"
     rows = metric_table(
         found.scores,
         decided,
@@ -116,18 +114,18 @@ def _by_model(
     text = [c for c in category_columns(model) if c not in target]
     data = read_labelled(file, target, text=text, **reading)
     several = len(data.target) > 1
-    if several != (model.task == "multilabel"):
+    if several != (model.task.independent):
         wanted = ", ".join(model.target) or "one column"
         raise ValueError(f"the model predicts {wanted}; --target names {len(data.target)}.")
     classes = data.target if several else model.classes_.tolist()
-    if pos_label is not None and model.task != "binary":
+    if pos_label is not None and not model.task.single:
         raise ValueError(f"--pos-label is for two classes; the model knows {len(classes)}.")
     p, decided = model.predict_both(data.table)
     y = model.codes(data.labels)
     if several:
         return Scored(model.task, classes, p, y, decided)
     decided = model.codes(decided)
-    if model.task == "multiclass":
+    if model.task.exclusive:
         return Scored(model.task, classes, p, y, decided)
     check_choice("--pos-label", pos_label or str(classes[1]), [str(c) for c in classes])
     if pos_label == str(classes[0]):

@@ -31,9 +31,9 @@ def score_of(model: Any, X: Any, labels: Any, weight: Any = None) -> HeldOut:
 
     p, decided = model.predict_both(X)
     y = model.codes(labels)
-    if model.task != "multilabel":
+    if not model.task.independent:
         decided = model.codes(decided)
-    p = p[:, 1] if model.task == "binary" else p
+    p = model.task.positive(p)
     metric = model.classifier.metric
     (row,) = metric_table(p, decided, y, task=model.task, metrics=[metric], sample_weight=weight)
     return HeldOut(len(y), row.value, row.low, row.high)

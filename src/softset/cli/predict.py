@@ -109,7 +109,7 @@ def _predictions(model: Any, frame: Any) -> Any:
     import pandas as pd
 
     p, decided = model.predict_both(frame)
-    if model.task == "multilabel":
+    if model.task.independent:
         labels = model.target or [str(c) for c in model.classes_.tolist()]
         columns = {f"prediction_{n}": decided[:, i] for i, n in enumerate(labels)}
     else:

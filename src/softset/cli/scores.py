@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softset.cli.inputs import Labelled, check_columns, read_labelled
+
+if TYPE_CHECKING:
+    from softset.tasks import Task
 
 
 @dataclass
@@ -18,7 +21,7 @@ class Scored:
     ``prediction`` is what was decided, as numbers of classes (0 and 1 of labels), or None.
     """
 
-    task: str
+    task: Task
     classes: list[Any]
     scores: Any
     y: Any
@@ -48,43 +51,43 @@ def read_scores(
     # Decisions are class names: "01" is not 1.
     data = read_labelled(file, target, text=["prediction"], **reading)
     labels, y = read_labels(data.labels, pos_label)
-    task: str = labels.task
-    classes = data.target if task == "multilabel" else labels.names
+    task = labels.task
+    classes = data.target if task.independent else labels.names
     used = expanded(columns or [], data.table.columns)
     if not used:
-        used = [f"p_{c}" for c in (classes[1:] if task == "binary" else classes)]
+        used = [f"p_{c}" for c in (classes[1:] if task.single else classes)]
         if any(n not in data.table.columns for n in used):
             raise ValueError(
                 f"{file.name} has no column(s) {', '.join(used)}: say where the probabilities are "
                 "with --scores COLUMN, or give --model."
             )
-    wanted = 1 if task == "binary" else len(classes)
+    wanted = task.outputs(len(classes))
     if len(used) != wanted:
         raise ValueError(
             f"--scores names {len(used)} column(s), {wanted} expected: "
             + (
                 f"the probability of {classes[1]!r}."
-                if task == "binary"
+                if task.single
                 else f"one for each of {', '.join(map(str, classes))}, in this order."
             )
         )
     check_columns(file, data.table, used)
     given = np.column_stack([_numbers(file, name, data.table[name]) for name in used])
     given = given if logits else _probabilities(given, task, used)
-    given = given[:, 0] if task == "binary" else given
+    given = given[:, 0] if task.single else given
     prediction = _prediction(file, data, classes, task) if decided else None
     return Scored(task, classes, given, y, prediction, logits)
 
 
-def _prediction(file: Path, data: Labelled, classes: Sequence[Any], task: str) -> Any:
+def _prediction(file: Path, data: Labelled, classes: Sequence[Any], task: Task) -> Any:
     import numpy as np
 
     from softset.tables.labels import label_matrix
 
-    names = ["prediction"] if task != "multilabel" else [f"prediction_{c}" for c in classes]
+    names = ["prediction"] if not task.independent else [f"prediction_{c}" for c in classes]
     if any(name not in data.table.columns for name in names):
         return None
-    if task == "multilabel":
+    if task.independent:
         return label_matrix(data.table[names].to_numpy(dtype=object))
     known = {str(c): k for k, c in enumerate(classes)}
     found = [str(v) for v in data.table["prediction"].tolist()]
@@ -113,7 +116,7 @@ def _numbers(file: Path, name: str, series: Any) -> Any:
     return values
 
 
-def _probabilities(p: Any, task: str, names: list[str]) -> Any:
+def _probabilities(p: Any, task: Task, names: list[str]) -> Any:
     import numpy as np
 
     outside = (p < 0) | (p > 1)
@@ -123,7 +126,7 @@ def _probabilities(p: Any, task: str, names: list[str]) -> Any:
             f"probabilities must lie in [0, 1]; {names[column]!r} has {p[row, column]:g} in row "
             f"{row + 1}. If these are logits, say --logits."
         )
-    if task == "multiclass":
+    if task.exclusive:
         sums = p.sum(1)
         if (np.abs(sums - 1) > 0.01).any():
             row = int(np.abs(sums - 1).argmax())
@@ -137,13 +140,13 @@ def _probabilities(p: Any, task: str, names: list[str]) -> Any:
 
 def decide(found: Scored, threshold: float | None) -> Any:
     """Numbers of classes, or 0 and 1 of labels, by one threshold; 0.5 if left out."""
-    from softset.decisions.decision import Decision, scores_of
+    from softset.decisions.decision import Decision
 
     task = found.task
-    scores = found.scores if found.from_logits else scores_of(found.scores, task)
-    count = 1 if task == "binary" else scores.shape[1]
+    scores = found.scores if found.from_logits else task.scores(found.scores)
+    count = task.outputs(scores.shape[-1])
     if threshold is None:
         return Decision.plain(task, count)(scores)
-    if task == "multiclass":
+    if task.exclusive:
         raise ValueError("--threshold is for two classes or labels; of several the largest wins.")
     return Decision.at(task, threshold, count)(scores)

@@ -134,7 +134,7 @@ def _tell(
         "metric": model.metric,
         "recipe": model.info["recipe"],
         "task": model.task,
-        "classes": model.target if model.task == "multilabel" else model.classes_.tolist(),
+        "classes": model.target if model.task.independent else model.classes_.tolist(),
         "threshold": model.threshold,
         "rows": rows,
         "columns": columns,
@@ -165,10 +165,10 @@ def _tell(
 
 
 def _decision(model: Any) -> str:
-    if model.task == "multiclass":
+    if model.task.exclusive:
         pairs = zip(model.classes_.tolist(), model.threshold, strict=True)
         return "offsets of log-probabilities: " + ", ".join(f"{c} {o:+.3f}" for c, o in pairs)
-    if model.task == "multilabel":
+    if model.task.independent:
         return "thresholds: " + ", ".join(f"{t:.4g}" for t in model.threshold)
     return f"threshold: {model.threshold:.4g} (probability of {model.classes_[1]})"
 

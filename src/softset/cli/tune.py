@@ -49,19 +49,19 @@ def run(
     task, scores, y = found.task, found.scores, found.y
     given: Any = {"task": task, "from_logits": found.from_logits}
     before = evaluate(scores, y, m, **given)
-    if task == "multiclass":
+    if task.exclusive:
         cut: Any = best_offsets(scores, y, m, from_logits=found.from_logits)
         after = evaluate(scores, y, m, offsets=cut, **given)
     else:
         cut = best_threshold(scores, y, m, **given)
         after = evaluate(scores, y, m, threshold=cut, **given)
-    key = "offsets" if task == "multiclass" else "threshold"
+    key = "offsets" if task.exclusive else "threshold"
     if as_json:
         facts = {"metric": m.name, "task": task, "classes": found.classes, "rows": len(y)}
         print_json({**facts, key: cut, "value": after, "value_before": before})
         return
-    default = "without" if task == "multiclass" else "at 0.5"
-    if task == "binary":
+    default = "without" if task.exclusive else "at 0.5"
+    if task.single:
         print(f"threshold for {m.name} of {found.classes[1]!r}: {cut:.6g}")
     else:
         print(f"{key} for {m.name}:")

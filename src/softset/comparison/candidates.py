@@ -19,6 +19,7 @@ from softset.losses.surrogate import SurrogateFBetaLoss
 from softset.metrics.base import Metric
 from softset.metrics.formulas import FBeta
 from softset.metrics.registry import get_metric
+from softset.tasks import Task
 
 # --- how they are made ----------------------------------------------------------------------------
 
@@ -114,14 +115,14 @@ def _ensemble(order: Order) -> GatheredEnsemble:
 # --- when they do not fit -------------------------------------------------------------------------
 
 
-def _fbeta_of_two(metric: Metric, task: str) -> bool:
+def _fbeta_of_two(metric: Metric, task: Task) -> bool:
     single = isinstance(metric, FBeta) and not metric.both_classes
-    return task == "binary" and single and isinstance(metric.beta, int | float)  # type: ignore[attr-defined]
+    return task.single and single and isinstance(metric.beta, int | float)  # type: ignore[attr-defined]
 
 
 _NO_THRESHOLD = Obstacle("the metric has no threshold to tune", lambda metric, task: metric.curve)
 _NO_WEIGHTS = Obstacle(
-    "several labels have no class weights", lambda metric, task: task == "multilabel"
+    "several labels have no class weights", lambda metric, task: task.independent
 )
 _NOT_FBETA = Obstacle(
     "it is for F-beta of two classes", lambda metric, task: not _fbeta_of_two(metric, task)
@@ -305,7 +306,7 @@ BY_ID = {c.id: c for c in CANDIDATES}
 
 
 def choose(
-    metric: Metric, label: str, task: str, wanted: Any = None
+    metric: Metric, label: str, task: Task, wanted: Any = None
 ) -> tuple[list[Candidate], list[str]]:
     """The candidates that fit the metric and the task, and a sentence on each left out.
 

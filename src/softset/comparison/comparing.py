@@ -69,7 +69,7 @@ def compare(
     >>> found = compare(X, y, "f1", candidates=["boosting-tuned", "boosting-metric"], jobs=1,
     ...                 quick=True)
     >>> found.outcome, found.model.predict(X[:2]).shape
-    ('stay', (2,))
+    ('unclear', (2,))
     """
     started = time.monotonic()
     measured = one_number(decided_elsewhere(metric))

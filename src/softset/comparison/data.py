@@ -17,6 +17,7 @@ from softset.tables.kinds.number import is_identifier
 from softset.tables.labels import read_labels
 from softset.tables.rows import equal_rows, kept_together, strata_of
 from softset.tables.splits import join
+from softset.tasks import Task, task_of
 
 Ints = NDArray[np.int64]
 
@@ -29,7 +30,7 @@ class Table:
     schema: Schema | None
     y: Ints
     classes: list[Any]
-    task: str
+    task: Task
     strata: Ints
     groups: Ints | None
     grouped: str | None
@@ -41,10 +42,7 @@ class Table:
 
     def counts(self) -> list[ClassCount]:
         """The rows of each class, or of each label."""
-        if self.task == "multilabel":
-            counts = self.y.sum(0)
-        else:
-            counts = np.bincount(self.y, minlength=len(self.classes))
+        counts = self.task.counts(self.y, len(self.classes))
         labels = [c.item() if isinstance(c, np.generic) else c for c in self.classes]
         return [ClassCount(str(c), int(k)) for c, k in zip(labels, counts, strict=True)]
 
@@ -62,7 +60,7 @@ def check_table(
     )
     for text in said:
         warn_user(text)
-    kind = "multilabel" if codes.ndim == 2 else "binary" if len(classes) == 2 else "multiclass"
+    kind = task_of(codes, len(classes))
     if task is not None and task != kind:
         raise ValueError(f"task is {task!r}, but y is {kind} ({len(classes)} classes or labels).")
     compared = x
@@ -101,7 +99,7 @@ def check_table(
 def _labels(y: Any, pos_label: Any) -> tuple[Ints, list[Any]]:
     """Class numbers and classes, the positive one of two last; of several columns their names."""
     labels, codes = read_labels(y, pos_label)
-    if labels.task != "multilabel":
+    if not labels.task.independent:
         return codes, labels.names
     if hasattr(y, "columns"):
         return codes, [str(c) for c in y.columns]

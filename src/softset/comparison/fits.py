@@ -22,6 +22,7 @@ from softset.comparison.result import Family, History
 from softset.comparison.shelf import Fitted, Shelf
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike
+from softset.tasks import BINARY, Task
 from softset.training.phases import make_phases
 
 Array = NDArray[Any]
@@ -76,7 +77,7 @@ class Obstacle:
     """
 
     reason: str
-    stands: Callable[[Metric, str], bool]
+    stands: Callable[[Metric, Task], bool]
     quiet: bool = True
 
 
@@ -102,7 +103,7 @@ class Candidate:
     uses: Callable[[Metric], Collection[str]] = lambda metric: ()  # candidates whose fits it takes
     own: str = ""  # the estimator of the user, as it writes itself
 
-    def obstacle(self, metric: Metric, task: str) -> Obstacle | None:
+    def obstacle(self, metric: Metric, task: Task) -> Obstacle | None:
         """What stands in the way of it, if anything."""
         return next((o for o in self.obstacles if o.stands(metric, task)), None)
 
@@ -188,7 +189,7 @@ def first_member(classifier: DecidingClassifier) -> History | None:
         return None
     h = classifier.history_[0]
     # What phases are called depends on neither metric nor task.
-    phases = [phase.name for phase in make_phases(classifier.recipe, "f1", "binary")]
+    phases = [phase.name for phase in make_phases(classifier.recipe, "f1", BINARY)]
     return History(
         epoch=list(range(1, len(h["loss"]) + 1)),
         train_loss=_rounded(h["loss"]),

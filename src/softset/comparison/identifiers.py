@@ -11,7 +11,7 @@ import numpy as np
 
 from softset.checks import listed
 from softset.comparison.plan import MARGIN, Plan
-from softset.comparison.worker import Outcome, Task, outcomes
+from softset.comparison.worker import Experiment, Outcome, outcomes
 
 # Splits on which the winner is fitted once more, without them.
 SPLITS = 2
@@ -47,7 +47,7 @@ def worth_of_identifiers(
     ]
 
 
-def _without(plan: Plan) -> Task | None:
+def _without(plan: Plan) -> Experiment | None:
     """The task of the runs without the columns."""
     table = plan.table
     if not table.identifiers:

@@ -19,7 +19,7 @@ from softset.comparison.data import Table
 from softset.comparison.fits import Candidate, Sizes
 from softset.comparison.schema import decoded
 from softset.comparison.sweep import Record, sweep
-from softset.comparison.worker import Result, Source, Task, fingerprint, run_one
+from softset.comparison.worker import Experiment, Result, Source, fingerprint, run_one
 from softset.metrics.registry import MetricLike, get_metric
 from softset.storage.files import SavedFileError, scratch_directory
 from softset.tables.splits import repeated_folds
@@ -90,7 +90,7 @@ class Plan:
                 return self._complete(self._sweep(self.task(), range(self.wanted), folder))
             return self._within_budget(folder)
 
-    def task(self, pilot: int | None = None) -> Task:
+    def task(self, pilot: int | None = None) -> Experiment:
         """What the runs share; a ``pilot`` has so many rows."""
         table, folds = self.table, None
         used = self.used if pilot is None else self.sample(pilot)
@@ -104,7 +104,7 @@ class Plan:
         else:
             folds = np.full((self.repeats, len(y)), -1, dtype=np.int8)
             folds[:, used] = placed
-        return Task(
+        return Experiment(
             table.x,
             y,
             folds,
@@ -134,7 +134,7 @@ class Plan:
             kept[own[: int(most[k])]] = True
         return np.flatnonzero(kept)
 
-    def _settings(self, task: Task) -> dict[str, Any]:
+    def _settings(self, task: Experiment) -> dict[str, Any]:
         """What the results depend on: a file of runs belongs to them."""
         own = {c.id: c.own for c in self.chosen if c.own}
         return {
@@ -149,7 +149,7 @@ class Plan:
         }
 
     def _sweep(
-        self, task: Task, splits: Any, folder: Path, deadline: float | None = None
+        self, task: Experiment, splits: Any, folder: Path, deadline: float | None = None
     ) -> list[Record | None]:
         source = Source(task, folder)
         if self.backend == "dask":

@@ -20,11 +20,12 @@ from softset.comparison.schema import checksum, decoded, encoded
 from softset.comparison.statistics import Difference
 from softset.metrics.registry import label_of
 from softset.storage.files import SavedFileError, write_safely
+from softset.tasks import Task, get_task
 
 FORMAT = 2
 Label = bool | int | float | str
 Threshold = float | list[float]  # of two classes; of each label, or the offsets of several classes
-Task = Literal["binary", "multiclass", "multilabel"]
+TaskName = Literal["binary", "multiclass", "multilabel"]
 Family = Literal["metric", "plain"]
 # The last three are of files in format 1.
 Outcome = Literal["clear", "unclear", "stay", "metric", "plain", "none"]
@@ -158,7 +159,7 @@ class Comparison:
     """
 
     metric: str
-    task: Task
+    task: TaskName
     classes: list[Label]
     positive: Label | None
     verdict: str
@@ -224,7 +225,7 @@ class Comparison:
             if key not in by_id:
                 raise ValueError(f"there are predictions or a history of {key!r}, no candidate.")
         for key, p in self.predictions.items():
-            _check_predictions(key, p, self.task, len(self.classes))
+            _check_predictions(key, p, get_task(self.task), len(self.classes))
         for key, h in self.history.items():
             for curve in (h.train_loss, h.validation_loss, h.soft, h.hard):
                 _agree(f"history of {key}: epochs", len(curve), len(h.epoch))
@@ -361,11 +362,11 @@ def _agree(what: str, found: int, expected: int) -> None:
 
 def _check_predictions(key: str, p: Predictions, task: Task, classes: int) -> None:
     rows = len(p.target)
-    each = () if task == "binary" else (classes,)  # numbers of a row
-    highest = classes - 1 if task == "multiclass" else 1
+    each = task.shape(classes)  # numbers of a row
+    highest = classes - 1 if task.exclusive else 1
     for what, values, shape, most in (
         ("scores", p.scores, (rows, *each), 1),
-        ("target", p.target, (rows, *each) if task == "multilabel" else (rows,), highest),
+        ("target", p.target, (rows, *each) if task.independent else (rows,), highest),
         ("threshold", p.threshold, each, math.inf),
     ):
         if values is None:

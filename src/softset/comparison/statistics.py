@@ -25,6 +25,7 @@ from scipy.stats import rankdata
 from softset.checks import check_number
 from softset.counting.cells import Confusion
 from softset.metrics.base import Metric
+from softset.tasks import MULTILABEL, Task
 
 
 @dataclass(frozen=True)
@@ -44,27 +45,28 @@ class Difference:
     p_adjusted: float = 1.0
 
 
-def one_row_of(metric: Metric, task: str, counts: Sequence[int], rows: int) -> float:
+def one_row_of(metric: Metric, task: Task, counts: Sequence[int], rows: int) -> float:
     """How much one wrong decision takes from a perfect score: the grain of a metric.
 
     ``counts`` are the test rows of each class (of each label), ``rows`` those of all. The rarest
     class is missed once, or seen once too often, whichever costs more.
 
     >>> from softset.metrics.registry import get_metric
-    >>> [round(one_row_of(get_metric(m), "binary", [90, 10], 100), 3) for m in ("accuracy", "f1")]
+    >>> from softset.tasks import BINARY
+    >>> [round(one_row_of(get_metric(m), BINARY, [90, 10], 100), 3) for m in ("accuracy", "f1")]
     [0.01, 0.053]
     """
     sizes = np.maximum(np.asarray(counts, dtype=np.float64), 1)
     found = 0.0
     if not metric.curve:
-        counted = _labels_wrong(sizes, rows) if task == "multilabel" else _class_wrong(sizes, task)
+        counted = _labels_wrong(sizes, rows) if task.independent else _class_wrong(sizes, task)
         perfect, *wrong = metric(counted).tolist()
         found = max(abs(perfect - value) for value in wrong)
     # One positive behind all negatives costs an area about 1 / positives.
     return found if 0 < found < math.inf else 1 / float(sizes.min())
 
 
-def _class_wrong(sizes: NDArray[np.float64], task: str) -> Confusion:
+def _class_wrong(sizes: NDArray[np.float64], task: Task) -> Confusion:
     """All right; one row of the rarest class taken for the commonest; of the first class for the
     last, which costs most where classes have an order; and the reverse of both."""
     rare, *_, common = np.argsort(sizes, kind="stable").tolist()
@@ -83,7 +85,7 @@ def _labels_wrong(sizes: NDArray[np.float64], rows: int) -> Confusion:
     tp = torch.from_numpy(np.concatenate([sizes[None], sizes - one, same]))
     predicted = torch.from_numpy(np.concatenate([sizes[None], sizes - one, sizes + one]))
     total = torch.full_like(tp, float(max(rows, sizes.max() + 1)))
-    return Confusion(tp, predicted, torch.from_numpy(sizes).expand_as(tp), total, "multilabel")
+    return Confusion(tp, predicted, torch.from_numpy(sizes).expand_as(tp), total, MULTILABEL)
 
 
 def interval(

@@ -31,7 +31,7 @@ from softset.comparison.result import (
     Predictions,
     Settings,
     Splits,
-    Task,
+    TaskName,
     Threshold,
 )
 from softset.comparison.statistics import (
@@ -117,9 +117,9 @@ class Summary:
         shown = list(dict.fromkeys([found.winner, found.reference, *best]))[:2]
         return Comparison(
             metric=metric.name,
-            task=cast(Task, table.task),
+            task=cast(TaskName, table.task.name),
             classes=[_plain(c) for c in table.classes],
-            positive=_plain(table.classes[1]) if table.task == "binary" else None,
+            positive=_plain(table.classes[1]) if table.task.single else None,
             verdict=found.headline,
             advice=found.advice,
             outcome=found.outcome,

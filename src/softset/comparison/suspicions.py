@@ -33,7 +33,7 @@ def telling_columns(table: Table, metric: Metric, label: str) -> list[str]:
     for all rows is the guess that it is compared with: an accuracy of .99 means nothing where 99 %
     are negative. Several labels are not looked at.
     """
-    if table.task == "multilabel":
+    if table.task.independent:
         return []
     rows = np.random.RandomState(0).permutation(len(table.y))[:ROWS]
     y, middle = table.y[rows], len(rows) // 2
@@ -61,7 +61,7 @@ def few_rows(table: Table, folds: int) -> list[str]:
     rarest = min(table.counts(), key=lambda count: count.rows)
     if rarest.rows >= FEW:
         return []
-    kind = "label" if table.task == "multilabel" else "class"
+    kind = table.task.unit
     return [
         f"{rarest.rows} rows of {kind} {rarest.label!r}, about {rarest.rows / folds:.0f} in each "
         "test part: scores of so few say little, and so do their intervals. Collect more of them "
@@ -81,7 +81,7 @@ def too_good(means: Sequence[float]) -> list[str]:
 
 def _value(decided: Array, y: Array, table: Table, metric: Metric) -> float:
     p = decided.astype(np.float64)
-    if table.task == "multiclass":
+    if table.task.exclusive:
         p = np.eye(len(table.classes))[decided]
     return float(evaluate(p, y, metric, task=table.task, from_logits=False))
 

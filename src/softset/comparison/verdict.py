@@ -9,6 +9,7 @@ from typing import Literal
 
 from softset.comparison.ladder import Ladder, RungId, Simpler
 from softset.comparison.statistics import Difference
+from softset.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,13 @@ class Verdict:
     advice: str
 
 
-def rung_names(label: str, task: str, curve: bool) -> dict[RungId, str]:
+def rung_names(label: str, task: Task, curve: bool) -> dict[RungId, str]:
     """What the rungs are called; ``label`` is the metric in running text."""
-    cut = "largest probability" if task == "multiclass" else "cut at 0.5"
+    cut = "largest probability" if task.exclusive else "cut at 0.5"
     return {
         "own": "your model as it is",
         "default": "trained as usual" if curve else cut,
-        "tuned": "tuned offsets" if task == "multiclass" else "tuned threshold",
+        "tuned": "tuned offsets" if task.exclusive else "tuned threshold",
         "metric": f"trained on {label}",
         "ensemble": "ensemble",
     }

@@ -25,18 +25,19 @@ from softset.comparison.shelf import Shelf
 from softset.decisions.constants import ConstantWarning
 from softset.metrics.registry import MetricLike, get_metric
 from softset.tables.encoder import TableEncoder, UnseenWarning
+from softset.tasks import Task
 
 Array = NDArray[Any]
 
 
 @dataclass
-class Task:
+class Experiment:
     """Everything that the runs share. ``x`` is a data frame (with ``schema``) or an array."""
 
     x: Any
     y: NDArray[np.int64]
     folds: NDArray[np.int8]  # [repeats, rows]; -1 for rows left out
-    kind: str
+    kind: Task
     metric: MetricLike
     sizes: Sizes
     seed: int
@@ -95,17 +96,17 @@ def fingerprint(x: Any, y: Array) -> str:
 
 # --- the data, once for each worker --------------------------------------------------------------
 
-_received: dict[str, Task] = {}
+_received: dict[str, Experiment] = {}
 
 
 class Source:
-    """A ``Task`` that is pickled as the place where it lies, and read once by each worker.
+    """A ``Experiment`` that is pickled as the place where it lies, and read once by each worker.
 
     The file is written by this process into a directory of its own, for its own workers.
     """
 
-    def __init__(self, task: Task, folder: Path) -> None:
-        self.task: Task | None = task
+    def __init__(self, task: Experiment, folder: Path) -> None:
+        self.task: Experiment | None = task
         self.path = folder / "task"
         dump(task, self.path)
         # Each task has its own: workers live on, and must not take the next one for it.
@@ -116,7 +117,7 @@ class Source:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "task": None}
 
-    def get(self) -> Task:
+    def get(self) -> Experiment:
         """The task, wherever this is."""
         if self.task is not None:
             return self.task
@@ -134,7 +135,7 @@ class Source:
             get_client().run(receive, self.token, self.task)
 
 
-def receive(token: str, task: Task) -> None:
+def receive(token: str, task: Experiment) -> None:
     """Keep a task for the runs to come, and none before it."""
     _received.clear()
     _received[token] = task
@@ -191,7 +192,9 @@ def run_one(source: Source, run: dict[str, Any]) -> dict[str, Any]:
     return dict(encoded(Result(found, sorted(said))))
 
 
-def outcomes(task: Task, split: int, fit: str, shelves: Path | None = None) -> dict[str, Outcome]:
+def outcomes(
+    task: Experiment, split: int, fit: str, shelves: Path | None = None
+) -> dict[str, Outcome]:
     """The candidates of a fit on a split. What others will want of them goes to ``shelves``."""
     x, y, x_test, y_test = task.split(split)
     metric = get_metric(task.metric)
@@ -217,7 +220,7 @@ def outcomes(task: Task, split: int, fit: str, shelves: Path | None = None) -> d
     return found
 
 
-def seed_of(task: Task, split: int) -> int:
+def seed_of(task: Experiment, split: int) -> int:
     """The seed of every fit on a split."""
     return int(np.random.RandomState([task.seed % 2**32, split]).randint(2**31 - 1))
 
@@ -240,24 +243,23 @@ def _bytes_of(value: Any) -> int:
     return len(value) if isinstance(value, str | bytes) else 8
 
 
-def _threshold(classifier: DecidingClassifier, kind: str) -> Threshold:
+def _threshold(classifier: DecidingClassifier, kind: Task) -> Threshold:
     """A threshold, one for each label, or an offset for each class."""
-    value = classifier.offsets_ if kind == "multiclass" else classifier.threshold_
+    value = getattr(classifier, f"{kind.parameter}_")
     return float(value) if np.ndim(value) == 0 else [float(v) for v in value]
 
 
-def _rows(task: Task, split: int, classifier: DecidingClassifier, x: Array) -> HeldOut | None:
+def _rows(task: Experiment, split: int, classifier: DecidingClassifier, x: Array) -> HeldOut | None:
     """Test rows for the report, thinned, in six digits; None of what gives no probabilities."""
     if not hasattr(classifier, "predict_proba"):
         return None
     y = task.y[task.rows(split)[1]]
-    width = 1 if task.kind == "binary" else len(classifier.classes_)
+    width = task.kind.outputs(len(classifier.classes_))
     most = max(1, task.most_predictions // task.count // max(1, width // 5))
     rows = np.arange(len(y))
     if len(rows) > most:
         random = np.random.RandomState([task.seed % 2**32, split, 1])
         rows = np.sort(random.choice(len(rows), most, replace=False))
-    p = classifier.predict_proba(x[rows])
-    p = p[:, 1] if task.kind == "binary" else p
+    p = task.kind.positive(classifier.predict_proba(x[rows]))
     short = np.reshape([float(f"{v:.6g}") for v in p.ravel().tolist()], p.shape)
     return HeldOut(y[rows].tolist(), short.tolist())

@@ -31,6 +31,7 @@ from softset.counting.numerics import (
 from softset.counting.problem import Problem, arrange, as_numbers
 from softset.counting.steps import Step, check_step, is_hard, is_learnt
 from softset.counting.values import check_binary, check_labels, check_not_nan, check_rows
+from softset.tasks import BINARY, MULTICLASS, Task, get_task
 
 # A difference that is a smaller share than this is the rounding of weights, and zero.
 ROUNDING = 1e-12
@@ -61,13 +62,16 @@ class Confusion:
     predicted: Tensor
     support: Tensor
     total: Tensor
-    task: str = "binary"
+    task: Task = BINARY
     counted_matrix: Tensor | None = None
     # Counted on their own where almost all is predicted, and subtraction would leave rounding.
     counted_tn: Tensor | None = None
     counted_rejected: Tensor | None = None
     counted_negatives: Tensor | None = None
     left_out: int | None = None  # a class that ``ignore_index`` names: averages are without it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "task", get_task(self.task))
 
     @property
     def fn(self) -> Tensor:
@@ -126,7 +130,7 @@ class Confusion:
         """
         if self.counted_matrix is not None:
             return self.counted_matrix
-        if self.task == "multiclass":
+        if self.task.exclusive:
             raise MatrixNotCountedError("matrix was not counted; pass matrix=True to confusion().")
         cells = torch.stack([self.tn, self.fp, self.fn, self.tp], -1)
         return cells.reshape(*self.tp.shape, 2, 2)
@@ -137,15 +141,15 @@ class Confusion:
 
         ``task="binary"`` takes ``[..., 2, 2]`` and makes the second class the positive one.
         """
-        check_choice("task", task, ("binary", "multiclass"))
-        m = as_numbers("matrix", matrix)
+        check_choice("task", task, (BINARY, MULTICLASS))
+        task, m = get_task(task), as_numbers("matrix", matrix)
         m = m if m.is_floating_point() else m.to(torch.float64)
-        if m.dim() < 2 or m.shape[-1] != m.shape[-2] or (task == "binary" and m.shape[-1] != 2):
-            wanted = "[..., 2, 2]" if task == "binary" else "[..., C, C]"
+        if m.dim() < 2 or m.shape[-1] != m.shape[-2] or (task.single and m.shape[-1] != 2):
+            wanted = "[..., 2, 2]" if task.single else "[..., C, C]"
             raise ValueError(f"matrix must have shape {wanted}, got {list(m.shape)}.")
         tp, predicted, support = m.diagonal(dim1=-2, dim2=-1), m.sum(-2), m.sum(-1)
         total = m.sum((-2, -1)).unsqueeze(-1).expand(tp.shape)
-        if task == "binary":
+        if task.single:
             return cls(tp[..., 1], predicted[..., 1], support[..., 1], total[..., 1])
         return cls(tp, predicted, support, total, task, m)
 
@@ -293,7 +297,7 @@ def count_cells(
     counting = Counting.of(problem, step, threshold, thresholds, offsets)
     if counting.kernel is None:
         return _hard(counting, matrix)
-    if matrix and problem.task == "multiclass":
+    if matrix and problem.task.exclusive:
         with full_precision(problem.z):
             return _with_matrix(counting)
     return counting.cells(rest)
@@ -322,7 +326,7 @@ class Counting:
         if step is not None:
             check_step(step)
             step = problem.spread(step)
-        if problem.task == "multiclass":
+        if problem.task.exclusive:
             if thresholds is not None or not _is_default(threshold):
                 raise ValueError(
                     "threshold and thresholds do not apply to task='multiclass', where the largest "
@@ -370,7 +374,7 @@ class Counting:
     def check(self, counts: Counts) -> None:
         """Refuse labels and scores that a kernel would have refused."""
         z, y = self.problem.z.detach(), self.problem.y
-        if self.problem.task == "multiclass":
+        if self.problem.task.exclusive:
             return check_rows(z, counts[1].detach())
         if not self.problem.soft:
             check_labels(y)
@@ -379,13 +383,12 @@ class Counting:
     def confusion(self, counts: Counts, others: Counts | None = None) -> Confusion:
         """In the units and in the order of dimensions that are promised."""
         problem = self.problem
-        task = "multiclass" if problem.exclusive else problem.task
-        c = Confusion(*counts, task)
+        c = Confusion(*counts, MULTICLASS if problem.exclusive else problem.task)
         if others is not None:
             tn, rejected, negatives, _ = others
             c = replace(c, counted_tn=tn, counted_rejected=rejected, counted_negatives=negatives)
         c = in_units(c, problem)
-        if problem.task == "multilabel" and self.grid:
+        if problem.task.independent and self.grid:
             c = c.map(lambda t: t.movedim(-1, -2))
         return c
 
@@ -415,7 +418,7 @@ def _is_default(threshold: Any) -> bool:
 @torch.no_grad()
 def _hard(counting: Counting, matrix: bool) -> Confusion:
     problem = counting.problem
-    if problem.task == "multiclass":
+    if problem.task.exclusive:
         return in_units(_hard_multiclass(problem, matrix), problem)
     z, y, w = problem.z, problem.y, problem.w
 
@@ -455,7 +458,7 @@ def _hard_multiclass(problem: Problem, matrix: bool) -> Confusion:
     predicted = zeros.scatter_add(-1, decided, ones)
     support = zeros.scatter_add(-1, y, ones)
     total = support.sum(-1, keepdim=True).expand_as(support)
-    c = Confusion(tp, predicted, support, total, "multiclass")
+    c = Confusion(tp, predicted, support, total, MULTICLASS)
     if (
         problem.w is None
         or under_transform(z)
@@ -476,7 +479,7 @@ def _hard_shares(problem: Problem, decided: Tensor, w: Tensor, matrix: bool) -> 
         return Confusion.from_matrix(wy.mT @ made)
     predicted, support = (made * w.unsqueeze(-1)).sum(-2), wy.sum(-2)
     total = w.sum(-1, keepdim=True).expand_as(support)
-    return Confusion((wy * made).sum(-2), predicted, support, total, "multiclass")
+    return Confusion((wy * made).sum(-2), predicted, support, total, MULTICLASS)
 
 
 def _with_matrix(counting: Counting) -> Confusion:

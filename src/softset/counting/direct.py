@@ -25,6 +25,7 @@ from softset.counting.kernels.native.task import EXACT, KINDS
 from softset.counting.numerics import under_transform
 from softset.counting.problem import USUAL_WEIGHTS
 from softset.counting.steps import Step
+from softset.tasks import Task
 
 _KERNELS = NativeBinary | NativeMulticlass
 _TENSORS = (Tensor, torch.nn.Parameter)
@@ -63,7 +64,7 @@ def count_directly(
     scores: Any,
     target: Any,
     *,
-    task: str,
+    task: Task,
     step: Step,
     threshold: Any,
     from_logits: bool,
@@ -112,7 +113,7 @@ def _is_plain(scores: Tensor, target: Tensor, weight: Any) -> bool:
 
 
 def _kernel(
-    task: str, step: Step, threshold: Any, dtype: torch.dtype, from_logits: bool, soft: bool
+    task: Task, step: Step, threshold: Any, dtype: torch.dtype, from_logits: bool, soft: bool
 ) -> _KERNELS | None:
     if type(threshold) is not float or not from_logits:  # probabilities are checked elsewhere
         return None
@@ -124,14 +125,14 @@ def _kernel(
 
 @lru_cache(maxsize=64)
 def _chosen(
-    task: str, step: Step, threshold: float, dtype: torch.dtype, soft: bool
+    task: Task, step: Step, threshold: float, dtype: torch.dtype, soft: bool
 ) -> _KERNELS | None:
     """Made once: to choose a kernel takes as long as a small batch."""
-    if not 0 < threshold < 1 or (task == "multiclass" and (threshold != 0.5 or soft)):
+    if not 0 < threshold < 1 or (task.exclusive and (threshold != 0.5 or soft)):
         return None
     scores = Scores(dtype, torch.device("cpu"), True, soft)
     try:
-        if task == "multiclass":
+        if task.exclusive:
             kernel = multiclass_kernel(scores, step)
         else:
             kernel = binary_kernel(scores, step, [threshold], False)
@@ -141,12 +142,12 @@ def _chosen(
 
 
 def _rows(
-    task: str, z: Tensor, y: Tensor, w: Any, v: Any, ignored: int | None, soft: bool
+    task: Task, z: Tensor, y: Tensor, w: Any, v: Any, ignored: int | None, soft: bool
 ) -> Rows | None:
     """Scores with the classes at the end, and what belongs to them; none if shapes do not fit."""
     shape = z.shape
     if v is not None:
-        size = 2 if task == "binary" else shape[1] if z.dim() > 1 else 0
+        size = 2 if task.single else shape[1] if z.dim() > 1 else 0
         if type(v) is not Tensor or v.shape != (size,) or v.requires_grad or soft:
             return None
         if not v.is_cpu or v.dtype is not torch.float64 or under_transform(v):
@@ -155,7 +156,7 @@ def _rows(
         if not (low >= 0 and USUAL_WEIGHTS[0] <= high <= USUAL_WEIGHTS[1]):
             return None
         v = v.contiguous()
-    if task == "binary":
+    if task.single:
         if z.dim() == 0 or (z.dim() == 2 and shape[1] == 2) or y.shape != shape:
             return None
         positions = shape[:1] + shape[2:] if z.dim() > 1 and shape[1] == 1 else shape
@@ -164,7 +165,7 @@ def _rows(
         return None
     else:
         positions = shape[:1] + shape[2:]
-        if task == "multilabel":
+        if task.independent:
             if y.shape != shape:
                 return None
             y = y.movedim(1, -1) if y.dim() > 2 else y

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from softset.counting.cells import Confusion
+from softset.tasks import Task
 
 # All of them: which ones were counted on their own depends on the rows at hand.
 CELLS = (
@@ -27,7 +28,7 @@ CELLS = (
 class Form:
     """What the numbers of a vector are: seven cells of ``shape``, and a matrix if it has one."""
 
-    task: str
+    task: Task
     shape: tuple[int, ...]
     matrix: tuple[int, ...] | None = None
     left_out: int | None = None

@@ -17,9 +17,9 @@ from softset.counting.numerics import NOTHING, log_odds, raised, under_transform
 from softset.counting.shapes import Shape, by_position, lay_out
 from softset.counting.steps import LinearStep, Step
 from softset.counting.values import check_classes, check_fractions, check_rows
+from softset.tasks import BINARY, MULTILABEL, Task, get_task
 
 THRESHOLD_HINT = "Pass logits with from_logits=True or move the threshold inside."
-TASKS = ("binary", "multiclass", "multilabel")
 PER = ("batch", "image")
 # What all kernels read as 0 and 1; other types are converted.
 LABELS = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float32, torch.float64)
@@ -50,7 +50,7 @@ class Problem:
     z: Tensor
     y: Tensor
     w: Tensor | None
-    task: str
+    task: Task
     batch_dims: int = 0
     from_logits: bool = True
     unit: float = 1.0
@@ -68,9 +68,7 @@ class Problem:
     @property
     def classes(self) -> int:
         """How many classes or labels; one for a binary problem."""
-        if self.task == "binary":
-            return 1
-        return self.z.shape[-1 if self.task == "multiclass" else -2]
+        return self.task.classes_in(self.z)
 
     def probabilities(self) -> Tensor:
         """Probabilities in the layout of ``z``, as every decision sees them."""
@@ -91,7 +89,7 @@ class Problem:
     def one_against_rest(self, to_rank: bool = False) -> Problem:
         """Several classes as labels, one for each, with the probabilities of the classes; or, of
         logits and ``to_rank`` only, with their log-odds."""
-        if self.task != "multiclass":
+        if not self.task.exclusive:
             return self
         p = self.probabilities().clamp(0, 1)
         if not under_transform(p):
@@ -101,7 +99,7 @@ class Problem:
         if not self.soft:
             y = y.unsqueeze(-1) == torch.arange(self.classes, device=p.device)
         w = None if self.w is None else self.w.unsqueeze(-2)
-        return replace(self, z=z.mT, y=y.mT, w=w, task="multilabel", from_logits=to_rank)
+        return replace(self, z=z.mT, y=y.mT, w=w, task=MULTILABEL, from_logits=to_rank)
 
     def pooled(self) -> Problem:
         """All labels one after another, as one binary problem."""
@@ -109,7 +107,7 @@ class Problem:
         w = None if self.w is None else self.weights()[..., labels, :].flatten(-2)
         z, y = (t[..., labels, :].flatten(-2) for t in (self.z, self.y))
         numbers = None if self.numbers is None else self.numbers.repeat(len(labels))
-        return replace(self, z=z, y=y, w=w, task="binary", numbers=numbers, left_out=None)
+        return replace(self, z=z, y=y, w=w, task=BINARY, numbers=numbers, left_out=None)
 
     def by_set(self) -> list[Problem]:
         """With the sets as a batch dimension: sets of about one size together, each filled up with
@@ -138,14 +136,14 @@ class Problem:
             taken = t.index_select(dim, at.flatten())
             return taken.reshape(*taken.shape[:dim], *at.shape, *taken.shape[dim:][1:])
 
-        several, by_class = self.task == "multiclass", self.soft and self.task == "multiclass"
+        several, by_class = self.task.exclusive, self.soft and self.task.exclusive
         z = take(self.z, -2 if several else -1)
         y = take(self.y, -2 if by_class else -1)
         w = None if self.w is None else take(self.w, -1)
         if there is not None:
             ones = torch.ones((), dtype=wide(z.device), device=z.device)
             w = there * (ones if w is None else w)
-        if self.task == "multilabel":  # [*batch, labels, sets, size] -> [*batch, sets, labels, ...]
+        if self.task.independent:  # [*batch, labels, sets, size] -> [*batch, sets, labels, ...]
             z, y = z.transpose(-3, -2), y.transpose(-3, -2)
             w = w if w is None else w.unsqueeze(-2) if w.dim() == 2 else w.transpose(-3, -2)
         changed = {"batch_dims": self.batch_dims + 1, "sets": True, "numbers": None}
@@ -222,7 +220,7 @@ def arrange(
 
     The door of the library: arguments as for ``confusion``, which behind it are one ``Problem``.
     """
-    check_choice("task", task, TASKS)
+    task = get_task(task)
     z = as_numbers("scores", scores)
     y = as_numbers("target", target, z.device)
     if not z.is_floating_point():
@@ -240,11 +238,11 @@ def arrange(
         raise ValueError(f"scores are empty: shape {list(z.shape)}.")
     whole = isinstance(per, str) and per == "batch"
     images = not whole and isinstance(per, str) and per == "image"
-    if task != "multiclass" and y.dtype not in LABELS:
+    if not task.exclusive and y.dtype not in LABELS:
         y = y.to(torch.float32 if y.is_floating_point() else torch.int64)
     laid = lay_out(z, y, task, batch_dims, images, soft_targets)
     z, y = laid.z, laid.y
-    soft = laid.by_class or (soft_targets and task != "multiclass" and y.is_floating_point())
+    soft = laid.by_class or (soft_targets and not task.exclusive and y.is_floating_point())
     batch = z.shape[:batch_dims]
     w, unit = _weights(sample_weight, z, task, laid.positions, batch, images)
     numbers = None
@@ -258,7 +256,7 @@ def arrange(
         w = torch.ones_like(ignored, dtype=wide(z.device)) if w is None else w
         w = torch.where(ignored, 0.0, w)
         # A left-out row may hold anything, NaN too: it gets scores without a favourite.
-        rows = ignored.unsqueeze(-1) if task == "multiclass" else ignored
+        rows = ignored.unsqueeze(-1) if task.exclusive else ignored
         filler = 1 / z.shape[-1] if laid.by_class else 0
         y = torch.where(rows if laid.by_class else ignored, torch.full_like(y, filler), y)
         z = torch.where(rows, 0.0 if from_logits else 1 / z.shape[-1], z)
@@ -270,7 +268,7 @@ def arrange(
                 f"scores must be probabilities in [0, 1] with from_logits=False, got {worst:g}. "
                 "Pass from_logits=True for logits."
             )
-    if (soft or task == "multiclass") and not under_transform(z, y):
+    if (soft or task.exclusive) and not under_transform(z, y):
         if soft:
             check_fractions(y, laid.by_class)
         else:
@@ -278,7 +276,7 @@ def arrange(
     if laid.by_class:  # shares that were rounded add up all the same
         y = y.to(wide(z.device)) / y.sum(-1, keepdim=True, dtype=wide(z.device))
     problem = Problem(z, y, w, task, batch_dims + images, from_logits, unit, images, numbers, soft)
-    if task == "multiclass" and not soft and ignore_index in range(z.shape[-1]):
+    if task.exclusive and not soft and ignore_index in range(z.shape[-1]):
         problem = replace(problem, left_out=ignore_index)
     problem = problem if class_weight is None else _weighted(problem, class_weight)
     if problem.w is None:
@@ -316,7 +314,7 @@ def as_numbers(name: str, x: Any, device: torch.device | None = None) -> Tensor:
 
 
 def _weights(
-    sample_weight: Any, z: Tensor, task: str, positions: Shape, batch: Shape, images: bool
+    sample_weight: Any, z: Tensor, task: Task, positions: Shape, batch: Shape, images: bool
 ) -> tuple[Tensor | None, float]:
     """Weights that broadcast with the target, and their unit."""
     if sample_weight is None:
@@ -326,7 +324,7 @@ def _weights(
     own = w.dim() - 2  # batch dimensions
     w = w if images else w.flatten(-2)
     w, unit = _in_units("sample_weight", w.to(wide(z.device)), w.shape[own:].numel())
-    return (w.unsqueeze(-2) if task == "multilabel" else w), unit
+    return (w.unsqueeze(-2) if task.independent else w), unit
 
 
 def _set_numbers(per: Any, positions: Shape, device: torch.device) -> Tensor:
@@ -356,7 +354,7 @@ def _of_one_size(sizes: Tensor) -> list[Tensor]:
 
 def _labels(problem: Problem) -> Tensor:
     """A tensor with an entry for each label that is weighed."""
-    return problem.y[..., 0] if problem.soft and problem.task == "multiclass" else problem.y
+    return problem.y[..., 0] if problem.soft and problem.task.exclusive else problem.y
 
 
 def _in_units(name: str, w: Tensor, n: int = 1) -> tuple[Tensor, float]:
@@ -382,10 +380,10 @@ def _weighted(problem: Problem, class_weight: Any) -> Problem:
     v, unit = _in_units("class_weight", _of_classes(class_weight, problem))
     by_class = _by_class(v, problem)
     y = problem.y
-    if problem.soft and problem.task != "multilabel":
+    if problem.soft and not problem.task.independent:
         # A part y of weight v_1 and a part 1 - y of weight v_0 are one example of both weights.
-        own = y.to(v.dtype) * (v if problem.task == "multiclass" else v[1])
-        mass = by_class.unsqueeze(-1) if problem.task == "multiclass" else by_class
+        own = y.to(v.dtype) * (v if problem.task.exclusive else v[1])
+        mass = by_class.unsqueeze(-1) if problem.task.exclusive else by_class
         y = torch.where(mass > 0, own / torch.where(mass > 0, mass, 1.0), y.to(v.dtype))
     w = by_class if problem.w is None else problem.w * by_class
     unit *= problem.unit
@@ -406,7 +404,7 @@ def _of_classes(class_weight: Any, problem: Problem) -> Tensor:
     """One number for each class."""
     device = problem.z.device
     v = as_numbers("class_weight", class_weight, device).to(wide(device))
-    size = 2 if problem.task == "binary" else problem.classes
+    size = 2 if problem.task.single else problem.classes
     if v.shape != (size,):
         raise ValueError(
             f"class_weight must hold {size} numbers for task={problem.task!r}, got shape "
@@ -419,12 +417,12 @@ def _of_classes(class_weight: Any, problem: Problem) -> Tensor:
 
 def _by_class(v: Tensor, problem: Problem) -> Tensor:
     y = problem.y
-    if problem.task == "multilabel":
+    if problem.task.independent:
         return v.unsqueeze(-1).expand(y.shape)
     if problem.soft:
         y = y.to(v.dtype)
-        return y @ v if problem.task == "multiclass" else torch.lerp(v[0], v[1], y)
-    return torch.where(y > 0, v[1], v[0]) if problem.task == "binary" else v[y]
+        return y @ v if problem.task.exclusive else torch.lerp(v[0], v[1], y)
+    return torch.where(y > 0, v[1], v[0]) if problem.task.single else v[y]
 
 
 def _grid(thresholds: Any) -> Sequence[Any]:
@@ -452,12 +450,12 @@ def _checked_grid(thresholds: tuple[float, ...]) -> tuple[float, ...]:
     return thresholds
 
 
-def probabilities(z: Tensor, task: str, from_logits: bool) -> Tensor:
+def probabilities(z: Tensor, task: Task, from_logits: bool) -> Tensor:
     """Probabilities in kernel layout, as every decision sees them."""
     z = raised(z, working(z))
     if not from_logits:
         return z
-    return torch.softmax(z, -1) if task == "multiclass" else torch.sigmoid(z)
+    return task.link(z)
 
 
 def to_logits(z: Tensor, from_logits: bool) -> Tensor:

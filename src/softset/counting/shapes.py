@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from softset.counting.numerics import under_transform
+from softset.tasks import Task
 
 Shape = Sequence[int]
 
@@ -29,7 +30,7 @@ class Laid(NamedTuple):
 
 
 def lay_out(
-    z: Tensor, y: Tensor, task: str, batch_dims: int, images: bool = False, soft: bool = False
+    z: Tensor, y: Tensor, task: Task, batch_dims: int, images: bool = False, soft: bool = False
 ) -> Laid:
     """Bring scores and target into the layout of the kernels.
 
@@ -37,17 +38,17 @@ def lay_out(
     target of several classes may hold their probabilities, in the shape of the scores.
     """
     if not batch_dims and not images:  # the usual ones, at once: it shows in small batches
-        if task == "binary" and z.dim() == 1 and y.shape == z.shape:
+        if task.single and z.dim() == 1 and y.shape == z.shape:
             return Laid(z, y, z.shape)
         plain = z.dim() == 2 and y.dtype == torch.long and y.shape == z.shape[:1]
-        if task == "multiclass" and plain and z.shape[1] > 1:
+        if task.exclusive and plain and z.shape[1] > 1:
             return Laid(z, y, y.shape)
     got = f"scores {list(z.shape)}, target {list(y.shape)}, batch_dims={batch_dims}"
     if not 0 <= batch_dims <= z.dim():
         raise ValueError(f"batch_dims must be leading dimensions of scores, got {got}.")
-    if task == "binary":
+    if task.single:
         return _binary(z, y, batch_dims, images, got)
-    if task == "multilabel":
+    if task.independent:
         return _multilabel(z, y, batch_dims, images, got)
     return _multiclass(z, y, batch_dims, images, soft, got)
 

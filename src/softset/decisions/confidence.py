@@ -24,6 +24,7 @@ from softset.decisions.resampling import LEVEL, drawn_weights, work
 from softset.decisions.thresholds import alone
 from softset.decisions.tuner import Tuner
 from softset.metrics.base import Metric
+from softset.tasks import BINARY, MULTICLASS, MULTILABEL, Task
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,7 +44,7 @@ class Column(NamedTuple):
     """
 
     metric: Metric
-    task: str
+    task: Task
     score: Floats
     positive: NDArray[np.bool_]
     kind: Ints
@@ -66,11 +67,11 @@ def cut_interval(tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int) ->
     >>> random = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], [900, 100])
     >>> z = random.normal(size=1000) + 2 * y
-    >>> cut_interval(Tuner(get_metric("f1"), "binary"), z, y, np.ones(1000), seed=0).round(1)
+    >>> cut_interval(Tuner(get_metric("f1"), BINARY), z, y, np.ones(1000), seed=0).round(1)
     array([1.4, 1.8])
     """
     draws = min(_DRAWS, _WORK // (4 * _QUANTILES * _counted(tuner, scores)))
-    if draws < _FEWEST or (tuner.task == "multiclass" and work(tuner, scores) > _MOST_WORK):
+    if draws < _FEWEST or (tuner.task.exclusive and work(tuner, scores) > _MOST_WORK):
         return None
     some = w > 0
     scores, y, w = scores[some], y[some], w[some]
@@ -78,7 +79,7 @@ def cut_interval(tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int) ->
     columns = _columns(tuner, best, scores, y)
     random = np.random.default_rng(seed)
     found = np.array([_interval(column, w, draws, random) for column in columns])
-    if tuner.task == "multiclass":  # a class is taken from its smallest offset on
+    if tuner.task.exclusive:  # a class is taken from its smallest offset on
         found = best[:, None] - found[:, ::-1]
     found = found.reshape(*best.shape, 2)
     return np.stack([np.minimum(found[..., 0], best), np.maximum(found[..., 1], best)], -1)
@@ -86,17 +87,17 @@ def cut_interval(tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int) ->
 
 def _counted(tuner: Tuner, scores: Floats) -> int:
     """How many numbers are counted at each cut, over all columns."""
-    classes = 1 if tuner.task == "binary" else scores.shape[1]
-    if tuner.task == "multilabel" and alone(tuner.metric):
+    classes = 1 if tuner.task.single else scores.shape[1]
+    if tuner.task.independent and alone(tuner.metric):
         return 4 * classes
     matrix = classes**2 if tuner.metric.wants_matrix(tuner.task, classes) else 0
     return classes * (1 + 3 * classes + matrix)
 
 
 def _columns(tuner: Tuner, best: Floats, scores: Floats, y: Ints) -> list[Column]:
-    if tuner.task == "multiclass":
+    if tuner.task.exclusive:
         return [_of_class(tuner.metric, scores + best, y, k) for k in range(len(best))]
-    if tuner.task == "binary":
+    if tuner.task.single:
         return [_of_label(tuner.metric, scores, y)]
     pairs = list(zip(scores.T, y.T, strict=True))
     if alone(tuner.metric):
@@ -109,7 +110,7 @@ def _columns(tuner: Tuner, best: Floats, scores: Floats, y: Ints) -> list[Column
 def _of_label(metric: Metric, score: Floats, y: Ints) -> Column:
     kinds = np.array([[0.0], [1.0]])
     return Column(
-        metric, "binary", score, y == 1, y, kinds, np.zeros_like(kinds), np.ones_like(kinds)
+        metric, BINARY, score, y == 1, y, kinds, np.zeros_like(kinds), np.ones_like(kinds)
     )
 
 
@@ -118,7 +119,7 @@ def _among_labels(metric: Metric, score: Floats, y: Ints, decided: Ints, k: int)
     target, below = np.split(rows.astype(np.float64), 2, axis=1)
     above = below.copy()
     below[:, k], above[:, k] = 0, 1
-    return Column(metric, "multilabel", score, y[:, k] == 1, kind.ravel(), target, below, above)
+    return Column(metric, MULTILABEL, score, y[:, k] == 1, kind.ravel(), target, below, above)
 
 
 def _of_class(metric: Metric, scores: Floats, y: Ints, k: int) -> Column:
@@ -127,7 +128,7 @@ def _of_class(metric: Metric, scores: Floats, y: Ints, k: int) -> Column:
     pairs, kind = np.unique(y * len(eye) + other, return_inverse=True)
     target, below = eye[pairs // len(eye)], eye[pairs % len(eye)]
     above = np.broadcast_to(eye[k], below.shape)
-    return Column(metric, "multiclass", -flip, y == k, kind, target, below, above)
+    return Column(metric, MULTICLASS, -flip, y == k, kind, target, below, above)
 
 
 def _sums(column: Column) -> tuple[Floats, Floats]:
@@ -144,8 +145,8 @@ def _sums(column: Column) -> tuple[Floats, Floats]:
     return sums(column.below), sums(column.above)
 
 
-def _confusion(sums: torch.Tensor, task: str, classes: int) -> Confusion:
-    if task == "binary":
+def _confusion(sums: torch.Tensor, task: Task, classes: int) -> Confusion:
+    if task.single:
         total, tp, predicted, support = sums.unbind(-1)
         return Confusion(tp, predicted, support, total)
     ends = [1, 1 + classes, 1 + 2 * classes, 1 + 3 * classes]

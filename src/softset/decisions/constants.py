@@ -50,14 +50,14 @@ def against_constant(
         return Against(value, equal, None)
     # Rows of equal labels count alike here.
     weight = np.bincount(number.ravel(), weights=w).astype(float)
-    if tuner.task == "multilabel":
+    if tuner.task.independent:
         count = y.shape[1]
         tried = [np.zeros(count), np.ones(count), (w @ y > w.sum() / 2).astype(float)]
     else:
-        tried = list(np.eye(scores.shape[1]) if tuner.task == "multiclass" else np.arange(2.0))
+        tried = list(np.eye(scores.shape[1]) if tuner.task.exclusive else np.arange(2.0))
     shape = (len(kinds), *scores.shape[1:])
     values = [tuner.values(np.full(shape, t), kinds, weight[None])[0] for t in tried]
     best = int(np.nanargmax(values)) if np.isfinite(values).any() else 0
     value = tuner.values(decision.one_hot(scores), y, w[None])[0]
-    found = tried[best] if tuner.task == "multilabel" else best
+    found = tried[best] if tuner.task.independent else best
     return Against(float(value), float(values[best]), found)

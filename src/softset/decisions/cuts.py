@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from softset.counting.cells import Confusion
+from softset.tasks import Task
 
 # A cut below or above all scores lies one logit away from them: its gap counts as two logits.
 OUTER = 2.0
@@ -28,7 +29,7 @@ class Cuts(NamedTuple):
     counts: Confusion
 
 
-def all_cuts(s: Tensor, y: Tensor, w: Tensor | None, task: str) -> Cuts:
+def all_cuts(s: Tensor, y: Tensor, w: Tensor | None, task: Task) -> Cuts:
     """The cuts of logits ``s`` with labels ``y`` of 0 and 1, by one sort and cumulative sums."""
     s, order = s.sort(dim=-1, stable=True)
     y = y.to(torch.float64).gather(-1, order)

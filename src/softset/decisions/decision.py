@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softset.checks import check_choice, check_number
+from softset.checks import check_number
+from softset.tasks import Task, get_task
+from softset.tasks.base import to_logits, to_probabilities
 
 Floats = NDArray[np.float64]
-_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -29,37 +30,39 @@ class Decision:
     [1, 0]
     """
 
-    task: str
+    task: Task
     cut: Floats
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "task", get_task(self.task))
 
     @classmethod
     def plain(cls, task: str, count: int = 1) -> Decision:
         """A probability of 1/2, or the largest probability of ``count`` classes."""
-        return cls(task, np.zeros(() if task == "binary" else (count,)))
+        return cls(get_task(task), np.zeros(get_task(task).shape(count)))
 
     @classmethod
     def at(cls, task: str, threshold: Any, count: int = 1) -> Decision:
         """From probabilities in (0, 1), or offsets of the log-probabilities of the classes."""
-        check_choice("task", task, ("binary", "multiclass", "multilabel"))
-        values = np.asarray(threshold, dtype=np.float64)
-        if task == "multiclass":
-            if values.shape != (count,) or not np.isfinite(values).all():
+        task = get_task(task)
+        values, shape = np.asarray(threshold, dtype=np.float64), task.shape(count)
+        if task.exclusive:
+            if values.shape != shape or not np.isfinite(values).all():
                 raise ValueError(
                     f"threshold of several classes must be {count} finite offsets of "
                     f"log-probabilities, got {threshold!r}."
                 )
             return cls(task, values)
-        if values.shape not in [(), (count,)][: 1 if task == "binary" else 2]:
-            wanted = "a number in (0, 1)" + ("" if task == "binary" else f", or {count} of them")
+        if values.shape not in ((), shape):
+            wanted = "a number in (0, 1)" + (f", or {count} of them" if shape else "")
             raise ValueError(f"threshold must be 'tuned' or {wanted}, got {threshold!r}.")
         check_number("threshold", values.tolist(), 0, 1)
-        cut = to_logits(values)
-        return cls(task, cut if task == "binary" else np.broadcast_to(cut, (count,)).copy())
+        return cls(task, np.broadcast_to(to_logits(values), shape).copy())
 
     @property
     def threshold(self) -> Any:
         """The cut as probabilities, a float or ``(labels,)``; offsets stay ``(classes,)``."""
-        if self.task == "multiclass":
+        if self.task.exclusive:
             return self.cut
         p = to_probabilities(self.cut)
         return float(p) if p.ndim == 0 else p
@@ -69,45 +72,12 @@ class Decision:
 
         Of several classes: scores with their offsets, of which the largest decides.
         """
-        if self.task == "multiclass":
-            return scores + self.cut
-        distance = scores - self.cut
-        return np.where(scores >= self.cut, np.maximum(distance, _TINY), distance)
+        return self.task.margin(scores, self.cut)
 
     def __call__(self, scores: Floats) -> NDArray[np.int64]:
         """0 and 1 (of each label), or the numbers of the classes ``(n,)``."""
-        if self.task == "multiclass":
-            return self.margin(scores).argmax(1)
-        return (scores >= self.cut).astype(np.int64)
+        return self.task.decide(scores, self.cut)
 
     def one_hot(self, scores: Floats) -> Floats:
         """The decisions as probabilities of 0 and 1, in the shape of ``scores``."""
-        decided = self(scores)
-        if self.task == "multiclass":
-            return np.eye(scores.shape[1])[decided]
-        return decided.astype(np.float64)
-
-
-def to_logits(p: Any) -> Floats:
-    """``log(p / (1 - p))``; 0 and 1 are infinite."""
-    p = np.asarray(p, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        return np.log(p) - np.log1p(-p)
-
-
-def to_probabilities(z: Any) -> Floats:
-    """``1 / (1 + exp(-z))``, kept inside of (0, 1)."""
-    z = np.asarray(z, dtype=np.float64)
-    e = np.exp(-np.abs(z))
-    p = np.where(z >= 0, 1 / (1 + e), e / (1 + e))
-    return np.clip(p, _TINY, 1 - np.finfo(float).eps / 2)
-
-
-def to_log_probabilities(p: Any, least: float = _TINY) -> Floats:
-    """``log p`` of several classes; probabilities below ``least`` count as ``least``."""
-    return np.log(np.maximum(np.asarray(p, dtype=np.float64), least))
-
-
-def scores_of(p: Any, task: str) -> Floats:
-    """Probabilities as the scores that a ``Decision`` takes."""
-    return to_log_probabilities(p) if task == "multiclass" else to_logits(p)
+        return self.task.one_hot(self(scores), scores.shape[-1])

@@ -86,7 +86,7 @@ def warn_of_probabilities(problem: Problem) -> None:
     """Scores that all lie in [0, 1] and take up half of it are hardly ever logits. Those of a few
     rows, or of a network at its start, which are close together, may be so by chance."""
     z = problem.z
-    if not problem.from_logits or problem.task == "multiclass" or z.numel() < FEW:
+    if not problem.from_logits or problem.task.exclusive or z.numel() < FEW:
         return
     low, high = torch.aminmax(z.detach())
     if low >= 0 and high <= 1 and high - low >= 0.5:
@@ -132,11 +132,11 @@ def _check_decide(metric: Metric, threshold: Any) -> None:
 
 def _all_cuts(m: Metric, problem: Problem) -> Confusion:
     """Exactly, at every cut: by a sort of the scores instead of a grid of thresholds."""
-    pooled = problem.task == "multilabel" and m.average == "micro"
+    pooled = problem.task.independent and m.average == "micro"
     problem = problem.pooled() if pooled else problem
     check_not_nan(problem.z, torch.isnan(problem.z))
     if not problem.soft:
         check_labels(problem.y)
     c = all_cuts(problem.z.double(), problem.y, problem.w, problem.task).counts
     c = replace(c, left_out=problem.left_out)
-    return c if problem.task == "binary" else c.map(lambda t: t.mT)
+    return c if problem.task.single else c.map(lambda t: t.mT)

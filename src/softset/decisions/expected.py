@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice
-from softset.counting.problem import TASKS, as_numbers
+from softset.counting.problem import as_numbers
 from softset.counting.values import check_not_nan
+from softset.tasks import TASKS, get_task
 
 # So many positions are taken exactly, in quadratic time; of more, the number of positives is taken
 # as normal.
@@ -38,16 +39,17 @@ def expected_dice_mask(scores: Any, *, task: str = "binary", from_logits: bool =
     >>> expected_dice_mask([[0.4, 0.3, 0.3, 0.02]], from_logits=False).tolist()
     [[True, True, True, False]]
     """
-    check_choice("task", task, [t for t in TASKS if t != "multiclass"])
+    check_choice("task", task, [t for t in TASKS.values() if not t.exclusive])
+    task = get_task(task)
     z = as_numbers("scores", scores)
     s = z.to("cpu", torch.float64)
     p = torch.sigmoid(s) if from_logits else s
     check_not_nan(p, torch.isnan(p))
     if not from_logits and p.numel() and not (p.min() >= 0 and p.max() <= 1):
         raise ValueError("scores must be probabilities in [0, 1] with from_logits=False.")
-    lead = 1 if task == "binary" else 2
+    lead = 1 if task.single else 2
     if p.dim() < lead + 1:
-        wanted = "(N, ...) or (N, 1, ...)" if task == "binary" else "(N, L, ...)"
+        wanted = "(N, ...) or (N, 1, ...)" if task.single else "(N, L, ...)"
         raise ValueError(f"scores must be {wanted}, of positions of images, got {list(z.shape)}.")
     rows, ranked = (t.reshape(p.shape[:lead].numel(), -1) for t in (p, s))
     masks = torch.zeros_like(rows, dtype=torch.bool)

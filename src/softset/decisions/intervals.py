@@ -24,6 +24,7 @@ from softset.counting.problem import arrange
 from softset.decisions.evaluation import evaluate, evaluate_problem
 from softset.metrics.base import Metric
 from softset.metrics.registry import METRICS, MetricLike, decided_elsewhere
+from softset.tasks import MULTILABEL, Task, get_task
 
 Array = NDArray[Any]
 # Resamples for areas, which need a sort each.
@@ -74,6 +75,7 @@ def metric_table(
     >>> [(row.metric, row.value, round(row.low, 1), row.high) for row in rows]
     [('accuracy', 1.0, 0.4, 1.0), ('f1', 1.0, 0.3, 1.0)]
     """
+    task = get_task(task)
     check_number("level", level, 0, 1)
     check_number("resamples", resamples, 1, 1e6, closed="low")
     y, decided = np.asarray(target, dtype=np.int64), np.asarray(decisions, dtype=np.int64)
@@ -122,7 +124,7 @@ def _confusions(
     y: Array,
     decided: Array,
     w: Array,
-    task: str,
+    task: Task,
     classes: int,
     draws: int,
     random: np.random.Generator,
@@ -131,9 +133,9 @@ def _confusions(
 
     A cell is drawn as so many rows of one weight, ``unit``, as have its sum and variance.
     """
-    if task == "multilabel":
+    if task.independent:
         return _of_labels(y, decided, w, draws, random)
-    d = 2 if task == "binary" else classes
+    d = 2 if task.single else classes
     sums, squares = (
         np.bincount(y * d + decided, weights=v, minlength=d * d).reshape(d, d) for v in (w, w * w)
     )
@@ -165,7 +167,7 @@ def _of_labels(
 
     def counted(sums: Array) -> Confusion:
         tp, tn, fp, fn = (torch.from_numpy(s) for s in np.split(sums, 4, axis=-1))
-        return Confusion(tp, tp + fp, tp + fn, tp + tn + fp + fn, "multilabel")
+        return Confusion(tp, tp + fp, tp + fn, tp + tn + fp + fn, MULTILABEL)
 
     found = [counted(columns.sum(0))]
     for right, wrong in _ADDED:
@@ -184,7 +186,7 @@ class Area(NamedTuple):
     p: Array
     y: Array
     w: Array
-    task: str
+    task: Task
     from_logits: bool
 
     def drawn(self, random: np.random.Generator) -> Array:
@@ -207,7 +209,7 @@ class Area(NamedTuple):
     def rows(self) -> float:
         """Of the rarer class; of several, so many as have the variance of their mean. 0 if one of
         two classes has none."""
-        y = np.eye(self.p.shape[1])[self.y] if self.task == "multiclass" else self.y
+        y = np.eye(self.p.shape[1])[self.y] if self.task.exclusive else self.y
         y = y.reshape(len(y), -1)
         squares = np.array([self.w**2 @ y, self.w**2 @ (1 - y)])
         sums = np.array([self.w @ y, self.w @ (1 - y)])

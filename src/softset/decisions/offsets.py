@@ -15,6 +15,7 @@ from softset.decisions.cuts import EQUAL, OUTER, gaps, pick
 from softset.decisions.shrinking import shrunk_offsets
 from softset.decisions.thresholds import BLOCK, MAX_PASSES, alone, thresholded
 from softset.metrics.registry import MetricLike
+from softset.tasks import MULTICLASS
 
 Value = Callable[[Confusion], Tensor]
 
@@ -51,7 +52,7 @@ def best_offsets(
     problem = arrange(
         scores,
         target,
-        task="multiclass",
+        task=MULTICLASS,
         from_logits=from_logits,
         sample_weight=sample_weight,
         class_weight=class_weight,
@@ -62,8 +63,8 @@ def best_offsets(
         return m(replace(c, left_out=problem.left_out))
 
     s, y, w = to_logits(problem.z, from_logits), problem.y, problem.w
-    matrix = m.wants_matrix("multiclass", s.shape[-1])
-    counted = confusion(s, y, task="multiclass", sample_weight=w, matrix=matrix)  # refuses NaN, too
+    matrix = m.wants_matrix(MULTICLASS, s.shape[-1])
+    counted = confusion(s, y, task=MULTICLASS, sample_weight=w, matrix=matrix)  # refuses NaN, too
     best = float(value_of(counted))
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
     s, y, w = s[w > 0], y[w > 0], w[w > 0]  # an offset may lie on a row that does not count
@@ -85,7 +86,7 @@ def best_offsets(
     if shrink and alone(m) and not m.joint:
 
         def worth(at: Tensor) -> float:
-            return float(value_of(confusion(s, y, task="multiclass", sample_weight=w, offsets=at)))
+            return float(value_of(confusion(s, y, task=MULTICLASS, sample_weight=w, offsets=at)))
 
         offsets = shrunk_offsets(y, w, offsets, worth)
     return offsets.tolist()
@@ -155,7 +156,7 @@ def _values(m: Value, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int)
         predicted, tp = block_pred[-1], block_tp[-1]
         shape = block_tp.shape
         total = support.sum().expand(shape)
-        found.append(m(Confusion(block_tp, block_pred, support.expand(shape), total, "multiclass")))
+        found.append(m(Confusion(block_tp, block_pred, support.expand(shape), total, MULTICLASS)))
     return torch.cat(found)
 
 

@@ -70,7 +70,7 @@ def worth(tuner: Tuner, crossed: Floats, scores: Floats, y: Ints, w: Floats, see
 
 def work(tuner: Tuner, scores: Floats) -> int:
     """Scores that are looked at to tune once: for offsets, every score once for each class."""
-    return scores.size * (scores.shape[1] if tuner.task == "multiclass" else 1)
+    return scores.size * (scores.shape[1] if tuner.task.exclusive else 1)
 
 
 def drawn_weights(group: Ints, w: Floats, draws: int, random: np.random.Generator) -> Floats:

@@ -17,6 +17,7 @@ from torch import Tensor
 from softset.counting.cells import Confusion
 from softset.decisions.cuts import Cuts
 from softset.metrics.base import Metric
+from softset.tasks import BINARY
 
 # What is shared counts as much as so many positives of a label, or rows of a class.
 OF_LABEL, OF_CLASS = 20.0, 50.0
@@ -66,7 +67,7 @@ def shrunk_cuts(
             best, shared = float(values[k]), places[:, k]
     drawn = (positives * own + strength * shared) / (positives + strength)
     both = torch.stack([own, drawn], -1)
-    each = replace(metric, both_classes=False)(replace(at(both), task="binary"))
+    each = replace(metric, both_classes=False)(replace(at(both), task=BINARY))
     alike = torch.searchsorted(order, both).diff(dim=-1).squeeze(-1) == 0
     clearly = each[0] - each[1] > positives.clamp(min=1).rsqrt()
     return torch.where(alike | clearly | ~drawn.isfinite(), own, drawn)

@@ -18,6 +18,7 @@ from softset.decisions.shrinking import shrunk_cuts
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
 from softset.metrics.registry import MetricLike, decided_elsewhere, one_number
+from softset.tasks import BINARY, MULTILABEL, get_task
 
 MAX_PASSES = 20
 # Confusions looked at together in a search over several labels or classes: bounds memory.
@@ -59,7 +60,8 @@ def best_threshold(
     0.5
     """
     m = thresholded(metric)
-    if task == "multiclass":
+    task = get_task(task)
+    if task.exclusive:
         raise ValueError("best_threshold is for task='binary' and 'multilabel'. Use best_offsets.")
     problem = arrange(
         scores,
@@ -83,7 +85,7 @@ def best_threshold(
     sayable = _as_thresholds(cuts.place, ordered, from_logits)[1]
     cuts = cuts._replace(width=torch.where(sayable, cuts.width, 0.0))
     chosen = best_cuts(m, cuts)
-    if shrink and task == "multilabel" and alone(m):
+    if shrink and task.independent and alone(m):
         chosen = shrunk_cuts(m, s, problem.y, cuts, chosen, there=there)
     return _as_thresholds(chosen.unsqueeze(-1), ordered, from_logits)[0].squeeze(-1).tolist()
 
@@ -91,11 +93,11 @@ def best_threshold(
 def best_cuts(m: Metric, cuts: Cuts) -> Tensor:
     """The logit to cut at, ``[]``, or that of each label ``[labels]``."""
     place, width, counts = cuts
-    if counts.task == "binary":
+    if counts.task.single:
         return place[pick(m(counts), place, width)]
     if not alone(m):
         return _tune_in_turn(m, cuts)
-    values = replace(m, both_classes=False)(replace(counts, task="binary"))
+    values = replace(m, both_classes=False)(replace(counts, task=BINARY))
     each = zip(values, place, width, strict=True)
     return torch.stack([own[pick(v, own, wide)] for v, own, wide in each])
 
@@ -164,5 +166,5 @@ def _with_label(now: Confusion, counts: Confusion, label: int, part: Tensor) -> 
         moved(now.predicted, counts.predicted),
         moved(now.support, counts.support),
         moved(now.total, counts.total),
-        "multilabel",
+        MULTILABEL,
     )

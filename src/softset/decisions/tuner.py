@@ -19,6 +19,7 @@ from softset.decisions.smoothing import effective_rows, smooth_cut
 from softset.decisions.thresholds import alone, best_cuts
 from softset.metrics.base import Metric
 from softset.tables.splits import dealt_folds
+from softset.tasks import Task, get_task
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,13 +64,14 @@ class Tuner:
     """
 
     metric: Metric
-    task: str
+    task: Task
     rule: str = "smooth"
     clear: bool = True
     toward: float | None = None
 
     def __post_init__(self) -> None:
         check_choice("rule", self.rule, RULES)
+        object.__setattr__(self, "task", get_task(self.task))
 
     def tune(
         self, scores: Floats, y: Ints, w: Floats | None = None, crossed: Floats | None = None
@@ -92,7 +94,7 @@ class Tuner:
         crossed = self.crossed(scores, y, w) if crossed is None else crossed
         if self._gain(crossed, plain.one_hot(scores), y, w) > LEAST_GAIN:
             return self.best(scores, y, w)
-        return plain if self.task == "multiclass" else self._between(scores, y)
+        return plain if self.task.exclusive else self._between(scores, y)
 
     def _between(self, scores: Floats, y: Ints) -> Decision:
         """Cuts at 1/2, moved to the middle of the gap they lie in where the classes leave one, or
@@ -127,7 +129,7 @@ class Tuner:
         Offsets of several classes can please several rows at once: of them, ``CLEAR`` standard
         errors (of the jackknife) are taken off instead.
         """
-        if not self.clear and self.task == "binary":
+        if not self.clear and self.task.single:
             return float((self.values(tuned, y, w[None]) - self.values(plain, y, w[None]))[0])
         differ = np.flatnonzero((tuned != plain).reshape(len(y), -1).any(1))
         if not len(differ):
@@ -141,22 +143,22 @@ class Tuner:
         weights[1 + np.arange(len(first)), heaviest[first]] = 0.0
         values = [self.values(decided, y, weights) for decided in (tuned, plain)]
         gain = values[0] - values[1]
-        if self.task != "multiclass":
+        if not self.task.exclusive:
             return float(gain.min())
         return float(gain[0] - CLEAR * np.sqrt((size * (gain[0] - gain[1:]) ** 2).sum()))
 
     def best(self, scores: Floats, y: Ints, w: Floats) -> Decision:
         """The best decision on these rows."""
-        if self.task == "multiclass":
+        if self.task.exclusive:
             shrink = self.rule == "smooth"
             found = best_offsets(scores, y, self.metric, sample_weight=w, shrink=shrink)
             return Decision(self.task, np.array(found))
-        if self.task == "binary" and self.rule == "smooth" and not self._separates(scores, y):
+        if self.task.single and self.rule == "smooth" and not self._separates(scores, y):
             return Decision(self.task, np.asarray(self._drawn(scores, y, w)))
         s, target = torch.from_numpy(scores.T.copy()), torch.from_numpy(y.T.copy())
         cuts = all_cuts(s, target, torch.from_numpy(w), self.task)
         chosen = best_cuts(self.metric, cuts)
-        if self.task == "multilabel" and self.rule == "smooth" and alone(self.metric):
+        if self.task.independent and self.rule == "smooth" and alone(self.metric):
             chosen = shrunk_cuts(self.metric, s, target, cuts, chosen)
         return Decision(self.task, chosen.numpy())
 

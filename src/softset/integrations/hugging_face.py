@@ -11,6 +11,7 @@ from softset.counting.problem import as_numbers
 from softset.decisions.evaluation import evaluate
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.registry import MetricLike, one_number
+from softset.tasks import get_task
 
 
 def compute_loss(loss: MetricLoss) -> Callable[..., Tensor]:
@@ -67,6 +68,6 @@ def _logits(outputs: Any) -> Tensor:
 
 
 def _scores(logits: Tensor, task: str) -> Tensor:
-    if task == "binary" and logits.dim() == 2 and logits.shape[1] == 2:
+    if get_task(task).single and logits.dim() == 2 and logits.shape[1] == 2:
         return logits[:, 1] - logits[:, 0]
     return logits

@@ -22,7 +22,7 @@ def keras_loss(loss: MetricLoss) -> Callable[[Tensor, Tensor], Tensor]:
     """
 
     def of(y_true: Tensor, y_pred: Tensor) -> Tensor:
-        several = loss.task == "multiclass" and y_true.dim() == y_pred.dim()
+        several = loss.task.exclusive and y_true.dim() == y_pred.dim()
         if several and y_true.shape[-1] == 1:
             y_true = y_true.squeeze(-1)
         return loss(y_pred, y_true)

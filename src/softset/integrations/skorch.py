@@ -7,8 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from softset.checks import check_choice
-from softset.counting.problem import TASKS
+from softset.tasks import get_task
 
 
 def probabilities(task: str = "binary") -> Callable[[Tensor], Tensor]:
@@ -20,10 +19,10 @@ def probabilities(task: str = "binary") -> Callable[[Tensor], Tensor]:
     >>> probabilities()(torch.tensor([[0.0]])).tolist()
     [[0.5, 0.5]]
     """
-    check_choice("task", task, TASKS)
-    if task == "multiclass":
+    task = get_task(task)
+    if task.exclusive:
         return _softmax
-    return _two_columns if task == "binary" else torch.sigmoid
+    return _two_columns if task.single else torch.sigmoid
 
 
 def _softmax(scores: Tensor) -> Tensor:  # not a lambda: nets are pickled

@@ -8,11 +8,11 @@ import torch
 import torchmetrics
 from torch import Tensor
 
-from softset.checks import check_choice, check_whole
+from softset.checks import check_whole
 from softset.counting.cells import confusion
 from softset.counting.flat import flatten
-from softset.counting.problem import TASKS
 from softset.metrics.registry import MetricLike, one_number
+from softset.tasks import get_task
 
 
 class CountedMetric(torchmetrics.Metric):  # type: ignore[misc]
@@ -46,7 +46,7 @@ class CountedMetric(torchmetrics.Metric):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        check_choice("task", task, TASKS)
+        task = get_task(task)
         self.metric, self.task = one_number(metric), task
         self.threshold, self.from_logits = threshold, from_logits
         if self.metric.curve:
@@ -54,17 +54,17 @@ class CountedMetric(torchmetrics.Metric):  # type: ignore[misc]
                 f"metric must be one of counts, got {self.metric.name}, which needs all scores. "
                 "Use the one of torchmetrics."
             )
-        if task != "binary":
-            check_whole("classes", classes, 2 if task == "multiclass" else 1)
+        if not task.single:
+            check_whole("classes", classes, 2 if task.exclusive else 1)
         width = 1 if classes is None else int(classes)
         self.matrix = self.metric.wants_matrix(task, width)
-        shape = (1,) if task == "binary" else (1, width)
-        row = torch.zeros((1,) if task == "multiclass" else shape, dtype=torch.long)
+        shape = (1,) if task.single else (1, width)
+        row = torch.zeros((1,) if task.exclusive else shape, dtype=torch.long)
         counts, self.form = self._counts(torch.zeros(shape), row, None)
         self.add_state("counts", torch.zeros_like(counts), dist_reduce_fx="sum")
 
     def _counts(self, scores: Tensor, target: Tensor, weight: Any) -> Any:
-        multiclass = self.task == "multiclass"
+        multiclass = self.task.exclusive
         c = confusion(
             scores.detach(),
             target,

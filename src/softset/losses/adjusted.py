@@ -34,15 +34,15 @@ class LogitAdjustedLoss(CrossEntropyLoss):
         self, prior: Any, tau: float = 1.0, *, task: str = "multiclass", **settings: Any
     ) -> None:
         super().__init__(task=task, **settings)
+        task = self.task
         check_number("tau", tau, 0, math.inf, closed="low")
         p = as_numbers("prior", prior).detach().double()
-        if p.dim() != (0 if task == "binary" else 1):
-            wanted = {"binary": "one number", "multilabel": "one number for each label"}
+        if p.dim() != task.class_dims:
             raise ValueError(
-                f"prior must be {wanted.get(task, 'one number for each class')}, got shape "
+                f"prior must be one number{f' for each {task.unit}' * task.class_dims}, got shape "
                 f"{list(p.shape)}."
             )
-        if task == "multiclass":
+        if task.exclusive:
             check_number("prior", p, 0, math.inf, hint="Every class needs examples.")
             shift = (p / p.sum()).log()
         else:
@@ -54,8 +54,8 @@ class LogitAdjustedLoss(CrossEntropyLoss):
 
     def _examples(self, problem: Problem) -> Tensor:
         shift = self.shift.to(problem.z)
-        shift = shift.unsqueeze(-1) if self.task == "multilabel" else shift
-        if self.task == "multiclass" and len(shift) != problem.classes:
+        shift = shift.unsqueeze(-1) if self.task.independent else shift
+        if self.task.exclusive and len(shift) != problem.classes:
             raise ValueError(
                 f"prior must have a number for each of {problem.classes} classes, got {len(shift)}."
             )

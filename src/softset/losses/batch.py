@@ -10,6 +10,7 @@ from softset.counting.numerics import full_precision
 from softset.counting.problem import Problem
 from softset.losses.logits import arrange_logits
 from softset.losses.loss import Loss
+from softset.tasks import BINARY
 
 
 class BatchLoss(Loss):
@@ -30,6 +31,6 @@ class BatchLoss(Loss):
         return self._of(scores, target, weight, 1)
 
     def _of(self, scores: Tensor, target: Tensor, weight: Any, batch_dims: int) -> Tensor:
-        problem = arrange_logits(scores, target, weight, batch_dims, "binary")
+        problem = arrange_logits(scores, target, weight, batch_dims, BINARY)
         with full_precision(problem.z):
             return self.value(problem)

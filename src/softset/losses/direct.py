@@ -18,6 +18,7 @@ from softset.counting.steps import Step
 from softset.metrics.at_k import AtK
 from softset.metrics.base import Metric
 from softset.metrics.slopes import Slopes, Sums, slopes
+from softset.tasks import Task
 
 Again = Callable[[Tensor], Confusion]
 
@@ -26,7 +27,7 @@ Again = Callable[[Tensor], Confusion]
 class Settings:
     """The arguments of ``metric_loss`` but for the tensors and the metric."""
 
-    task: str
+    task: Task
     step: Step
     threshold: Any
     thresholds: Any
@@ -63,7 +64,7 @@ def direct_loss(
     if not whole or settings.thresholds is not None or metric.curve or isinstance(metric, AtK):
         return None
     task = settings.task
-    if task == "multiclass" and settings.ignore_index is not None and metric.average == "micro":
+    if task.exclusive and settings.ignore_index is not None and metric.average == "micro":
         return None  # a class may have to be left out of the sums
     counted = count_directly(
         scores,
@@ -90,7 +91,7 @@ def direct_loss(
         return None
     tp, predicted = _Counts.apply(scores, counted, again)  # type: ignore[no-untyped-call]
     cells = (tp, predicted, counted.support, counted.total)
-    tp, predicted, support, total = (t.squeeze(0) for t in cells) if task == "binary" else cells
+    tp, predicted, support, total = (t.squeeze(0) for t in cells) if task.single else cells
     c = Confusion(tp, predicted, support, total, task)
     return (1 - of_cells(c)).to(scores.dtype)
 

@@ -26,7 +26,7 @@ def arrange_logits(
     """
     given = {"sample_weight": weight, "batch_dims": batch_dims, **settings}
     problem = arrange(scores, target, task=task, from_logits=True, **given)
-    labels = task != "multiclass" and not problem.soft
+    labels = not problem.task.exclusive and not problem.soft
     if labels and not under_transform(problem.z, problem.y):
         check_labels(problem.y)
     return replace(problem, z=raised(problem.z, working(problem.z)))

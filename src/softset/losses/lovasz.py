@@ -9,9 +9,10 @@ from torch import Tensor
 
 from softset.checks import check_choice
 from softset.counting.numerics import full_precision, ratio, wide
-from softset.counting.problem import PER, TASKS, Problem
+from softset.counting.problem import PER, Problem
 from softset.losses.logits import arrange_logits
 from softset.losses.loss import Loss, refuse_words
+from softset.tasks import get_task
 
 SETTINGS = ("task", "per", "ignore_index")
 
@@ -41,7 +42,7 @@ class LovaszLoss(Loss):
     ) -> None:
         super().__init__()
         refuse_words("LovaszLoss", unknown, SETTINGS)
-        check_choice("task", task, TASKS)
+        task = get_task(task)
         check_choice("per", per, PER)
         self.task, self.per, self.ignore_index = task, per, ignore_index
 
@@ -64,7 +65,7 @@ class LovaszLoss(Loss):
             total = count = torch.zeros((), device=problem.z.device)
             for part in problem.by_set():
                 there = (part.weights() > 0).any(-1)
-                there = there.any(-1) if self.task == "multilabel" else there
+                there = there.any(-1) if self.task.independent else there
                 total = total + torch.where(there, self.value(part), 0.0).sum(-1)
                 count = count + there.sum(-1)
             return ratio(total, count.to(total.dtype))
@@ -72,14 +73,14 @@ class LovaszLoss(Loss):
     def value(self, problem: Problem) -> Tensor:
         """The loss of each problem, ``[*batch]``."""
         z, y, w = problem.z, problem.y, problem.weights()
-        if self.task == "multiclass":
+        if self.task.exclusive:
             own = y.unsqueeze(-2) == torch.arange(problem.classes, device=z.device).unsqueeze(-1)
             p = torch.softmax(z, -1).mT
             each = _extension(torch.where(own, 1 - p, p), own, w.unsqueeze(-2))
             present = (own & (w.unsqueeze(-2) > 0)).any(-1).to(each.dtype)
             return ratio((each * present).sum(-1), present.sum(-1))
         each = _extension((1 - torch.where(y > 0, z, -z)).clamp(min=0), y > 0, w)
-        return each if self.task == "binary" else each.mean(-1)
+        return each if self.task.single else each.mean(-1)
 
 
 def _extension(errors: Tensor, positive: Tensor, w: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from softset.counting.numerics import under_transform
 from softset.counting.problem import as_numbers
+from softset.tasks import Task
 
 
 def no_rows(scores: Tensor, sample_weight: Any) -> bool:
@@ -22,14 +23,14 @@ def no_rows(scores: Tensor, sample_weight: Any) -> bool:
 
 
 def row_in_their_place(
-    scores: Tensor, task: str, batch_dims: int, from_logits: bool
+    scores: Tensor, task: Task, batch_dims: int, from_logits: bool
 ) -> tuple[Tensor, Tensor, None]:
     """Scores and target of one row, of the same classes, and no weight: for the shape of counts."""
     shape = list(scores.shape)
     shape[batch_dims : batch_dims + 1] = [1]
     z = torch.full(shape, 0.0 if from_logits else 0.5, device=scores.device)
     y = torch.zeros(shape, dtype=torch.long, device=scores.device)
-    if task == "multiclass":
+    if task.exclusive:
         y = y.select(batch_dims + 1, 0)
         z = z if from_logits else z * 2 / shape[batch_dims + 1]
     return z, y, None

@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from softset.checks import check_choice, check_number
+from softset.checks import check_number
 from softset.counting.numerics import full_precision
-from softset.counting.problem import TASKS, Problem, as_numbers, weights_by_class
+from softset.counting.problem import Problem, as_numbers, weights_by_class
 from softset.losses.logits import arrange_logits
 from softset.losses.loss import Loss, refuse_words
+from softset.tasks import get_task
 
 SETTINGS = ("task", "class_weight", "ignore_index", "soft_targets")
 
@@ -52,7 +53,7 @@ class MeanLoss(Loss):
     ) -> None:
         super().__init__()
         refuse_words(type(self).__name__, unknown, SETTINGS)
-        check_choice("task", task, TASKS)
+        task = get_task(task)
         self.task, self.ignore_index, self.soft_targets = task, ignore_index, soft_targets
         self.class_weight: Tensor | None
         self.register_buffer("class_weight", class_weight_buffer(class_weight), persistent=False)
@@ -63,7 +64,7 @@ class MeanLoss(Loss):
 
     def of_classes(self, problem: Problem) -> Tensor:
         """The loss of every example if it were of each class, in a last dimension."""
-        several = self.task == "multiclass"
+        several = self.task.exclusive
         like = problem.y[..., 0].long() if several else problem.y
         each = []
         for k in range(problem.classes if several else 2):
@@ -102,7 +103,7 @@ class MeanLoss(Loss):
         """The loss of every example times its class weight."""
         if problem.soft:
             y = problem.y.to(problem.z.dtype)
-            shares = y if self.task == "multiclass" else torch.stack([1 - y, y], -1)
+            shares = y if self.task.exclusive else torch.stack([1 - y, y], -1)
             return (self.of_classes(problem) * shares).sum(-1)
         losses, by_class = self.each(problem), self.class_weights(problem)
         return losses if by_class is None else losses * by_class.to(losses.dtype)
@@ -118,14 +119,14 @@ class CrossEntropyLoss(MeanLoss):
 
     def each(self, problem: Problem) -> Tensor:
         z, y = problem.z, problem.y
-        if self.task == "multiclass":
+        if self.task.exclusive:
             entropy = -torch.log_softmax(z, -1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
         else:
             entropy = F.binary_cross_entropy_with_logits(z, y.to(z.dtype), reduction="none")
         return self.shaped(entropy)
 
     def of_classes(self, problem: Problem) -> Tensor:
-        if self.task != "multiclass":
+        if not self.task.exclusive:
             return super().of_classes(problem)
         losses, v = self.shaped(-torch.log_softmax(problem.z, -1)), self.class_weight
         return losses if v is None else losses * v.to(losses)
@@ -145,7 +146,7 @@ class MeanAbsoluteErrorLoss(MeanLoss):
 
     def each(self, problem: Problem) -> Tensor:
         z, y = problem.z, problem.y
-        if self.task == "multiclass":
+        if self.task.exclusive:
             return 2 - 2 * torch.softmax(z, -1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
         return 2 * torch.sigmoid(torch.where(y > 0, -z, z))
 

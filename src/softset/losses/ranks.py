@@ -15,7 +15,7 @@ from torch import Tensor
 
 from softset.counting.flat import Form, carried
 from softset.counting.numerics import wide
-from softset.counting.problem import TASKS
+from softset.tasks import TASKS
 
 Counted = tuple[Tensor, Form]
 HEADER = 16  # numbers that describe a form, and whether there is one
@@ -145,7 +145,7 @@ def _header(form: Form | None) -> list[int]:
     if form is None:
         return [0] * HEADER
     matrix = form.matrix or ()
-    numbers = [1, TASKS.index(form.task), len(form.shape), *form.shape, len(matrix), *matrix]
+    numbers = [1, list(TASKS).index(form.task), len(form.shape), *form.shape, len(matrix), *matrix]
     return (numbers + [0] * HEADER)[:HEADER]
 
 
@@ -154,4 +154,4 @@ def _described(header: list[int]) -> str | None:
     if header[0] == 0:
         return None
     dims = header[3 : 3 + header[2]]
-    return f"{TASKS[header[1]]} counts of shape {dims}"
+    return f"{list(TASKS)[header[1]]} counts of shape {dims}"

@@ -27,6 +27,7 @@ from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
 from softset.metrics.registry import MetricLike, get_metric, one_number
 from softset.metrics.sets import mean_over_sets
+from softset.tasks import Task, get_task
 
 EMPTY = ("penalise", "ignore")
 SETTINGS = (
@@ -36,9 +37,9 @@ SETTINGS = (
 DEFAULT_GRID = tuple(i / 100 for i in range(1, 100))
 
 
-def default_step(task: str) -> LinearStep:
+def default_step(task: Task) -> LinearStep:
     """Paper 000's step for binary and multilabel, paper 002's first temperature for multiclass."""
-    return LinearStep.at_temperature(0.2) if task == "multiclass" else LinearStep(0.1)
+    return LinearStep.at_temperature(0.2) if task.exclusive else LinearStep(0.1)
 
 
 def metric_loss(
@@ -87,6 +88,7 @@ def metric_loss(
     if unknown:
         refuse_words("metric_loss", unknown, SETTINGS)
     check_choice("empty", empty, EMPTY)
+    task = get_task(task)
     settings = Settings(
         task=task,
         step=default_step(task) if step is None else step,
@@ -227,7 +229,7 @@ class MetricLoss(Loss):
         super().__init__()
         refuse_words("MetricLoss", unknown, SETTINGS)
         check_choice("empty", empty, EMPTY)
-        self.metric = get_metric(metric)
+        self.metric, task = get_metric(metric), get_task(task)
         self.step = default_step(task) if step is None else step
         self.task, self.empty, self.from_logits = task, empty, from_logits
         self.threshold, self.thresholds = threshold, thresholds
@@ -255,18 +257,17 @@ class MetricLoss(Loss):
 
     def _check(self) -> None:
         """Find mistakes where they are made, on a batch of two, rather than in the first epoch."""
-        if isinstance(self.metric, Custom) and self.task != "binary":
+        if isinstance(self.metric, Custom) and not self.task.single:
             return  # its number of classes is not known yet
         classes = 2 if self.class_weight is None else len(self.class_weight)
         beta = getattr(self.metric, "beta", None)
         classes = len(beta) if isinstance(beta, tuple) else classes
         classes = max(classes, self.metric.k + 1) if isinstance(self.metric, AtK) else classes
         tau = self.threshold
-        classes = len(tau) if self.task == "multilabel" and hasattr(tau, "__len__") else classes
-        shape = {"binary": (2,), "multiclass": (2, classes), "multilabel": (2, classes)}
-        scores = torch.full(shape.get(self.task, (2,)), 0.5, device="cpu")
+        classes = len(tau) if self.task.independent and hasattr(tau, "__len__") else classes
+        scores = torch.full((2, *self.task.shape(classes)), 0.5, device="cpu")
         labels = torch.tensor([0, 1], device="cpu")
-        target = labels if self.task != "multilabel" else labels.unsqueeze(-1).expand(scores.shape)
+        target = labels if not self.task.independent else labels.unsqueeze(-1).expand(scores.shape)
         step = self.step if not _has_batch_parameters(self.step) else LinearStep()
         settings = replace(self.settings(), class_weight=None, batch_dims=0, step=step)
         with torch.no_grad():

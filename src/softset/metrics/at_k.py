@@ -58,7 +58,7 @@ class AtK(Metric):
     def prepare(self, problem: Problem) -> Problem:
         """With probabilities of which the k largest of each row, and no others, are at least 1/2:
         the row's own threshold is moved there, evenly on both sides."""
-        if problem.task == "binary":
+        if problem.task.single:
             raise ValueError(
                 f"metric {self.name!r} is for task='multilabel' and 'multiclass': there is one "
                 "score in a row."
@@ -68,7 +68,7 @@ class AtK(Metric):
                 f"k must be less than the number of classes or labels, {problem.classes}, got "
                 f"{self.k}: all would be taken."
             )
-        exclusive = problem.task == "multiclass"
+        exclusive = problem.task.exclusive
         z = problem.z.mT if exclusive else problem.z
         problem = problem.one_against_rest()
         p = problem.probabilities()

@@ -12,6 +12,7 @@ from softset.checks import check_choice
 from softset.counting.cells import Confusion
 from softset.counting.numerics import all_positive, ratio, under_transform
 from softset.counting.problem import Problem
+from softset.tasks import BINARY, MULTICLASS, Task
 
 AVERAGES = ("macro", "micro", "weighted", None)
 
@@ -61,11 +62,11 @@ class Metric:
         0.7273
         """
         c = _in_reach(c)
-        if c.task == "binary":
+        if c.task.single:
             if not self.both_classes:
                 return self._train(self.score(c), c, empty)
             c = two_classes(c)
-        if c.task == "multiclass" and self.joint:
+        if c.task.exclusive and self.joint:
             if self.average != "macro":
                 raise ValueError(
                     f"average={self.average!r} does not fit {type(self).__name__} of several "
@@ -89,7 +90,7 @@ class Metric:
         complete = replace(c, counted_matrix=None).complete()
         if c.left_out is not None:
             complete = complete.map(lambda t: t[..., _others(c)])
-        summed = replace(complete.map(lambda t: t.sum(-1)), task="binary")
+        summed = replace(complete.map(lambda t: t.sum(-1)), task=BINARY)
         return self._train(self.score(summed), summed, empty)
 
     def _class_shares(self, c: Confusion, empty: str | None) -> Tensor:
@@ -98,7 +99,7 @@ class Metric:
         if self.average == "weighted":
             # In training without any support, all labels count alike.
             return torch.where(c.support.sum(-1, keepdim=True) > 0, c.support, 1.0)
-        if c.task == "multilabel" and empty != "ignore":
+        if c.task.independent and empty != "ignore":
             return torch.ones_like(c.support)
         if empty is None:  # scikit-learn: a class neither present nor predicted does not count
             return ((c.support > 0) | (c.predicted > 0)).to(c.support.dtype)
@@ -110,7 +111,7 @@ class Metric:
 
         F-beta is constant there and would not push false positives down.
         """
-        if empty is None or c.task == "multiclass":
+        if empty is None or c.task.exclusive:
             return values
         if all_positive(c.support) and not (self.needs_negatives and not all_positive(c.negatives)):
             return values
@@ -143,7 +144,7 @@ class Metric:
         """The metric of one label (or class) alone."""
         return replace(self, average="macro", both_classes=False)
 
-    def wants_matrix(self, task: str, classes: int, *, training: bool = False) -> bool:
+    def wants_matrix(self, task: Task, classes: int, *, training: bool = False) -> bool:
         """Whether the C x C matrix of several classes must be counted for it.
 
         For ``training`` a metric of the user's own is tried first, and refused if it has no
@@ -175,7 +176,7 @@ REACH = (1e-9, 1e12)
 def _in_reach(c: Confusion) -> Confusion:
     """The same counts in other units, where weights are so small or large that it matters: metrics
     do not depend on it."""
-    totals = c.total if c.task == "binary" else c.total.amax(-1, keepdim=True)
+    totals = c.total if c.task.single else c.total.amax(-1, keepdim=True)
     if not under_transform(totals):
         low, high = torch.aminmax(totals.detach())
         if REACH[0] <= float(low) and float(high) <= REACH[1]:
@@ -194,7 +195,7 @@ def two_classes(c: Confusion) -> Confusion:
         torch.stack([c.rejected, c.predicted], -1),
         torch.stack([c.negatives, c.support], -1),
         torch.stack([c.total, c.total], -1),
-        "multiclass",
+        MULTICLASS,
         counted_tn=torch.stack([c.tp, c.tn], -1),
         counted_rejected=torch.stack([c.predicted, c.rejected], -1),
         counted_negatives=torch.stack([c.support, c.negatives], -1),
@@ -203,4 +204,4 @@ def two_classes(c: Confusion) -> Confusion:
 
 def grid_axis(c: Confusion) -> int:
     """The dimension of a grid of thresholds."""
-    return -2 if c.task == "multilabel" else -1
+    return c.task.grid_axis

@@ -13,6 +13,7 @@ from torch import Tensor
 from softset.counting.cells import Confusion, MatrixNotCountedError
 from softset.counting.numerics import under_transform
 from softset.metrics.base import Metric
+from softset.tasks import BINARY, MULTICLASS, Task
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,14 @@ class Custom(Metric):
         object.__setattr__(self, "function", function)
 
     def __call__(self, c: Confusion, *, empty: str | None = None) -> Tensor:
-        dims = c.tp.dim() - (0 if c.task == "binary" else 1)
+        dims = c.tp.dim() - (0 if c.task.single else 1)
         value = _unbatched(self.function, c, dims)
         if value.dim() != dims:
             raise ValueError(
                 f"metric {self.name} must give one number for a Confusion, got shape "
                 f"{list(value.shape[dims:])}. Return their mean, say."
             )
-        return self._train(value, c, empty) if c.task == "binary" else value
+        return self._train(value, c, empty) if c.task.single else value
 
     @property
     def key(self) -> str:
@@ -43,12 +44,12 @@ class Custom(Metric):
     def of_label(self, label: int) -> Custom:
         return self
 
-    def wants_matrix(self, task: str, classes: int, *, training: bool = False) -> bool:
+    def wants_matrix(self, task: Task, classes: int, *, training: bool = False) -> bool:
         # Where it is judged it may read what it likes; where it is trained for, it is tried.
         reads = self._try(task, classes) if training else True
-        return reads and task == "multiclass"
+        return reads and task.exclusive
 
-    def _try(self, task: str, classes: int) -> bool:
+    def _try(self, task: Task, classes: int) -> bool:
         """Whether it reads the matrix of made-up counts; refuse it if that fails."""
         cells = _made_up(task, classes)
         if under_transform(cells):  # nothing can be tried
@@ -82,19 +83,19 @@ def _unbatched(function: Callable[[Confusion], Tensor], c: Confusion, dims: int)
     return single(*(getattr(c, name) for name in names))
 
 
-def _made_up(task: str, classes: int) -> Tensor:
+def _made_up(task: Task, classes: int) -> Tensor:
     """Cells in which everything happens, and mostly the right thing."""
-    d = max(2, classes if task == "multiclass" else 2)
+    d = max(2, classes if task.exclusive else 2)
     numbers = torch.arange(1.0, d * d + 1, dtype=torch.float64, device="cpu").reshape(d, d)
     return numbers + 10 * torch.eye(d, dtype=torch.float64, device="cpu")
 
 
 @torch.enable_grad()
-def _reads_matrix(function: Any, name: str, task: str, classes: int, cells: Tensor) -> bool:
+def _reads_matrix(function: Any, name: str, task: Task, classes: int, cells: Tensor) -> bool:
     refused = f"metric {name} is refused: on made-up {task} counts "
     cells.requires_grad_()
-    c = Confusion.from_matrix(cells, task="multiclass" if task == "multiclass" else "binary")
-    if task == "multilabel":
+    c = Confusion.from_matrix(cells, task=MULTICLASS if task.exclusive else BINARY)
+    if task.independent:
         c = replace(c.map(lambda t: t.unsqueeze(-1).repeat(classes)), task=task)
     reads = False
     try:

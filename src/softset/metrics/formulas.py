@@ -17,6 +17,7 @@ from softset.checks import check_choice, check_number
 from softset.counting.cells import Confusion
 from softset.counting.numerics import NOTHING, ratio, root
 from softset.metrics.base import Metric, two_classes
+from softset.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class FBeta(Fraction):
     def fraction(self, c: Any) -> tuple[Any, Any]:
         square: Any
         if isinstance(self.beta, tuple):
-            if c.tp.dim() == 0 or c.tp.shape[-1] != len(self.beta) or c.task == "binary":
+            if c.tp.dim() == 0 or c.tp.shape[-1] != len(self.beta) or c.task.single:
                 raise ValueError(
                     f"beta has {len(self.beta)} values, the confusion is {c.task} of shape "
                     f"{list(c.tp.shape)}. Give one beta, or one for each class."
@@ -286,7 +287,7 @@ class GMean(Metric):
 
     def __call__(self, c: Confusion, *, empty: str | None = None) -> Tensor:
         value = super().__call__(c, empty=empty)
-        if c.task != "multiclass" or empty is not None:
+        if not c.task.exclusive or empty is not None:
             return value
         return torch.where(((c.predicted > 0) & (c.support <= 0)).any(-1), 0.0, value)
 
@@ -368,8 +369,8 @@ class WeightedKappa(CohenKappa):
     def key(self) -> str:
         return f"{self.weights}_kappa"
 
-    def wants_matrix(self, task: str, classes: int, *, training: bool = False) -> bool:
-        return task == "multiclass" and classes > 2
+    def wants_matrix(self, task: Task, classes: int, *, training: bool = False) -> bool:
+        return task.exclusive and classes > 2
 
     def score_jointly(self, c: Confusion) -> Tensor:
         classes = c.tp.shape[-1]

@@ -37,7 +37,7 @@ def mean_over_sets(
     total, count = torch.zeros(()), torch.zeros(())
     for values, c in parts:
         there = _counts(metric, c, empty, grid)
-        dim = -2 if metric.average is None and c.task != "binary" else -1
+        dim = -2 if metric.average is None and not c.task.single else -1
         sums = torch.where(there, values, 0.0).sum(dim)
         total, count = total.to(sums) + sums, count.to(sums) + there.sum(dim)
     return ratio(total, count, 0.0 if empty is None else 1.0)
@@ -48,14 +48,14 @@ def _counts(metric: Metric, c: Confusion, empty: str | None, grid: bool) -> Tens
     if grid or metric.curve:
         axis = grid_axis(c)
         c = replace(c, counted_matrix=None).map(lambda t: t.select(axis, 0))
-    if c.task == "multilabel" and metric.average == "micro":
+    if c.task.independent and metric.average == "micro":
         c = c.map(lambda t: t.sum(-1, keepdim=True))
     there = c.total > 0
-    both = c.task == "binary" and metric.both_classes
-    joint = c.task == "multiclass" and metric.joint
-    own = isinstance(metric, Custom) and c.task != "binary"
+    both = c.task.single and metric.both_classes
+    joint = c.task.exclusive and metric.joint
+    own = isinstance(metric, Custom) and not c.task.single
     if empty == "ignore" and not (both or joint or own):
         there = there & metric.defined(c)
-    if c.task == "binary" or metric.average is None:
+    if c.task.single or metric.average is None:
         return there
     return there.any(-1)

@@ -31,6 +31,7 @@ from softset.metrics.formulas import (
     Specificity,
     Tversky,
 )
+from softset.tasks import Task
 
 Array = Any  # of float64, one for each class
 # Counts that are a smaller share of the rows have corners of their own in the formulas.
@@ -71,7 +72,7 @@ class Slopes(NamedTuple):
     by_predicted: Array
 
 
-def slopes(m: Metric, task: str, sums: Sums, empty: str) -> Slopes | None:
+def slopes(m: Metric, task: Task, sums: Sums, empty: str) -> Slopes | None:
     """The metric that ``m`` is in training, and its slopes; ``empty`` as in ``MetricLoss``."""
     n = float(sums.n[0])
     if not REACH[0] <= n <= REACH[1] or isinstance(getattr(m, "beta", None), tuple):
@@ -84,15 +85,15 @@ def slopes(m: Metric, task: str, sums: Sums, empty: str) -> Slopes | None:
     return found if math.isfinite(both) else None
 
 
-def _of_task(m: Metric, task: str, sums: Sums, empty: str) -> Slopes | None:
+def _of_task(m: Metric, task: Task, sums: Sums, empty: str) -> Slopes | None:
     one, joint = _ONE.get(type(m)), _JOINT.get(type(m))
     if isinstance(m, Fraction) and type(m) in _FRACTIONS:
         one = _of_fraction(m)
-    if task == "binary":
+    if task.single:
         if one is None or not _is_between(sums) or (m.both_classes and m.average != "macro"):
             return None
         return _of_both(one, sums) if m.both_classes else one(sums)
-    if task == "multiclass" and m.joint:
+    if task.exclusive and m.joint:
         return None if joint is None or m.average != "macro" else joint(sums)
     if one is None or m.average is None:
         return None
@@ -126,7 +127,7 @@ def _of_all_together(one: _Function, c: Sums) -> Slopes | None:
     return Slopes(found.value, found.by_tp * like, found.by_predicted * like)
 
 
-def _average(m: Metric, one: _Function, task: str, c: Sums, empty: str) -> Slopes | None:
+def _average(m: Metric, one: _Function, task: Task, c: Sums, empty: str) -> Slopes | None:
     """Over the classes: those that are defined, and labels without positives by ``empty``."""
     defined = c.s > 0
     if m.needs_negatives:
@@ -134,7 +135,7 @@ def _average(m: Metric, one: _Function, task: str, c: Sums, empty: str) -> Slope
     every = False not in defined  # quicker than all()
     if m.average == "weighted":
         shares = c.s / c.s.sum()
-    elif every or (task == "multilabel" and empty != "ignore"):
+    elif every or (task.independent and empty != "ignore"):
         shares = 1 / len(c.s)
     elif defined.any():
         shares = defined / defined.sum()
@@ -145,7 +146,7 @@ def _average(m: Metric, one: _Function, task: str, c: Sums, empty: str) -> Slope
     else:
         value, by_tp, by_predicted = np.zeros((3, len(c.s)))
         value[defined], by_tp[defined], by_predicted[defined] = one(c.of(defined))
-        if task == "multilabel":  # the share of right decisions
+        if task.independent:  # the share of right decisions
             sign = np.where(c.s > 0, 1.0, -1.0)
             share = np.where(c.s > 0, c.q, c.n - c.q) / c.n
             value = np.where(defined, value, 1.0 if empty == "ignore" else share)

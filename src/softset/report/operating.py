@@ -24,6 +24,7 @@ from softset.report.calibration import (
 from softset.report.counts import Axis, Floats, Scores, choose_axis, known_metric
 from softset.report.layout import shorten
 from softset.report.svg import UNIT, path
+from softset.tasks import get_task
 
 VIEWS = 40  # labels or classes with curves of their own, those with most positives
 _EDGE = 1e-9  # a threshold of 0 or 1 has no place in log-odds
@@ -63,16 +64,15 @@ def shown(comparison: Comparison) -> dict[str, Predictions]:
 
 def views_of(comparison: Comparison) -> list[View]:
     """What there is to look at, with the winner's scores first."""
-    names, task = names_of(comparison), comparison.task
+    names, task = names_of(comparison), get_task(comparison.task)
     labels, other = [shorten(c, 80) for c in comparison.classes], "other"
-    if task == "binary":
+    if task.single:
         other, *labels = labels
     sides: list[list[Side]] = [[] for _ in labels]
     for key, found in shown(comparison).items():
         p = np.asarray(found.scores, dtype=np.float64).reshape(len(found.target), -1)
-        y = np.asarray(found.target)
-        y = y[:, None] == np.arange(len(labels)) if task == "multiclass" else y.reshape(len(y), -1)
-        cut: Any = 0.5 if task == "multiclass" or found.threshold is None else found.threshold
+        y = task.target_of(np.asarray(found.target), len(labels))
+        cut: Any = 0.5 if task.exclusive or found.threshold is None else found.threshold
         cuts = np.broadcast_to(np.clip(cut, _EDGE, 1 - _EDGE), (len(labels),))
         for k, place in enumerate(sides):
             scores = Scores(np.ascontiguousarray(p[:, k]), y[:, k].astype(bool))
@@ -100,7 +100,7 @@ class Operating:
     """Everything of the views: data for the page's script, and the plots as they first look."""
 
     def __init__(self, comparison: Comparison, parts: int = 1000) -> None:
-        self.task = comparison.task
+        self.task = get_task(comparison.task)
         self.parts = parts
         self.views = views_of(comparison)
         self.names = [side.name for side in self.views[0].sides] if self.views else []
@@ -108,11 +108,11 @@ class Operating:
         self.stands_in = asked is None or asked.curve
         # A view's own metric is that of its positive class; averages are over the labels.
         own = asked if asked is not None and not asked.curve else get_metric("f1")
-        self.metric = own if self.task == "binary" else replace(own, **_OF_ONE)
-        self.has_slider = self.task != "multiclass"
+        self.metric = own if self.task.single else replace(own, **_OF_ONE)
+        self.has_slider = not self.task.exclusive
         self.average = "macro" if self.stands_in or asked is None else asked.average
         # An average over the labels makes sense when all of them are here.
-        whole = self.task == "multilabel" and len(self.views) == len(comparison.classes)
+        whole = self.task.independent and len(self.views) == len(comparison.classes)
         self.complete = whole and self.average in ("macro", "weighted")
         sides = [s for v in self.views for s in v.sides]
         self.axis = Axis()
@@ -190,7 +190,7 @@ class Operating:
             "values": {key: _whole(v) for key, v in values.items()},
             "best": {key: _highest(v, thresholds) for key, v in values.items()},
         }
-        if self.task == "binary":
+        if self.task.single:
             rest = _negatives(counted)
             made["negative"] = {key: _whole(get_metric(key)(rest)) for key in PER_CLASS}
         return made

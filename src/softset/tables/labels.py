@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from softset.checks import check_choice, check_number, listed, warn_user
+from softset.tasks import MULTILABEL, Task, get_task, task_of
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -31,14 +32,14 @@ class Labels:
     (['no', 'yes'], 0, [1, 0, 1])
     """
 
-    task: str
+    task: Task
     classes: Array
     positive: int = 1
 
     def __post_init__(self) -> None:
-        check_choice("task", self.task, ("binary", "multiclass", "multilabel"))
+        object.__setattr__(self, "task", get_task(self.task))
         check_choice("positive", self.positive, (0, 1))
-        if self.task == "binary" and len(self.classes) != 2:
+        if self.task.single and len(self.classes) != 2:
             raise ValueError(f"classes must be two for task='binary', got {len(self.classes)}.")
 
     @property
@@ -49,7 +50,7 @@ class Labels:
 
     def decode(self, codes: Ints) -> Array:
         """The classes of codes ``(n,)``; 0 and 1 of several labels stay."""
-        if self.task == "multilabel":
+        if self.task.independent:
             return codes
         return self.classes[codes if self.positive == 1 else 1 - codes]
 
@@ -59,14 +60,14 @@ class Labels:
         A class that is not known is an error, or, with ``unseen="number"`` and more than two
         classes, gets a number of its own after the known ones.
         """
-        if self.task == "multilabel":
+        if self.task.independent:
             return label_matrix(_dense(y))
         values = _column(y)
         known: dict[Any, int] = {c: i for i, c in enumerate(self.names)}
         if self.classes.dtype.kind in "UO":
             values = np.array([_text(v) for v in values.tolist()], dtype=object)
         unknown = [v for v in dict.fromkeys(values.tolist()) if v not in known]
-        if unknown and (unseen == "refuse" or self.task == "binary"):
+        if unknown and (unseen == "refuse" or self.task.single):
             raise ValueError(
                 f"the label(s) {listed(unknown)} are unknown to the model; it knows "
                 f"{listed(self.classes.tolist(), 30)}."
@@ -89,7 +90,7 @@ class Labels:
 
     def totals(self, codes: Ints, weight: Array) -> Array:
         """The weight of each class ``(classes,)``, or without and with each label."""
-        if self.task != "multilabel":
+        if not self.task.independent:
             return np.bincount(codes, weights=weight, minlength=len(self.classes))
         present = weight @ codes
         return np.column_stack([weight.sum() - present, present])
@@ -98,7 +99,7 @@ class Labels:
         """The factor of each class, in the shape of ``totals``."""
         if class_weight is None:
             return np.ones(totals.shape)
-        if self.task != "multilabel":
+        if not self.task.independent:
             return _class_factors(class_weight, self.names, totals)
         each = [class_weight] * len(totals) if isinstance(class_weight, str) else class_weight
         if not isinstance(each, list | tuple) or len(each) != len(totals):
@@ -110,7 +111,7 @@ class Labels:
 
     def row_factors(self, by_class: Array, codes: Ints) -> Array:
         """The factor of each row, from those of the classes."""
-        if self.task != "multilabel":
+        if not self.task.independent:
             return by_class[codes]
         return np.where(codes == 1, by_class[:, 1], by_class[:, 0]).prod(1)
 
@@ -138,7 +139,7 @@ def read_labels(y: Any, pos_label: Any = None) -> tuple[Labels, Ints]:
     if values.ndim == 2 and values.shape[1] > 1:
         if pos_label is not None:
             raise ValueError("pos_label is for two classes; y holds several labels of 0 and 1.")
-        return Labels("multilabel", np.arange(values.shape[1])), label_matrix(values)
+        return Labels(MULTILABEL, np.arange(values.shape[1])), label_matrix(values)
     values = _plain(_column(values))
     classes, codes = np.unique(values, return_inverse=True)
     codes = codes.ravel().astype(np.int64)
@@ -146,10 +147,10 @@ def read_labels(y: Any, pos_label: Any = None) -> tuple[Labels, Ints]:
     known = classes.tolist()
     if len(known) < 2:
         raise ValueError(f"y must hold at least two classes, got one class only: {known[0]!r}.")
-    task = "binary" if len(known) == 2 else "multiclass"
+    task = task_of(codes, len(known))
     if pos_label is None:
         return Labels(task, classes), codes
-    if task == "multiclass":
+    if task.exclusive:
         raise ValueError(f"pos_label is for two classes; y holds {len(known)}.")
     if str(pos_label) not in map(str, known):
         raise ValueError(f"pos_label must be one of {known}, got {pos_label!r}.")
@@ -194,7 +195,7 @@ def mean_one(weight: Array) -> Array:
     """Weights whose mean, over those that are positive, is 1: equal ones are exactly 1, and weights
     times a number are the same ones.
 
-    >>> mean_one(np.array([0.1, 0.3, 0.0])).tolist()
+    >>> mean_one(np.array([1.0, 3.0, 0.0])).tolist()
     [0.5, 1.5, 0.0]
     """
     weight = weight / weight.max()

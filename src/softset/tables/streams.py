@@ -19,6 +19,7 @@ from softset.tables.columns import infer_schema
 from softset.tables.encoder import TableEncoder, UnseenWarning
 from softset.tables.labels import Labels, label_matrix, read_labels
 from softset.tables.parquet_rows import Block, ParquetRows
+from softset.tasks import MULTILABEL
 
 Array = NDArray[Any]
 # Kinds of columns, medians and categories are learnt from so many rows.
@@ -93,7 +94,7 @@ class ClassCounts:
         if self.several:
             if pos_label is not None:
                 raise ValueError("pos_label is for two classes; y holds several labels of 0 and 1.")
-            return Labels("multilabel", np.arange(self.several))
+            return Labels(MULTILABEL, np.arange(self.several))
         return read_labels(list(self.weights), pos_label)[0]
 
     def factors(self, labels: Labels, class_weight: Any) -> Array:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from softset.checks import warn_user
 from softset.tables.rows import Rows
+from softset.tasks import Task
 
 
 class AbsentClassWarning(UserWarning):
@@ -50,15 +51,15 @@ def data_of(rows: Rows) -> Data:
     return Data(x, y, None if np.ptp(rows.w) == 0 else torch.from_numpy(rows.w))
 
 
-def make_data(name: str, given: Sequence[Any], task: str) -> Data:
+def make_data(name: str, given: Sequence[Any], task: Task) -> Data:
     """Checked tensors; rows of weight zero are left out."""
     if not isinstance(given, list | tuple) or len(given) not in (2, 3):
         raise ValueError(f"{name} must be (x, y) or (x, y, sample_weight), got {type(given)}.")
     x, y = torch.as_tensor(given[0]), torch.as_tensor(given[1])
     w = None if len(given) == 2 or given[2] is None else torch.as_tensor(given[2])
-    if task == "binary" and y.dim() == 2 and y.shape[1] == 1:
+    if task.single and y.dim() == 2 and y.shape[1] == 1:
         y = y.squeeze(1)
-    dims = 2 if task == "multilabel" else 1
+    dims = 2 if task.independent else 1
     if len(x) == 0 or y.dim() != dims or len(y) != len(x):
         raise ValueError(
             f"{name} must hold as many targets as inputs, at least one, with {dims} dimension(s) "
@@ -67,14 +68,14 @@ def make_data(name: str, given: Sequence[Any], task: str) -> Data:
     if x.is_floating_point() and not torch.isfinite(x).all():
         row = int((~torch.isfinite(x)).nonzero()[0, 0])
         raise ValueError(f"{name} holds NaN or infinity in x, first in row {row}.")
-    if task == "multiclass":
+    if task.exclusive:
         y = y.long()
         bad = (y < 0).any()
     else:
         bad = ((y != 0) & (y != 1)).any()
         y = y.to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
     if bad:
-        wanted = "classes 0, 1, 2, …" if task == "multiclass" else "0 and 1"
+        wanted = "classes 0, 1, 2, …" if task.exclusive else "0 and 1"
         raise ValueError(f"{name} must hold {wanted} in y, got {y.min():g} to {y.max():g}.")
     if w is not None:
         if w.shape != x.shape[:1]:
@@ -90,21 +91,19 @@ def make_data(name: str, given: Sequence[Any], task: str) -> Data:
     return Data(x, y, w)
 
 
-def outputs_of(data: Data, task: str) -> int:
+def outputs_of(data: Data, task: Task) -> int:
     """Scores a row: one, or one for each class or label."""
-    if task == "binary":
-        return 1
-    return data.y.shape[1] if task == "multilabel" else max(2, int(data.y.max()) + 1)
+    return task.outputs(data.y.shape[1] if data.y.dim() == 2 else max(2, int(data.y.max()) + 1))
 
 
-def compare_data(train: Data, validation: Data, task: str) -> None:
+def compare_data(train: Data, validation: Data, task: Task) -> None:
     """Refuse validation data that training says nothing about."""
     if train.x.shape[1:] != validation.x.shape[1:]:
         raise ValueError(
             f"validation must look like train: inputs {list(validation.x.shape[1:])} against "
             f"{list(train.x.shape[1:])}."
         )
-    if task == "multilabel":
+    if task.independent:
         return
     seen, asked = torch.unique(train.y).tolist(), torch.unique(validation.y).tolist()
     unknown = [c for c in asked if c not in seen]

@@ -13,6 +13,7 @@ from softset.losses.loss import Mixture
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike
+from softset.tasks import Task
 from softset.training.phases import Loss
 
 
@@ -70,7 +71,7 @@ def member_metrics(
     scores: Tensor,
     target: Tensor,
     weight: Tensor | None,
-    task: str,
+    task: Task,
     **settings: Any,
 ) -> Tensor:
     """The metric of hard decisions for each member, ``[K]``, of a shared target; ``settings`` as
@@ -91,7 +92,7 @@ def member_metrics(
     return evaluate_problem(problem, metric)
 
 
-def soft_metric(metric: MetricLike, task: str, **settings: Any) -> MetricLoss | None:
+def soft_metric(metric: MetricLike, task: Task, **settings: Any) -> MetricLoss | None:
     """To watch the soft metric while training for another loss; some metrics have none."""
     try:
         return MetricLoss(metric, task=task, **settings)

@@ -19,6 +19,7 @@ from scipy.special import expit, log_expit, log_softmax
 from softset.counting.cells import Confusion
 from softset.metrics.base import Metric
 from softset.metrics.slopes import Sums, slopes
+from softset.tasks import BINARY, MULTICLASS
 
 Array = NDArray[Any]
 # Weights of the squared distance from the logistic solution, in standardised units.
@@ -157,7 +158,7 @@ def soft_loss(
         p = np.exp(log_softmax(z, 1))
         own = np.eye(problem.classes)[y]
         weighted = w[:, None] * p
-        if metric.wants_matrix("multiclass", problem.classes, training=True):
+        if metric.wants_matrix(MULTICLASS, problem.classes, training=True):
             value, by_matrix = _matrix_slopes(metric, own.T @ weighted)
             by_p = -w[:, None] * by_matrix[y]
         else:
@@ -171,11 +172,11 @@ def soft_loss(
 
 def _slopes(metric: Metric, tp: Any, predicted: Any, support: Any, total: Any) -> tuple[Any, ...]:
     """The metric of soft counts and its derivatives by ``tp`` and ``predicted``."""
-    task = "binary" if np.ndim(tp) == 0 else "multiclass"
+    task = BINARY if np.ndim(tp) == 0 else MULTICLASS
     each = np.broadcast_arrays(*(np.atleast_1d(v) for v in (tp, predicted, support, total)))
     known = slopes(metric, task, Sums(*each), "penalise")
     if known is not None:
-        several = task == "multiclass"
+        several = task.exclusive
         return known.value.item(), *(b if several else b.item() for b in known[1:])
     counts = [torch.as_tensor(v, dtype=torch.float64) for v in (tp, predicted, support, total)]
     leaves = [t.clone().requires_grad_() for t in counts[:2]]

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from softset.checks import check_choice, check_number, check_whole
-from softset.counting.problem import TASKS
 from softset.counting.steps import LinearStep
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, one_number
+from softset.tasks import Task, get_task
 from softset.training.batches import SAMPLING, epoch_orders, slices
 from softset.training.checkpoints import Checkpoint, check_finite, check_form, fingerprint
 from softset.training.data import Data, compare_data, make_data, outputs_of
@@ -78,7 +78,7 @@ class Trained:
     network: Network
     weights: Tensor
     buffers: Buffers
-    task: str
+    task: Task
     history: list[History]
     outcome: list[Outcome]
     phase_ends: list[Tensor] = field(default_factory=list)
@@ -152,7 +152,7 @@ def train_members(
     >>> trained.scores(x).shape
     torch.Size([3, 300])
     """
-    check_choice("task", task, TASKS)
+    task = get_task(task)
     check_choice("optimizer", optimizer, OPTIMIZERS)
     check_choice("sampling", sampling, SAMPLING)
     check_whole("batch_size", batch_size, 1)
@@ -200,7 +200,7 @@ class _Settings:
     members: list[Member]
     metric: Metric
     phases: list[Phase]
-    task: str
+    task: Task
     optimizer: str
     batch_size: int
     max_epochs: int
@@ -255,7 +255,7 @@ class _Members(Loop):
             together=folds is not None,
         )
         # Class of each row, for sampling; labels have none.
-        several = self.task == "multilabel"
+        several = self.task.independent
         self.classes = data.y[:, 0].cpu() if several else data.y.cpu().long()
         if several and settings.sampling != "shuffled":
             raise ValueError(f"sampling={settings.sampling!r} does not fit task='multilabel'.")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
 from softset.checks import check_whole
+from softset.tasks import Task
 
 Buffers = dict[str, Tensor]
 # Numbers in one chunk of inputs when scoring: bounds memory.
@@ -288,7 +289,7 @@ def make_network(network: Any, x: Tensor, outputs: int) -> Network:
 
 
 @torch.no_grad()
-def score(network: Network, flat: Tensor, buffers: Buffers, x: Tensor, task: str) -> Tensor:
+def score(network: Network, flat: Tensor, buffers: Buffers, x: Tensor, task: Task) -> Tensor:
     """Logits ``[K, N]`` (binary) or ``[K, N, classes or labels]`` of inputs ``[N, ...]``, by chunks
     of rows."""
     numbers = _IN_CACHE if isinstance(network, Mlp) else _CHUNK
@@ -297,9 +298,9 @@ def score(network: Network, flat: Tensor, buffers: Buffers, x: Tensor, task: str
     return arranged(torch.cat(parts, 1), task)
 
 
-def arranged(scores: Tensor, task: str) -> Tensor:
+def arranged(scores: Tensor, task: Task) -> Tensor:
     """Scores ``[K, N, outputs]`` as losses want them: ``[K, N]`` for binary."""
-    if task != "binary":
+    if not task.single:
         return scores
     if scores.shape[-1] != 1:
         raise ValueError(

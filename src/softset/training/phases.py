@@ -15,6 +15,7 @@ from softset.losses.annealing import Annealing
 from softset.losses.pointwise import CrossEntropyLoss
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.registry import MetricLike
+from softset.tasks import Task
 from softset.training.recipes import RECIPES
 
 Loss = Callable[..., Tensor]
@@ -69,7 +70,7 @@ class Phases:
     """What recipes are made of: phases for one metric and task."""
 
     def __init__(
-        self, metric: MetricLike, task: str, class_weight: Any = None, per: str = "batch",
+        self, metric: MetricLike, task: Task, class_weight: Any = None, per: str = "batch",
         **counted: Any,
     ) -> None:  # fmt: skip
         self.metric, self.task, self.per = metric, task, per
@@ -91,7 +92,7 @@ class Phases:
         """The metric itself, made soft, with the linear step of ``delta`` or ``temperature``."""
         step = None if delta is None else LinearStep(delta)
         step = step if temperature is None else LinearStep.at_temperature(temperature)
-        if thresholds is not None and self.task == "multiclass":
+        if thresholds is not None and self.task.exclusive:
             raise ValueError(
                 "the recipe averages over thresholds, which task='multiclass' has not. Use "
                 "recipe='metric'."
@@ -105,7 +106,7 @@ class Phases:
 def make_phases(
     recipe: RecipeLike,
     metric: MetricLike,
-    task: str,
+    task: Task,
     class_weight: Any = None,
     **counted: Any,
 ) -> list[Phase]:

@@ -13,6 +13,7 @@ from torch.utils.data import RandomSampler, Sampler, SequentialSampler, TensorDa
 from softset.checks import check_whole, warn_user
 from softset.counting.problem import as_numbers
 from softset.losses.soft_metric import MetricLoss
+from softset.tasks import Task
 from softset.training.phases import Phase
 
 # A batch that expects fewer rows of a class says little about it.
@@ -106,7 +107,7 @@ def _allotted(counts: Sequence[int], batch_size: int, least: int) -> list[int]:
     return taken
 
 
-def warn_if_rare(phases: Sequence[Phase], loader: Any, task: str) -> None:
+def warn_if_rare(phases: Sequence[Phase], loader: Any, task: Task) -> None:
     """Say so, with the arithmetic, if batches of a loader will mostly lack a class that a soft
     metric is trained for. Only what can be known without reading the rows."""
     losses = [p.loss for p in phases if isinstance(p.loss, MetricLoss) and p.loss.running is None]
@@ -117,7 +118,7 @@ def warn_if_rare(phases: Sequence[Phase], loader: Any, task: str) -> None:
     if len(rows.tensors) < 2 or batch_size >= len(rows):
         return
     target = rows.tensors[1]
-    if target.numel() > len(target) * (target.shape[1] if task == "multilabel" else 1):
+    if target.numel() > len(target) * (target.shape[1] if task.independent else 1):
         return  # positions of an image go together: the arithmetic is of single rows
     n = batch_size * max(1 if loss.ranks is None else loss.ranks.size for loss in losses)
     share, name = _rarest(target, task)
@@ -142,9 +143,9 @@ memory=0.9 in the loss, or StratifiedBatches.'
     )
 
 
-def _rarest(target: Tensor, task: str) -> tuple[float, str]:
+def _rarest(target: Tensor, task: Task) -> tuple[float, str]:
     """The share of the rarest class that is there at all, and its name."""
-    if task == "multiclass":
+    if task.exclusive:
         found, counts = torch.unique(target, return_counts=True)
         rarest = int(counts.argmin())
         return float(counts[rarest]) / target.numel(), f"rows of class {found[rarest].item()}"

@@ -18,11 +18,12 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import TensorDataset
 
 from softset.checks import check_choice
-from softset.counting.problem import PER, TASKS
+from softset.counting.problem import PER
 from softset.losses.annealing import Annealing
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.base import Metric
 from softset.metrics.registry import MetricLike, one_number
+from softset.tasks import Task, get_task
 from softset.training.checkpoints import Checkpoint, check_finite, check_form, fingerprint
 from softset.training.judging import batch_loss, member_metrics, soft_metric
 from softset.training.loop import NOT_FINITE, History, Judged, Loop
@@ -80,7 +81,7 @@ def fit(
     >>> len(history["loss"])
     3
     """
-    check_choice("task", task, TASKS)
+    task = get_task(task)
     check_choice("per", per, PER)
     counted = {"per": per, "ignore_index": ignore_index, "soft_targets": soft_targets}
     phases = make_phases(loss, metric, task, **counted)
@@ -125,7 +126,7 @@ class _Single(Loop):
         validation: Any,
         make: _Makers,
         metric: Metric,
-        task: str,
+        task: Task,
         phases: list[Any],
         counted: dict[str, Any],
         **settings: Any,
@@ -212,7 +213,7 @@ class _Single(Loop):
 
     def scores(self, x: Tensor) -> Tensor:
         scores = self.model(x)
-        return scores.squeeze(-1) if self.task == "binary" and scores.dim() == 2 else scores
+        return scores.squeeze(-1) if self.task.single and scores.dim() == 2 else scores
 
     def moved(self, batch: Any) -> list[Tensor]:
         device = next(self.model.parameters()).device

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from softset.metrics.registry import MetricLike, one_number
+from softset.tasks import BINARY, Task
 from softset.training.batches import slices
 from softset.training.checkpoints import Checkpoint, fingerprint
 from softset.training.data import Data
@@ -42,7 +43,7 @@ def train_streamed(
     members: Sequence[Member],
     recipe: RecipeLike = "warm",
     metric: MetricLike = "f1",
-    task: str = "binary",
+    task: Task = BINARY,
     batch_size: int = 1024,
     max_epochs: int = 200,
     patience: int = 20,

@@ -121,7 +121,7 @@ def careful_kernels(
     """The kernels that lose no digit: of ``tp`` and ``predicted``, and of the rest, ``tn``,
     ``rejected`` and ``negatives``."""
     device, from_logits = problem.z.device, problem.from_logits
-    if problem.task == "multiclass":
+    if problem.task.exclusive:
         several = (step, from_logits, wide(device), problem.soft)
         return MulticlassKernel(*several), MulticlassRestKernel(*several)
     settings = (step, taus, grid, from_logits, wide(device), problem.soft)

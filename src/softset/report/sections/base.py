@@ -10,12 +10,13 @@ import torch
 
 from softset.comparison.result import CandidateResult, Comparison
 from softset.counting.cells import Confusion
-from softset.decisions.decision import Decision, scores_of
+from softset.decisions.decision import Decision
 from softset.metrics.registry import label_of
 from softset.report import formats
 from softset.report.layout import shorten
 from softset.report.operating import Operating, names_of, shown
 from softset.report.plots import colour_of
+from softset.tasks import get_task
 
 ROWS = 200  # of a table of columns or classes
 
@@ -45,7 +46,7 @@ class Page:
     @cached_property
     def unit(self) -> str:
         """What a column of the target is called."""
-        return "label" if self.comparison.task == "multilabel" else "class"
+        return get_task(self.comparison.task).unit
 
     @property
     def words(self) -> dict[str, str]:
@@ -62,14 +63,14 @@ class Page:
 
     def counts(self, key: str) -> Confusion:
         """The counts of every class (label) by a candidate's decisions, ``[classes]``."""
-        found, task = self.comparison.predictions[key], self.comparison.task
+        found, task = self.comparison.predictions[key], get_task(self.comparison.task)
         p, y = np.asarray(found.scores, dtype=np.float64), np.asarray(found.target)
-        width = 1 if task == "binary" else p.shape[1]
+        width = task.outputs(p.shape[-1])
         decision = Decision.plain(task, width)
         if found.threshold is not None:
             decision = Decision.at(task, found.threshold, width)
-        said = decision(scores_of(p, task))
-        if task == "multilabel":
+        said = decision(task.scores(p))
+        if task.independent:
             sums = [torch.from_numpy(v.sum(0)).double() for v in (said * y, said, y, y >= 0)]
             return Confusion(sums[0], sums[1], sums[2], sums[3], task)
         n = len(self.comparison.classes)

@@ -10,6 +10,7 @@ from softset.report import formats
 from softset.report.layout import shorten
 from softset.report.operating import PER_CLASS
 from softset.report.sections.base import ROWS, Page
+from softset.tasks import get_task
 
 ID, GROUP = "classes", ""
 TITLE = "Per {unit}"
@@ -42,7 +43,7 @@ def content(page: Page) -> dict[str, Any] | None:
         ],
         "more": max(0, len(page.comparison.classes) - ROWS),
         "unit": page.unit,
-        "live": page.comparison.task == "binary",
+        "live": get_task(page.comparison.task).single,
         "name": names[0],
         "other": names[1] if names[1:] else "",
     }

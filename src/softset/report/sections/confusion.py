@@ -11,6 +11,7 @@ from softset.metrics.registry import METRICS, get_metric, label_of
 from softset.report import formats
 from softset.report.layout import shorten
 from softset.report.sections.base import Page
+from softset.tasks import MULTICLASS
 
 ID, GROUP = "confusion", "operating"
 TITLE = "Confusion matrix"
@@ -89,12 +90,12 @@ def _joint_metrics(page: Page) -> list[dict[str, Any]]:
             metric = get_metric(name)
             if metric.curve:
                 p, y = np.asarray(found.scores), np.asarray(found.target)
-                value = evaluate(p, y, metric, task="multiclass", from_logits=False)
+                value = evaluate(p, y, metric, task=MULTICLASS, from_logits=False)
             else:
                 value = float(metric(counted))
             rows.setdefault(name, []).append(value)
     averaged = {k for k, row in METRICS.items() if len(row.averages) > 1}
     return [
-        {"name": label_of(f"{k}_macro" if k in averaged else k), "numbers": v}
+        {"name": f"macro {label_of(k)}" if k in averaged else label_of(k), "numbers": v}
         for k, v in rows.items()
     ]
