@@ -14,6 +14,7 @@ from sklearn.model_selection import train_test_split
 
 import softset as ss
 from softset import MetricLinearClassifier
+from softset.classifiers import scorecard
 from softset.classifiers.scorecard import BINS, MOST_FEATURES, Scorecard, _edges
 
 
@@ -265,3 +266,14 @@ def test_edges_are_round_and_share_the_rows():
     assert len(_edges(values, mass, whole=True)) == BINS - 1
     assert _edges(np.array([0.0, 1.0]), np.array([1.0, 99.0]), whole=True).tolist() == [1.0]
     assert _edges(np.array([3.0]), np.array([1.0]), whole=True).tolist() == []
+
+
+def test_bins_of_weighted_rows_are_those_of_repeated_ones():
+    random = np.random.default_rng(0)
+    x = random.normal(size=80)
+    times = np.where(x > 0, 6, 1)
+    weighted = scorecard._Binned.of(x, times.astype(float))
+    repeated = scorecard._Binned.of(np.repeat(x, times), np.ones(times.sum()))
+    assert len(weighted.edges) > 3
+    np.testing.assert_array_equal(weighted.edges, repeated.edges)
+    np.testing.assert_allclose(weighted.means, repeated.means)

@@ -99,3 +99,19 @@ def test_what_is_refused(run, folder):
     assert "no column 'a'" in run.refused("predict", facts["model"], path)
     (path / "3.parquet").write_text("")
     assert "damaged" in run.refused("train", path, "-t", "y")
+
+
+def test_weights_count_in_the_held_out_score_of_a_directory(run, tmp_path):
+    """Rows whose labels are wrong weigh next to nothing."""
+    g = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": g.normal(size=600), "b": g.normal(size=600)})
+    wrong = np.arange(600) % 5 == 0
+    frame["y"] = np.where((frame["a"] > 0.6) != wrong, "churn", "stay")
+    path = tmp_path / "weighted"
+    path.mkdir()
+    frame.assign(w=np.where(wrong, 0.001, 1.0)).to_parquet(path / "0.parquet", row_group_size=90)
+    words = ("train", path, "--target", "y", "--recipe", "boosting", "-m", "accuracy")
+    with_weights = run.json(*words, "--sample-weight", "w", "-o", "with.softset")
+    without = run.json(*words, "--drop", "w", "-o", "without.softset")
+    assert with_weights["held_out"]["value"] > 0.97
+    assert without["held_out"]["value"] < 0.9

@@ -826,3 +826,23 @@ CHECKS = {check: name for name, check in reversed(CASES.items())}  # each once
 @pytest.mark.parametrize("check", CHECKS, ids=CHECKS.values())
 def test_an_option_changes_what_it_says(check, box):
     check(box)
+
+
+def test_offsets_are_tuned_on_the_scores_that_are_meant(box):
+    """Probabilities, and logits of the same: the same offsets, which scikit-learn's F1 confirms."""
+    g = np.random.default_rng(3)
+    y = g.choice(3, 300, p=[0.7, 0.2, 0.1])
+    z = g.normal(size=(300, 3)) + 1.2 * np.eye(3)[y] + [2.0, 0.0, -1.0]
+    p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    found = []
+    for name, scores, more in (("p", p, []), ("z", z, ["--logits"])):
+        file = box.folder() / f"{name}.csv"
+        table = pd.DataFrame(scores, columns=[f"s_{k}" for k in range(3)])
+        table.assign(y=y).to_csv(file, index=False)
+        words = ["-t", "y", "--scores", "s_0,s_1,s_2", "-m", "f1", *more]
+        found.append(box.tune(*words, file=file))
+    offsets = np.array(found[0]["offsets"])
+    np.testing.assert_allclose(found[1]["offsets"], offsets, atol=1e-6)
+    decided = (np.log(p) + offsets).argmax(1)
+    assert found[0]["value"] == pytest.approx(sk.f1_score(y, decided, average="macro"))
+    assert found[0]["value"] > sk.f1_score(y, p.argmax(1), average="macro") + 0.02
