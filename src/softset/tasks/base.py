@@ -36,7 +36,6 @@ class Task(str):
     # Words that a user reads.
     unit: ClassVar[str] = "class"  # one of what there are several of
     parameter: ClassVar[str] = "threshold"  # what is tuned, and the attribute that holds it
-    default_decision: ClassVar[str] = "default threshold (0.5)"
 
     def __new__(cls) -> Task:
         return str.__new__(cls, cls.name)

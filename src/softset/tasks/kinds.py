@@ -43,7 +43,6 @@ class Multiclass(Task):
     name = "multiclass"
     exclusive = True
     parameter = "offsets"
-    default_decision = "largest probability"
 
     def target_of(self, y: Ints, classes: int) -> Ints:
         return (y[:, None] == np.arange(classes)).astype(np.int64)
