@@ -48,6 +48,7 @@ from softset.decisions.confidence import cut_interval
 from softset.decisions.decision import to_logits
 from softset.decisions.intervals import metric_table
 from softset.decisions.tuner import Tuner
+from softset.metrics.curves import Curve
 
 RESULTS = Path(__file__).parent / "results" / "intervals.jsonl"
 ROWS, SHARES = (200, 1000, 5000), (0.02, 0.1, 0.4)
@@ -279,7 +280,9 @@ def true_metrics(share: float, sensitivity: float, specificity: float, distance:
         [share * (1 - sensitivity), share * sensitivity],
     ]
     c = ss.Confusion.from_matrix(np.array(cells) * 1e6, task="binary")
-    found = {k: float(ss.get_metric(k)(c)) for k in ss.METRICS if not ss.get_metric(k).curve}
+    found = {
+        k: float(ss.get_metric(k)(c)) for k in ss.METRICS if not isinstance(ss.get_metric(k), Curve)
+    }
     cut = np.linspace(12, -8, 40_001)
     tpr, fpr = stats.norm.sf(cut - distance), stats.norm.sf(cut)
     rise = np.diff(tpr, prepend=0)

@@ -27,7 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MaxAbsScaler
 
-from softset.decisions.cuts import all_cuts
+from softset.counting.cuts import all_cuts
 from softset.decisions.decision import Decision
 from softset.decisions.offsets import best_offsets
 from softset.decisions.shrinking import OF_CLASS, OF_LABEL, shrunk_cuts, shrunk_offsets

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import softset as ss
+from softset.metrics.registry import get_goal
 
 TASKS = ("binary", "multiclass", "multilabel")
 SOFT_STEPS = {
@@ -86,3 +87,8 @@ def brute_force(name: str, true: np.ndarray, said: np.ndarray, weight: np.ndarra
         "markedness": ppv + npv - 1,
         "fowlkes_mallows": math.sqrt(ppv * tpr),
     }[name]
+
+
+def is_area(metric: object) -> bool:
+    """Whether a metric, or what is called so, is over a grid of thresholds."""
+    return get_goal(metric).where.grid  # type: ignore[arg-type]

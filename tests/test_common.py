@@ -18,7 +18,7 @@ import softset as ss
 from softset.counting.kernels import binary, multiclass
 from softset.counting.kernels.native.library import without_native
 from tests.oracles import oracle
-from tests.reference import SOFT_STEPS, TASKS, random_problem, soft_cells, soft_matrix
+from tests.reference import SOFT_STEPS, TASKS, is_area, random_problem, soft_cells, soft_matrix
 
 CASES = [
     (name, task, average)
@@ -27,7 +27,7 @@ CASES = [
     for average in (("macro",) if task == "binary" else row.averages)
 ]
 DELICATE = ("f1", "mcc", "gmean", "auroc")  # a plain ratio, square roots, products, a curve
-CUT = [name for name in ss.METRICS if not ss.METRICS[name].make().curve]
+CUT = [name for name in ss.METRICS if not is_area(ss.METRICS[name].make())]
 
 
 def make(name: str, average: str | None = "macro"):
@@ -116,7 +116,7 @@ def test_soft_metric_converges_to_the_hard_one(name, task, average):
     z, y = random_problem(task, n=80, seed=3)
     metric = make(name, average)
     hard = 1 - ss.evaluate(z, y, metric, task=task)
-    if metric.curve:  # the grid replaces the step: both must be fine
+    if is_area(metric):  # the grid replaces the step: both must be fine
         size = 4000
         grid = [i / size for i in range(1, size)]
         loss = ss.metric_loss(z, y, metric, task=task, step=ss.SigmoidStep(1e6), thresholds=grid)
@@ -247,7 +247,7 @@ def hostile(task: str):
     [(n, s) for n in ss.METRICS for s in SOFT_STEPS if s == "linear" or n in DELICATE],
 )
 def test_never_nan(name, step, task):
-    grid = [0.2, 0.4, 0.6, 0.8] if make(name).curve else None
+    grid = [0.2, 0.4, 0.6, 0.8] if is_area(make(name)) else None
     kinds = [
         (torch.float64, "penalise"),
         (torch.float32, "ignore"),
@@ -379,7 +379,7 @@ def test_float32_agrees_with_float64(name, task):
 def test_vmap_equals_batch_dims(name, task):
     parts = [random_problem(task, n=24, seed=s) for s in range(3)]
     z, y = torch.stack([p[0] for p in parts]), torch.stack([p[1] for p in parts])
-    grid = [0.25, 0.5, 0.75] if make(name).curve else None
+    grid = [0.25, 0.5, 0.75] if is_area(make(name)) else None
 
     def loss(z, y):
         return ss.metric_loss(z, y, name, task=task, thresholds=grid)

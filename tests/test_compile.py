@@ -7,7 +7,7 @@ import torch
 
 import softset as ss
 from softset.metrics.registry import METRICS, get_metric
-from tests.reference import TASKS, random_problem
+from tests.reference import TASKS, is_area, random_problem
 
 # One metric of each class: F2 is F1 with another number. A limited area has branches of its own.
 FORMULAS = list({type(get_metric(m)): m for m in METRICS if m != "partial_auroc"}.values())
@@ -24,7 +24,7 @@ def test_a_training_step_compiles_without_a_break(metric, task):
     x = torch.randn(32, 5)
     model = torch.nn.Linear(5, 1 if task == "binary" else 4)
     # A short grid, as the compiler takes a while for each threshold.
-    grid = (0.25, 0.5, 0.75) if ss.get_metric(metric).curve else None
+    grid = (0.25, 0.5, 0.75) if is_area(ss.get_metric(metric)) else None
     loss = ss.MetricLoss(metric, task=task, thresholds=grid)
 
     def step(x, y):

@@ -10,7 +10,7 @@ import torch
 
 import softset as ss
 from tests.oracles import oracle
-from tests.reference import TASKS
+from tests.reference import TASKS, is_area
 
 CLASSES = 3
 SHAPES = {"rows": (), "sequence": (7,), "image": (3, 4), "volume": (2, 2, 3)}
@@ -105,7 +105,7 @@ def test_every_shape_and_set_equals_scikit_learn(name, task, average, kind):
             got = ss.evaluate(scores, y, metric, task=task, per=per)
             np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
         if average is not None:
-            grid = between(task, z) if metric.curve else None
+            grid = between(task, z) if is_area(metric) else None
             settings = {"task": task, "per": per, "step": SHARP, "thresholds": grid}
             loss = ss.metric_loss(channel, y, metric, **settings)
             assert loss.item() == pytest.approx(1 - wanted, abs=1e-12)
@@ -177,7 +177,7 @@ def test_nothing_in_a_set_is_no_reason_for_nan(name, task, empty):
     y = torch.zeros((4, 2, 3) if task == "multiclass" else shape, dtype=torch.long)
     y[1], y[2] = 1, 255
     y[3, ..., :2] = 1
-    grid = [0.25, 0.5, 0.75] if make(name).curve else None
+    grid = [0.25, 0.5, 0.75] if is_area(make(name)) else None
     loss = ss.MetricLoss(name, task=task, per="image", ignore_index=255, empty=empty,
                          thresholds=grid)  # fmt: skip
     for scores, target in ((z, y), (z[:, ..., :1, :1], y[..., :1, :1]), (z[2:3], y[2:3])):

@@ -30,10 +30,10 @@ from .metrics.formulas import Recall as Recall
 from .metrics.formulas import Specificity as Specificity
 from .metrics.formulas import Tversky as Tversky
 from .metrics.formulas import WeightedKappa as WeightedKappa
-from .metrics.at_k import AtK as AtK
 from .metrics.curves import AUROC as AUROC
 from .metrics.curves import AveragePrecision as AveragePrecision
 from .metrics.registry import METRICS as METRICS
+from .metrics.registry import At as At
 from .metrics.registry import get_metric as get_metric
 from .decisions.evaluation import evaluate as evaluate
 from .decisions.expected import expected_dice_mask as expected_dice_mask

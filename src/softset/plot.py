@@ -16,6 +16,7 @@ import torch
 
 from softset.checks import check_number, require
 from softset.comparison.result import Comparison
+from softset.counting.cuts import all_cuts
 from softset.counting.problem import arrange, probabilities
 from softset.counting.steps import (
     HardStep,
@@ -26,7 +27,6 @@ from softset.counting.steps import (
     check_step,
 )
 from softset.counting.values import check_labels, refuse_rows
-from softset.decisions.cuts import all_cuts
 from softset.decisions.evaluation import evaluate_problem
 from softset.decisions.thresholds import best_threshold, thresholded
 from softset.metrics.registry import MetricLike, label_of
@@ -140,7 +140,7 @@ def threshold(
         check_number("at", at, 0, 1)
         taus["given"] = at
     marks = {
-        name: (tau, float(evaluate_problem(problem, m, threshold=tau)))
+        name: (tau, float(evaluate_problem(problem, m.of_decisions, threshold=tau)))
         for name, tau in taus.items()
     }
     edges = torch.cat([ordered.new_zeros(1), ordered, ordered.new_ones(1)])

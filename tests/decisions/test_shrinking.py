@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import softset as ss
-from softset.decisions.cuts import all_cuts
+from softset.counting.cuts import all_cuts
 from softset.decisions.shrinking import OF_CLASS, OF_LABEL, shrunk_cuts, shrunk_offsets
 from softset.decisions.thresholds import best_cuts
 from softset.decisions.tuner import Tuner

@@ -20,6 +20,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import softset as ss
+from softset.metrics.goals import Goal
+from softset.metrics.grid import Grid
 
 SECONDS = 20  # the timeout of the process group
 
@@ -39,7 +41,7 @@ def labels(x, y, _):
 
 
 def classes(x, y, loss):
-    loss.thresholds = [0.2, 0.4, 0.6]
+    loss.goal = Goal(loss.goal.metric, Grid([0.2, 0.4, 0.6]))
     return x, y
 
 

@@ -8,7 +8,7 @@ import torch
 
 import softset as ss
 from softset.losses.running import RunningCounts
-from tests.reference import TASKS, random_problem
+from tests.reference import TASKS, is_area, random_problem
 
 CASES = [
     ("f1", {}),
@@ -27,18 +27,18 @@ def by_hand(metric, settings, batches, memory):
     metric's slope at their mean meets the derivative of the last ones."""
     metric = ss.get_metric(metric)
     task, grid = settings.get("task", "binary"), settings.get("thresholds")
-    if metric.curve:
+    if is_area(metric):
         grid = [i / 100 for i in range(1, 100)]
         if task == "multiclass":
             batches = [
                 (torch.softmax(z, 1), torch.nn.functional.one_hot(y, z.shape[1]))
                 for z, y in batches
             ]
-    multi = task == "multiclass" and not metric.curve
+    multi = task == "multiclass" and not is_area(metric)
     step = ss.LinearStep.at_temperature(0.2) if task == "multiclass" else ss.LinearStep(0.1)
     count = {
-        "task": "multilabel" if task == "multiclass" and metric.curve else task,
-        "from_logits": not (task == "multiclass" and metric.curve),
+        "task": "multilabel" if task == "multiclass" and is_area(metric) else task,
+        "from_logits": not (task == "multiclass" and is_area(metric)),
         "step": step,
         "thresholds": grid,
         "matrix": multi,
@@ -53,7 +53,7 @@ def by_hand(metric, settings, batches, memory):
     }
     leaves = {n: t.clone().requires_grad_() for n, t in mean.items()}
     value = metric(ss.Confusion(task=each[0].task, **leaves), empty="penalise")
-    loss = 1 - (value if grid is None or metric.curve else value.mean(-1))
+    loss = 1 - (value if grid is None or is_area(metric) else value.mean(-1))
     slopes = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     carried = sum(
         (s * getattr(each[-1], n)).sum()

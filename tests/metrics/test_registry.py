@@ -74,12 +74,6 @@ def test_every_beta_has_a_name_that_leads_back(beta, average):
     assert unpack_metric(pack_metric(metric)) == metric
 
 
-def test_files_of_before_may_name_a_large_beta():
-    assert unpack_metric("f11") == ss.FBeta(11)
-    assert unpack_metric("f11_macro") == ss.FBeta(11, "macro", both_classes=True)
-    assert unpack_metric("f2") == "f2"
-
-
 def test_numbers_between_brackets_are_numbers():
     with pytest.raises(ValueError, match="must hold numbers"):
         ss.get_metric("fbeta(1,,2)")

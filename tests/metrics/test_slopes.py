@@ -12,11 +12,12 @@ import softset as ss
 from softset.counting.cells import Confusion
 from softset.metrics.slopes import Sums, slopes
 from softset.tasks import BINARY, MULTICLASS, get_task
+from tests.reference import is_area
 
 NAMES = [
     name
     for name, row in ss.METRICS.items()
-    if not row.make().curve and not row.make().wants_matrix(MULTICLASS, 3)
+    if not is_area(row.make()) and not row.make().wants_matrix(MULTICLASS, 3)
 ]
 AVERAGES = ("macro", "micro", "weighted")
 

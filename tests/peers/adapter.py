@@ -275,7 +275,7 @@ def _top_k(*, expected, y_true, y_score, k, normalize, sample_weight, labels):
         raise NotOursError("of equal scores the first is taken, not the last")
     classes = np.unique(y_true) if labels is None else np.asarray(labels)
     target = np.searchsorted(classes, _dense(y_true))
-    metric = ss.AtK(ss.Recall(average="micro"), int(k))
+    metric = ss.At(ss.Recall(average="micro"), k=int(k))
     return ss.evaluate(scores, target, metric, task="multiclass", sample_weight=w)
 
 

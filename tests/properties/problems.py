@@ -230,7 +230,7 @@ def our_metric(name: str, average: str | None, task: str) -> tuple[Any, dict[str
         ours: Any = ss.FBeta(beta, average)
     else:
         ours = ss.METRICS[base].make(average=average, both_classes=both)
-    ours = ss.AtK(ours, int(k)) if k else ours
+    ours = ss.At(ours, k=int(k)) if k else ours
     found = {"metric": known, "average": average, "both": both, "beta": beta}
     return ours, {**found, "k": int(k) if k else None}
 

@@ -28,7 +28,7 @@ from tests.properties.problems import (
     our_thresholds,
     setting,
 )
-from tests.reference import TASKS
+from tests.reference import TASKS, is_area
 
 COUNTED = ("labels", "soft", "weights", "class_weight", "ignore", "per", "batch")
 # How many values of an option, the first ones, the short way through the kernels in C takes.
@@ -166,10 +166,10 @@ def check_evaluation(task, number, row):
     case = make_case(task, row, number)
     metric, known = our_metric(row["metric"], row["average"], task)
     thresholds, taus = our_thresholds(row["threshold"], task, known)
-    thresholds = {} if metric.curve else thresholds
-    empty = None if metric.curve and row["empty"] == "penalise" else row["empty"]
+    thresholds = {} if is_area(metric) else thresholds
+    empty = None if is_area(metric) and row["empty"] == "penalise" else row["empty"]
     offsets = 0.0
-    if task == "multiclass" and not (metric.curve or known["k"]) and row["threshold"] != "half":
+    if task == "multiclass" and not (is_area(metric) or known["k"]) and row["threshold"] != "half":
         offsets = np.array([0.4, -0.3, 0.1])
         thresholds = {"offsets": offsets.tolist()}
     s = setting(task, known, row, step=("hard",), thresholds=taus, empty=empty, offsets=offsets)
@@ -178,7 +178,7 @@ def check_evaluation(task, number, row):
     (z,), (mass,) = case.rows, case.masses
     wanted = 1 - oracle_loss(z, mass, case.sets, s)
     np.testing.assert_allclose(found, np.real(wanted), rtol=1e-9, atol=1e-12)
-    if case.sets is None and not metric.curve and not known["k"]:
+    if case.sets is None and not is_area(metric) and not known["k"]:
         check_counts(task, case, {**case.settings, **thresholds}, z, mass, s)
 
 

@@ -9,6 +9,7 @@ import torch
 import softset as ss
 from softset.metrics.registry import METRICS, get_metric
 from softset.report import render
+from tests.reference import is_area
 from tests.report.examples import comparison
 from tests.report.test_writer import HOSTILE, TASKS, hostile
 
@@ -86,7 +87,7 @@ def test_slider_gives_the_numbers_of_the_library(visit):
     page = visit(c)
     found = c["predictions"]["warm"]
     p, y = np.array(found["scores"]), np.array(found["target"])
-    names = [k for k in METRICS if not get_metric(k).curve]
+    names = [k for k in METRICS if not is_area(get_metric(k))]
     check_numbers(page, p, y, found["threshold"], names)
     for value in (0, 1, 137, 500, 803, 999, 1000):
         threshold = slide(page, value)
@@ -136,7 +137,7 @@ def test_buttons_the_other_candidate_and_another_curve(visit):
     c = comparison("binary")
     page = visit(c)
     sides = {k: (np.array(v["scores"]), np.array(v["target"])) for k, v in c["predictions"].items()}
-    names = [k for k in METRICS if not get_metric(k).curve]
+    names = [k for k in METRICS if not is_area(get_metric(k))]
     slide(page, 10)
     page.click("#to-model")
     assert float(page.get_attribute("#slider", "data-threshold")) == pytest.approx(
@@ -192,7 +193,7 @@ def test_labels_keep_their_thresholds_and_share_an_average(visit):
     page = visit(c)
     found = c["predictions"]["warm"]
     p, y = np.array(found["scores"]), np.array(found["target"])
-    names = [k for k in METRICS if not get_metric(k).curve]
+    names = [k for k in METRICS if not is_area(get_metric(k))]
     cuts = list(found["threshold"])
     cuts[0] = slide(page, 100)
     page.select_option("#view", "2")
@@ -215,7 +216,7 @@ def test_a_threshold_near_zero_gets_an_axis_that_shows_it(visit):
     seen = [slide(page, v) for v in (1, 200, 400, 600)]
     assert seen == sorted(seen)
     assert seen[0] < 1e-3
-    check_numbers(page, p, y, seen[-1], [k for k in METRICS if not get_metric(k).curve])
+    check_numbers(page, p, y, seen[-1], [k for k in METRICS if not is_area(get_metric(k))])
 
 
 def test_classes_change_their_curves(visit):

@@ -17,7 +17,7 @@ def test_a_name_gives_phases_for_the_metric_and_the_task(recipe):
         assert phase.loss.task == "binary"
         assert phase.loss.class_weight.tolist() == [1.0, 3.0]
         if isinstance(phase.loss, ss.MetricLoss):
-            assert phase.loss.metric == ss.MCC()
+            assert phase.loss.goal.metric == ss.MCC()
 
 
 def test_a_loss_and_phases_are_taken_as_they_are():

@@ -113,7 +113,7 @@ def test_the_rows_are_what_they_say():
     }
     assert made["metric"][0].loss.threshold == 0.5
     (grid,) = made["metric-grid"]
-    assert grid.loss.thresholds == tuple(i / 10 for i in range(1, 10))
+    assert grid.loss.goal.where.thresholds == tuple(i / 10 for i in range(1, 10))
     assert grid.loss.step == ss.LinearStep(0.2)
     (cooled,) = made["anneal"]
     assert cooled.loss.step == ss.LinearStep.at_temperature(0.2)

@@ -20,7 +20,7 @@ from softset.counting.cells import Confusion, count_cells
 from softset.counting.problem import Problem, arrange
 from softset.counting.steps import Step, check_step, is_hard
 from softset.decisions.evaluation import evaluate_problem
-from softset.losses.soft_metric import soft_cells
+from softset.losses.soft_metric import default_step
 from softset.metrics.registry import MetricLike, decided_elsewhere, one_number
 from softset.tasks import BINARY, MULTICLASS
 
@@ -125,7 +125,7 @@ class MetricObjective:
     """
 
     def __init__(self, library: str, metric: MetricLike, step: Step | None, threshold: float):
-        self.library, self.metric = library, one_number(decided_elsewhere(metric))
+        self.library, self.goal = library, one_number(decided_elsewhere(metric))
         if step is not None:
             check_step(step)
             if is_hard(step):
@@ -142,7 +142,7 @@ class MetricObjective:
         gradient, _ = metric_gradient(
             scores,
             target,
-            self.metric,
+            self.goal,
             step=self.step,
             threshold=self.threshold,
             sample_weight=weight,
@@ -170,7 +170,7 @@ class MetricObjective:
         return _sum_over_workers if collective.is_distributed() else None
 
     def __repr__(self) -> str:
-        return f"{self.library}_objective({self.metric!r}, threshold={self.threshold})"
+        return f"{self.library}_objective({self.goal.name!r}, threshold={self.threshold})"
 
 
 class Evaluation:
@@ -182,7 +182,7 @@ class Evaluation:
 
     def __init__(self, objective: MetricObjective) -> None:
         self.objective = objective
-        self.__name__ = objective.metric.name
+        self.__name__ = objective.goal.name
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Any:
         scores, target, weight = _arguments(first, second, sample_weight)
@@ -197,12 +197,12 @@ class Evaluation:
         z = _scores(scores)
         problem, there = _arranged(z, target, weight, may_be_empty=sum_up is not None)
         threshold = o.threshold if problem.task.single else 0.5
-        if o.metric.curve or sum_up is None:
+        if o.goal.by_scores or sum_up is None:
             # An area needs all scores, not counts: of several workers XGBoost takes the mean.
-            return float(evaluate_problem(problem, o.metric, threshold=threshold))
-        matrix = o.metric.wants_matrix(problem.task, problem.classes)
+            return float(evaluate_problem(problem, o.goal, threshold=threshold))
+        matrix = o.goal.wants_matrix(problem.task, problem.classes)
         c = count_cells(problem, threshold=threshold, matrix=matrix)
-        return float(o.metric(sum_up(c if there else c.map(torch.zeros_like))))
+        return float(o.goal(sum_up(c if there else c.map(torch.zeros_like))))
 
 
 def metric_gradient(
@@ -225,21 +225,24 @@ def metric_gradient(
     >>> (gradient / scale).round(4).tolist()
     [-0.0159, -0.1188, 0.057]
     """
-    m = one_number(decided_elsewhere(metric))
+    goal = one_number(decided_elsewhere(metric))
+    if not goal.where.adds_up and over_workers is not None:
+        raise ValueError(f"metric {goal.name!r} has a place of its own, which workers can't share.")
     z = _scores(scores).requires_grad_()
     problem, there = _arranged(z, target, sample_weight, may_be_empty=over_workers is not None)
     if not problem.task.single:
         threshold = 0.5  # of several classes the largest score decides
-    c = soft_cells(problem, m, step=step, threshold=threshold)
+    c = goal.soft_cells(problem, default_step(problem.task) if step is None else step, threshold)
     c = c if there else c.map(torch.zeros_like)
     with torch.no_grad():
         everywhere = c.detach() if over_workers is None else over_workers(c.detach())
     c = c if over_workers is None else c.complete()
     names = [n for n in DIFFERENTIATED if getattr(everywhere, n) is not None]
     leaves = [getattr(everywhere, n).clone().requires_grad_() for n in names]
-    value = m(replace(everywhere, **dict(zip(names, leaves, strict=True))), empty="penalise")
+    everywhere_leaf = replace(everywhere, **dict(zip(names, leaves, strict=True)))
+    value = goal.soft_value(everywhere_leaf, "penalise")
     if not torch.isfinite(value):
-        raise ValueError(f"metric {m.name} of the soft counts is {value.item()}.")
+        raise ValueError(f"metric {goal.name} of the soft counts is {value.item()}.")
     by_counts = torch.autograd.grad(-value, leaves, allow_unused=True, materialize_grads=True)
     scale = 1 / (_size(dict(zip(names, by_counts, strict=True)), everywhere) or 1.0)
     if not there:

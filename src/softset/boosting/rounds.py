@@ -15,7 +15,7 @@ from softset.decisions.evaluation import evaluate
 from softset.decisions.offsets import best_offsets
 from softset.decisions.smoothing import smooth_cut
 from softset.decisions.tuner import LEAST_GAIN
-from softset.metrics.base import Metric
+from softset.metrics.registry import MetricLike, get_goal
 from softset.tables.rows import Rows
 from softset.tasks import BINARY, MULTICLASS
 
@@ -67,7 +67,7 @@ def boost(
     library: Any,
     rows: Rows,
     checks: Rows,
-    metric: Metric,
+    metric: MetricLike,
     *,
     classes: int,
     warm_rounds: int,
@@ -99,22 +99,22 @@ def boost(
     return model
 
 
-def _cut(z: Array, checks: Rows, metric: Metric) -> Any:
+def _cut(z: Array, checks: Rows, metric: MetricLike) -> Any:
     """Where decisions change: rounds for the metric start with it at 0.
 
     Where no cut is worth anything, the model's own stands.
     """
-    if metric.curve:
+    if not get_goal(metric).tunes:
         return 0.0 if z.ndim == 1 else np.zeros(z.shape[1])
     if z.ndim == 1:
         cut, value = smooth_cut(z, checks.y, checks.w, metric)
-        return cut if value > LEAST_GAIN else 0.0
+        return cut if value > LEAST_GAIN or get_goal(metric).where.exact else 0.0
     return -np.array(best_offsets(z, checks.y, metric, sample_weight=checks.w))
 
 
-def _value(z: Array, checks: Rows, metric: Metric) -> float:
+def _value(z: Array, checks: Rows, metric: MetricLike) -> float:
     """The metric of held-out rows: at its best smoothed cut where there is one."""
-    if z.ndim == 1 and not metric.curve:
+    if z.ndim == 1 and get_goal(metric).tunes:
         return smooth_cut(z, checks.y, checks.w, metric)[1]
     task = BINARY if z.ndim == 1 else MULTICLASS
     return float(evaluate(z, checks.y, metric, task=task, sample_weight=checks.w))

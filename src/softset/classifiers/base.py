@@ -21,7 +21,7 @@ from softset.decisions.tuner import Tuner
 from softset.metrics.registry import (
     MetricLike,
     decided_elsewhere,
-    get_metric,
+    get_goal,
     label_of,
     one_number,
     pack_metric,
@@ -88,8 +88,9 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Weights are those of the samples times those of the classes, with the mean 1: their scale
         means nothing. Of two classes the positive one has number 1.
         """
-        one_number(decided_elsewhere(self.metric))
+        goal = one_number(decided_elsewhere(self.metric))
         self._labels, codes = self._read_labels(y)
+        goal.check(self._task)
         n = X.shape[0]
         if len(codes) != n:
             raise ValueError(f"y must have one label for each of {n} rows, got {len(codes)}.")
@@ -141,7 +142,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _tunes(self) -> bool:
         """Whether the cut is tuned: rows that training has not seen are needed for it."""
-        return isinstance(self.threshold, str) and not get_metric(self.metric).curve
+        return isinstance(self.threshold, str) and get_goal(self.metric).tunes
 
     def _decide_by(
         self, scores: Array | None, y: Array, w: Array, place: Array | None = None
@@ -177,14 +178,14 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         elif found.decided is not None:
             constant = f"if every row were predicted as {self._labels.names[found.decided]!r}"
         warn_user(
-            f"no better than a constant: {label_of(get_metric(self.metric))} is {found.value:.3g} "
+            f"no better than a constant: {label_of(self.metric)} is {found.value:.3g} "
             f"on rows that training has not seen, and {found.constant:.3g} {constant}. The inputs "
             "may tell too little about y; or try a tuned threshold, other settings or more rows.",
             ConstantWarning,
         )
 
     def _tuner(self) -> Tuner:
-        return Tuner(get_metric(self.metric), self._task)
+        return Tuner(get_goal(self.metric), self._task)
 
     def _keep(self, decision: Decision) -> None:
         for name in ("threshold_", "offsets_"):  # of an earlier fit
@@ -264,16 +265,16 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._labels.decode(self._decision(self._scores(x)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The metric of ``predict`` (of the probabilities for areas under curves)."""
-        scores, metric = self._scores(self._checked(X)), get_metric(self.metric)
+        """The metric of ``predict``; of the scores for areas and other goals that judge them."""
+        scores, goal = self._scores(self._checked(X)), get_goal(self.metric)
         target = self._labels.encode(y, unseen="number")
-        logits = metric.curve
+        logits = goal.by_scores
         scores = scores if logits else self._decision.one_hot(scores)
         unseen = target.max() + 1 - scores.shape[1] if self._task.exclusive else 0
         if unseen > 0:  # classes that training never saw are never predicted
             scores = np.pad(scores, [(0, 0), (0, unseen)], constant_values=-np.inf if logits else 0)
         return evaluate(
-            scores, target, metric, task=self._task, from_logits=logits, sample_weight=sample_weight
+            scores, target, goal, task=self._task, from_logits=logits, sample_weight=sample_weight
         )
 
     # --- files -----------------------------------------------------------------------------------

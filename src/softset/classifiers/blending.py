@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softset.classifiers.export import averaged
-from softset.counting.cells import confusion
+from softset.counting.problem import arrange
 from softset.counting.steps import IdentityStep
 from softset.decisions.tuner import Tuner
 from softset.tables.rows import strata_of
@@ -48,7 +48,7 @@ def blend_weights(
     (True, 1.0)
     """
     parts = len(scores)
-    if parts == 1 or tuner.metric.curve or not tuner.can_tune(y):
+    if parts == 1 or not tuner.goal.tunes or not tuner.can_tune(y):
         return np.full(parts, 1 / parts)
     step = -(-len(y) // MOST_ROWS)
     z, y, w = torch.from_numpy(scores[:, ::step].copy()), y[::step], w[::step]
@@ -59,21 +59,16 @@ def blend_weights(
     sign = 1.0 if tuner.task.exclusive else -1.0  # offsets are added, cuts taken off
     lean = torch.zeros(parts, dtype=torch.float64, requires_grad=True)
     cut = torch.from_numpy(np.array(tuner.best(equal.numpy(), y, w).cut)).requires_grad_()
-    matrix = tuner.metric.wants_matrix(tuner.task, z.shape[-1])
 
     def loss() -> Tensor:
         logs = torch.log_softmax(lean, 0)
         moved = averaged(z, tuner.task, logs.exp()) + sign * cut
-        counts = confusion(
-            moved / temperature,
-            y,
-            task=tuner.task,
-            step=IdentityStep(),
-            sample_weight=w,
-            matrix=matrix,
+        problem = arrange(
+            moved / temperature, y, task=tuner.task, from_logits=True, sample_weight=w
         )
+        counts = tuner.goal.soft_cells(problem, IdentityStep())
         divergence = (logs.exp() * (logs + math.log(parts))).sum()
-        return 1 - tuner.metric(counts) + penalty * divergence
+        return 1 - tuner.goal.soft_value(counts, None) + penalty * divergence
 
     search = torch.optim.LBFGS([lean, cut], max_iter=_STEPS, line_search_fn="strong_wolfe")
 

@@ -19,7 +19,7 @@ from softset.checks import check_choice, check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.streamed import fit_boosting
 from softset.decisions.decision import Decision
-from softset.metrics.base import Metric
+from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, one_number
 from softset.tables.rows import Rows, ordered_rows
 from softset.tables.splits import content_split
@@ -138,7 +138,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         self._decide_by(self._joined(self._parts, checks.x), checks.y, checks.w)
         return self
 
-    def _check_settings(self) -> Metric:
+    def _check_settings(self) -> Goal:
         if self.library == "catboost":
             raise ValueError(
                 f"library must be 'lightgbm' or 'xgboost', got 'catboost'. {NO_CATBOOST}"
@@ -154,7 +154,7 @@ class MetricBoostingClassifier(DecidingClassifier):
             raise ValueError("rounds must be positive where warm_rounds is 0, got 0.")
         return one_number(self.metric)
 
-    def _boost(self, rows: Rows, checks: Rows, metric: Metric, label: int | None, seed: int) -> Any:
+    def _boost(self, rows: Rows, checks: Rows, metric: Goal, label: int | None, seed: int) -> Any:
         """The boosted model of one target: the classes, or one label."""
         if label is not None:
             rows, checks = (part._replace(y=part.y[:, label]) for part in (rows, checks))

@@ -25,7 +25,7 @@ from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
 from softset.classifiers.parts import pack_part, unpack_part
 from softset.decisions.tuner import Tuner
-from softset.metrics.registry import MetricLike, get_metric, label_of
+from softset.metrics.registry import MetricLike, get_goal, label_of
 from softset.tables.rows import Rows, strata_of
 from softset.tasks import Task
 
@@ -324,13 +324,13 @@ class MetricEnsembleClassifier(DecidingClassifier):
         ]
 
     def _tuner(self) -> Tuner:
-        return Tuner(get_metric(self.metric), self._task, clear=False)
+        return Tuner(get_goal(self.metric), self._task, clear=False)
 
     def summary(self) -> str:
         """The parts by their weight: what each adds, and what predicting costs."""
         self._check_fitted()
         lines = [
-            f"{type(self).__name__} for {label_of(get_metric(self.metric))}",
+            f"{type(self).__name__} for {label_of(self.metric)}",
             f"out of fold {self.score_:.3f}",
         ]
         threshold = getattr(self, f"{self._task.parameter}_")

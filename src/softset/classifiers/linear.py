@@ -26,8 +26,8 @@ from softset.classifiers.path import (
 from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
-from softset.metrics.base import Metric
-from softset.metrics.registry import MetricLike, get_metric, label_of, one_number
+from softset.metrics.goals import Goal
+from softset.metrics.registry import MetricLike, get_goal, label_of, one_number
 from softset.tables.rows import Rows, ordered_rows, own_codes
 from softset.tables.scaling import FAR, center_and_spread, varies
 from softset.tables.splits import content_folds
@@ -115,7 +115,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on ``X (n, features)``, dense or sparse, and ``y (n,)`` or ``(n, labels)``."""
-        metric = one_number(self.metric)
+        goal = one_number(self.metric)
         check_number("C", self.C, 0, float("inf"))
         check_number("l1_ratio", self.l1_ratio, 0, 1, closed="both")
         check_number("path", list(self.path), 0, float("inf"))
@@ -131,13 +131,13 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             rows, place = ordered_rows(*rows)
         else:
             given, rows = given[rows.w > 0], rows.take(rows.w > 0)
-        place = None if metric.curve else place  # nothing is held out for areas under curves
+        place = place if goal.tunes else None  # nothing is held out where nothing is tuned
         self._center, self._scale = center_and_spread(rows.x, rows.w)
         sample = _sample(rows)
         fold = given[sample] if given is not None else self._folds(rows, sample)
         raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
         targets = range(rows.y.shape[1]) if self._task.independent else [None]
-        found = [self._fit_target(rows, sample, fold, metric, signs, k) for k in targets]
+        found = [self._fit_target(rows, sample, fold, goal, signs, k) for k in targets]
         self._targets = [target for target, _, _ in found]
         positive = rows.w @ rows.y if self._task.single else 0.5 * rows.w.sum()
         self._prior = float(logit(positive / rows.w.sum()))
@@ -211,14 +211,14 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         rows: Rows,
         sample: Array,
         fold: Array,
-        metric: Metric,
+        goal: Goal,
         signs: Array | None,
         label: int | None,
     ) -> tuple[Target, Array, Origin]:
         """The model of one target, and its out-of-fold scores (in sample where none is)."""
         classes = 2 if label is not None else len(self.classes_)
         y = rows.y if label is None else rows.y[:, label]
-        metric = metric if label is None else metric.of_label(label)
+        goal = goal if label is None else goal.of_label(label)
 
         def problem(keep: Any) -> LinearProblem:
             return LinearProblem(rows.x[keep], y[keep], rows.w[keep], classes, signs)
@@ -228,11 +228,11 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         near = some and len(np.unique(y[sample])) == classes
         start = logistic(problem(sample), self.C, self.l1_ratio, None) if near else None
         start = logistic(problem(everything), self.C, self.l1_ratio, start)
-        if len(np.unique(y)) < 2 or metric.curve:
+        if len(np.unique(y)) < 2 or not goal.tunes:
             target, z = Target(start, [], 0), scores_of(rows.x, start, _outputs(classes))
             return target, z, Origin(target, z, {})
-        tuner = Tuner(metric, task_of(y, classes))
-        oof, parts = self._out_of_fold(problem, sample, fold, start, metric, tuner)
+        tuner = Tuner(goal, task_of(y, classes))
+        oof, parts = self._out_of_fold(problem, sample, fold, start, tuner)
         values = [tuner.best(z, y[sample], rows.w[sample]) for z in oof]
         path, chosen = choose(
             [d.one_hot(z) for d, z in zip(values, oof, strict=True)],
@@ -245,8 +245,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         first = _shifted(start, values[0], classes)
         along, flat = list(self.path)[:chosen], start
         if chosen:
-            at = self._moved(problem(sample if some else everything), metric, first, along)
-            flat = move(problem(everything), metric, first, along[-1], at) if some else at
+            at = self._moved(problem(sample if some else everything), goal, first, along)
+            flat = move(problem(everything), goal, first, along[-1], at) if some else at
         first_z, z = oof[0], oof[chosen]
         if some:  # in sample: of so many rows hardly too good
             first_z, z = (scores_of(rows.x, f, _outputs(classes)) for f in (start, flat))
@@ -259,12 +259,12 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         if not self._task.single:
             return super()._tuner()
         toward = 0.0 if self._targets[0].chosen else self._prior
-        return Tuner(get_metric(self.metric), self._task, toward=toward)
+        return Tuner(get_goal(self.metric), self._task, toward=toward)
 
-    def _moved(self, problem: LinearProblem, metric: Metric, start: Array, along: Any) -> Array:
+    def _moved(self, problem: LinearProblem, goal: Goal, start: Array, along: Any) -> Array:
         at = start
         for penalty in along:
-            at = move(problem, metric, start, penalty, at)
+            at = move(problem, goal, start, penalty, at)
         return at
 
     def _out_of_fold(
@@ -273,7 +273,6 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         sample: Array,
         fold: Array,
         start: Array,
-        metric: Metric,
         tuner: Tuner,
     ) -> tuple[list[Array], list[dict[int, Array]]]:
         """Scores of the sample's rows by models that have not seen them, along the path, and these
@@ -298,7 +297,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         for k, part, first in zip(folds, parts, starts, strict=True):
             at = shifted = _shifted(first, cut, whole.classes)
             for i, penalty in enumerate(self.path, 1):
-                at = move(part, metric, shifted, penalty, at)
+                at = move(part, tuner.goal, shifted, penalty, at)
                 held = fold == k
                 oof[i][held] = scores_of(whole.x[held], at, whole.outputs)
                 models[i][int(k)] = at
@@ -334,7 +333,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         """The coefficients by their size, the threshold, and what the path was worth."""
         self._check_fitted()
         names = self._names()
-        lines = [f"{type(self).__name__} for {label_of(get_metric(self.metric))}"]
+        lines = [f"{type(self).__name__} for {label_of(self.metric)}"]
         for target in self._targets:
             if target.path:
                 point = target.path[target.chosen]
@@ -366,7 +365,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         the metric as that of the model, on out-of-fold points, and ``score_`` is measured so.
         """
         training = self._of_training("scorecard")
-        if not self._task.single or get_metric(self.metric).curve:
+        if not self._task.single or not get_goal(self.metric).tunes:
             raise ValueError(
                 "scorecard is for two classes and a metric of decisions, got "
                 f"{self._task} and {label_of(self.metric)}."

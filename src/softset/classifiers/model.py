@@ -14,7 +14,7 @@ from softset.checks import check_choice
 from softset.classifiers.export import ExportedModule, to_onnx, to_torch
 from softset.classifiers.recipes import CLASSIFIERS, RECIPES, classifier_class
 from softset.classifiers.streamed import FITS
-from softset.metrics.registry import MetricLike, get_metric
+from softset.metrics.registry import MetricLike, get_goal
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
 from softset.storage.files import SavedFileError
@@ -59,7 +59,7 @@ class Model:
     @property
     def metric(self) -> str:
         """The name of the metric it was trained for."""
-        return get_metric(self.classifier.metric).name
+        return get_goal(self.classifier.metric).name
 
     @property
     def threshold(self) -> Any:
@@ -183,7 +183,7 @@ def train_model(
     """
     recipe = recipe or ("cross-entropy" if isinstance(X, ParquetRows) else "best")
     check_choice("recipe", recipe, RECIPES)
-    get_metric(metric)
+    get_goal(metric)
     make, preset = classifier_class(RECIPES[recipe].classifier), RECIPES[recipe].settings
     # A linear model has no seed: nothing in it is random.
     seeded = {"random_state": seed} if "random_state" in make().get_params() else {}

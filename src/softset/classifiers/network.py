@@ -14,7 +14,7 @@ from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers, averaged
 from softset.classifiers.streamed import fit_network
 from softset.decisions.tuner import Tuner
-from softset.metrics.registry import MetricLike, get_metric
+from softset.metrics.registry import MetricLike, get_goal
 from softset.tables.rows import Ints, Rows, ordered_rows
 from softset.tables.scaling import SQUASH, Scaler
 from softset.tables.splits import salted_folds
@@ -218,7 +218,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
 
     def _tuner(self) -> Tuner:
         # Where every row is scored by a member, a gain need not be clear: see Tuner.
-        return Tuner(get_metric(self.metric), self._task, clear=self.n_members < self._fold_count())
+        return Tuner(get_goal(self.metric), self._task, clear=self.n_members < self._fold_count())
 
     def _fold_count(self) -> int:
         return max(2, round(1 / self.validation_fraction))

@@ -211,7 +211,7 @@ def make_scorecard(
     # The first total whose logit reaches the cut; one that never or always is stays in range.
     threshold = int(np.clip(np.ceil(found.scale * (float(cut.cut) - found.base)), 0, most + 1))
     value = float(tuner.values(decided, y, w[None])[0])
-    return Scorecard(tuner.metric, labels, features, threshold, value, len(names))
+    return Scorecard(tuner.goal, labels, features, threshold, value, len(names))
 
 
 def _chosen(

@@ -30,7 +30,7 @@ from softset.decisions.confidence import cut_interval
 from softset.decisions.decision import Decision
 from softset.decisions.resampling import Worth, worth
 from softset.decisions.tuner import Tuner
-from softset.metrics.registry import MetricLike, get_metric
+from softset.metrics.registry import MetricLike, get_goal
 from softset.tables.labels import Labels, checked_weights, read_labels
 from softset.tasks.base import TINY, to_log_probabilities
 
@@ -246,8 +246,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         seed: int,
     ) -> None:
         """The decision by out-of-fold scores, and how sure it is."""
-        self.interval_: Array | None = None
-        self.worth_: Worth | None = None
+        self._known: dict[str, Any] = {}
+        self._tuned_on: tuple[Array, Array, Array, Array] | None = None
         if not self._tunes():
             self._decide_by(None, np.empty(0), np.empty(0))
             return
@@ -270,16 +270,30 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         crossed = tuner.crossed(scores, y, w) if tuner.can_tune(y) else None
         self._keep(tuner.tune(scores, y, w, crossed))
         self._warn_if_useless(scores, y, w)
-        if crossed is not None:
-            self._describe(crossed, scores, y, w, seed)
+        if crossed is not None and not tuner.goal.where.exact:
+            self._tuned_on, self._seed = (crossed, scores, y, w), seed
 
-    def _describe(self, crossed: Array, scores: Array, y: Array, w: Array, seed: int) -> None:
-        """How sure the threshold is, and what it is worth."""
-        tuner = self._tuner()
-        self.worth_ = worth(tuner, crossed, scores, y, w, seed)
-        cuts = cut_interval(tuner, scores, y, w, seed)
-        in_logits = self._task.exclusive or self._response == "decision_function"
-        self.interval_ = cuts if cuts is None or in_logits else expit(cuts)
+    @property
+    def interval_(self) -> Array | None:
+        """The 95 % confidence interval of the best threshold; computed when it is first read."""
+        if "interval" not in self._known:
+            found = None
+            if self._tuned_on is not None:
+                _, scores, y, w = self._tuned_on
+                found = cut_interval(self._tuner(), scores, y, w, self._seed)
+            in_logits = self._task.exclusive or self._response == "decision_function"
+            self._known["interval"] = found if found is None or in_logits else expit(found)
+        interval: Array | None = self._known["interval"]
+        return interval
+
+    @property
+    def worth_(self) -> Worth | None:
+        """What tuning gains on rows it has not seen; computed when it is first read."""
+        if "worth" not in self._known:
+            rows = self._tuned_on
+            self._known["worth"] = None if rows is None else worth(self._tuner(), *rows, self._seed)
+        found: Worth | None = self._known["worth"]
+        return found
 
     def _keep(self, decision: Decision) -> None:
         super()._keep(decision)
@@ -287,7 +301,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             self.threshold_ = float(decision.cut) if decision.cut.ndim == 0 else decision.cut
 
     def _tuner(self) -> Tuner:
-        return Tuner(get_metric(self.metric), self._task, clear=False)
+        return Tuner(get_goal(self.metric), self._task, clear=False)
 
     # --- predict ---------------------------------------------------------------------------------
 
@@ -375,8 +389,10 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         if not 0 < self._least < 1:
             raise ValueError("a least probability in (0, 1) expected")
         interval, found = fitted["interval"], fitted["worth"]
-        self.interval_ = None if interval is None else interval.double().numpy()
-        self.worth_ = None if found is None else Worth(*(float(v) for v in found))
+        self._known = {
+            "interval": None if interval is None else interval.double().numpy(),
+            "worth": None if found is None else Worth(*(float(v) for v in found)),
+        }
 
     @classmethod
     def from_state(cls, content: dict[str, Any], metric: MetricLike | None = None) -> Self:

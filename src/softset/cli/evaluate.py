@@ -68,9 +68,9 @@ def run(
         )
 
     from softset.decisions.intervals import metric_table
-    from softset.metrics.registry import get_metric
+    from softset.metrics.registry import get_goal
 
-    chosen = [get_metric(m) for m in parts(metric)] or None
+    chosen = [get_goal(m) for m in parts(metric)] or None
     reading = {"sep": sep, "encoding": encoding, "decimal": decimal}
     if model is not None:
         found = _by_model(model, file, target, pos_label, reading)

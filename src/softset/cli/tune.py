@@ -39,10 +39,10 @@ def run(
 
     from softset.decisions.evaluation import evaluate
     from softset.decisions.offsets import best_offsets
-    from softset.decisions.thresholds import best_threshold
-    from softset.metrics.registry import get_metric
+    from softset.decisions.thresholds import best_threshold, thresholded
 
-    m = get_metric(metric)
+    goal = thresholded(metric)
+    m = goal.of_decisions
     found = read_scores(
         file, target, scores, logits, pos_label, sep=sep, encoding=encoding, decimal=decimal
     )
@@ -50,21 +50,21 @@ def run(
     given: Any = {"task": task, "from_logits": found.from_logits}
     before = evaluate(scores, y, m, **given)
     if task.exclusive:
-        cut: Any = best_offsets(scores, y, m, from_logits=found.from_logits)
+        cut: Any = best_offsets(scores, y, goal, from_logits=found.from_logits)
         after = evaluate(scores, y, m, offsets=cut, **given)
     else:
-        cut = best_threshold(scores, y, m, **given)
+        cut = best_threshold(scores, y, goal, **given)
         after = evaluate(scores, y, m, threshold=cut, **given)
     key = "offsets" if task.exclusive else "threshold"
     if as_json:
-        facts = {"metric": m.name, "task": task, "classes": found.classes, "rows": len(y)}
+        facts = {"metric": goal.name, "task": task, "classes": found.classes, "rows": len(y)}
         print_json({**facts, key: cut, "value": after, "value_before": before})
         return
     default = "without" if task.exclusive else "at 0.5"
     if task.single:
-        print(f"threshold for {m.name} of {found.classes[1]!r}: {cut:.6g}")
+        print(f"threshold for {goal.name} of {found.classes[1]!r}: {cut:.6g}")
     else:
-        print(f"{key} for {m.name}:")
+        print(f"{key} for {goal.name}:")
         for name, number in zip(found.classes, cut, strict=True):
             print(f"  {name}: {number:.6g}")
     print(f"{m.name}: {after:.4f}, {default} {before:.4f} ({len(y)} rows, tuned on these)")

@@ -16,9 +16,9 @@ from softset.comparison.fits import Candidate, Make, Obstacle, Order
 from softset.comparison.gathered import GatheredEnsemble
 from softset.comparison.own import own_candidates, split_off
 from softset.losses.surrogate import SurrogateFBetaLoss
-from softset.metrics.base import Metric
 from softset.metrics.formulas import FBeta
-from softset.metrics.registry import get_metric
+from softset.metrics.goals import Goal
+from softset.metrics.registry import MetricLike, get_goal
 from softset.tasks import Task
 
 # --- how they are made ----------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def _network(recipe: Any, **settings: Any) -> Make:
 
 
 def _surrogate(order: Order) -> SurrogateFBetaLoss:
-    beta = get_metric(order.metric).beta  # type: ignore[attr-defined]
+    beta = get_goal(order.metric).metric.beta  # type: ignore[attr-defined]
     return SurrogateFBetaLoss(float(order.target.mean()), beta=beta)
 
 
@@ -94,8 +94,8 @@ _SOURCES_OF_CURVES = {
 }
 
 
-def _sources(metric: Metric) -> dict[str, dict[str, str]]:
-    return _SOURCES_OF_CURVES if metric.curve else _SOURCES
+def _sources(goal: Goal) -> dict[str, dict[str, str]]:
+    return _SOURCES if goal.tunes else _SOURCES_OF_CURVES
 
 
 def _ensemble(order: Order) -> GatheredEnsemble:
@@ -107,7 +107,7 @@ def _ensemble(order: Order) -> GatheredEnsemble:
     )
     sources = {
         kind: {name: BY_ID[c] for name, c in parts.items()}
-        for kind, parts in _sources(get_metric(order.metric)).items()
+        for kind, parts in _sources(get_goal(order.metric)).items()
     }
     return GatheredEnsemble(model, sources, order)
 
@@ -115,26 +115,26 @@ def _ensemble(order: Order) -> GatheredEnsemble:
 # --- when they do not fit -------------------------------------------------------------------------
 
 
-def _fbeta_of_two(metric: Metric, task: Task) -> bool:
-    single = isinstance(metric, FBeta) and not metric.both_classes
+def _fbeta_of_two(goal: Goal, task: Task) -> bool:
+    metric = goal.metric
+    single = isinstance(metric, FBeta) and not metric.both_classes and not goal.by_scores
     return task.single and single and isinstance(metric.beta, int | float)  # type: ignore[attr-defined]
 
 
-_NO_THRESHOLD = Obstacle("the metric has no threshold to tune", lambda metric, task: metric.curve)
-_NO_WEIGHTS = Obstacle(
-    "several labels have no class weights", lambda metric, task: task.independent
-)
+_NO_THRESHOLD = Obstacle("the metric has no threshold to tune", lambda goal, task: not goal.tunes)
+_OWN_THRESHOLD = Obstacle("the goal has its own threshold", lambda goal, task: goal.where.exact)
+_NO_WEIGHTS = Obstacle("several labels have no class weights", lambda goal, task: task.independent)
 _NOT_FBETA = Obstacle(
-    "it is for F-beta of two classes", lambda metric, task: not _fbeta_of_two(metric, task)
+    "it is for F-beta of two classes", lambda goal, task: not _fbeta_of_two(goal, task)
 )
 _NOT_MOVED = Obstacle(
     "areas under curves leave logistic regression where it is",
-    lambda metric, task: metric.curve,
+    lambda goal, task: not goal.tunes,
 )
-_SAME_FOREST = Obstacle("without a threshold it is forest-tuned", lambda metric, task: metric.curve)
+_SAME_FOREST = Obstacle("without a threshold it is forest-tuned", lambda goal, task: goal.by_scores)
 _NO_LIGHTGBM = Obstacle(
     "boosting needs LightGBM: pip install 'softset[boosting]'",
-    lambda metric, task: find_spec("lightgbm") is None,
+    lambda goal, task: find_spec("lightgbm") is None,
     quiet=False,
 )
 
@@ -151,6 +151,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "networks",
         "networks trained on cross-entropy{half}",
         _network("cross-entropy", threshold=None),
+        (_OWN_THRESHOLD,),
     ),
     Candidate(
         "cross-entropy-tuned",
@@ -170,7 +171,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "weighted",
         "classes weigh the same{half}",
         _network("cross-entropy", threshold=None, class_weight="balanced"),
-        (_NO_WEIGHTS,),
+        (_NO_WEIGHTS, _OWN_THRESHOLD),
     ),
     Candidate(
         "metric",
@@ -218,7 +219,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "boosting",
         "trees trained on log-loss{half}",
         _boosting(rounds=0, tuned=False),
-        (_NO_LIGHTGBM,),
+        (_OWN_THRESHOLD, _NO_LIGHTGBM),
     ),
     Candidate(
         "boosting-tuned",
@@ -269,6 +270,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "linear",
         "a linear model{half}",
         _linear(moves=False, tuned=False),
+        (_OWN_THRESHOLD,),
     ),
     Candidate(
         "linear-tuned",
@@ -299,20 +301,21 @@ CANDIDATES: tuple[Candidate, ...] = (
         "ensemble",
         "linear models, trees, boosting and networks, blended and cut for {metric}",
         _ensemble,
-        uses=lambda metric: [c for parts in _sources(metric).values() for c in parts.values()],
+        uses=lambda goal: [c for parts in _sources(goal).values() for c in parts.values()],
     ),
 )
 BY_ID = {c.id: c for c in CANDIDATES}
 
 
 def choose(
-    metric: Metric, label: str, task: Task, wanted: Any = None
+    metric: MetricLike, label: str, task: Task, wanted: Any = None
 ) -> tuple[list[Candidate], list[str]]:
     """The candidates that fit the metric and the task, and a sentence on each left out.
 
     ``wanted`` are ids, or one, and pairs of a name and an estimator of the user's own; all ids if
     left out, or for ``...`` among them. ``label`` is the metric in running text.
     """
+    goal = get_goal(metric)
     names, own = split_off(wanted, BY_ID)
     ids = list(BY_ID) if names is None else names
     for c in ids:
@@ -320,14 +323,14 @@ def choose(
             raise ValueError(
                 f"candidates must be from {', '.join(BY_ID)}; got {c!r}.{nearest(str(c), BY_ID)}"
             )
-    known = [(c, c.obstacle(metric, task)) for c in CANDIDATES]
+    known = [(c, c.obstacle(goal, task)) for c in CANDIDATES]
     kept = [c for c, o in known if o is None and c.id in ids]
     left_out: dict[str, list[str]] = {}
     for c, o in known:
         if o is not None and c.id in ids and (names is not None or not o.quiet):
             left_out.setdefault(o.reason, []).append(c.id)
     said = [f"left out: {', '.join(some)} ({reason})." for reason, some in left_out.items()]
-    mine = own_candidates(own, label, metric.curve)
+    mine = own_candidates(own, label, goal)
     if len(kept) + len(mine) < 2:
         possible = ", ".join(c.id for c, o in known if o is None)
         got = ", ".join(c.id for c in [*kept, *mine]) or "none"
@@ -336,14 +339,14 @@ def choose(
         )
     words = {
         "metric": label,
-        "tuned": "" if metric.curve else ", tuned threshold",
-        "half": "" if metric.curve else ", threshold 0.5",
+        "tuned": "" if goal.by_scores else ", tuned threshold",
+        "half": "" if goal.by_scores else ", threshold 0.5",
     }
-    return [*(_named(c, words, metric.curve) for c in kept), *mine], said
+    return [*(_named(c, words, goal.by_scores) for c in kept), *mine], said
 
 
-def _named(c: Candidate, words: dict[str, str], curve: bool) -> Candidate:
-    """With the metric in its texts. Where nothing is tuned, all that is plain is the default."""
-    rung = "default" if curve and c.rung == "tuned" else c.rung
+def _named(c: Candidate, words: dict[str, str], by_scores: bool) -> Candidate:
+    """With the metric in its texts. Where scores are judged, all that is plain is the default."""
+    rung = "default" if by_scores and c.rung == "tuned" else c.rung
     name, description = (text.format(**words) for text in (c.name, c.description))
     return replace(c, name=name, description=description, rung=rung, obstacles=())

@@ -16,7 +16,7 @@ from softset.comparison.plan import Plan
 from softset.comparison.result import Comparison
 from softset.comparison.summary import Summary
 from softset.comparison.suspicions import few_rows, telling_columns
-from softset.metrics.registry import MetricLike, decided_elsewhere, get_metric, label_of, one_number
+from softset.metrics.registry import MetricLike, decided_elsewhere, get_goal, label_of, one_number
 
 
 def compare(
@@ -83,7 +83,7 @@ def compare(
         raise ValueError("resume needs the directory of the comparison to go on with.")
     table = check_table(X, y, groups, pos_label, task, folds, duplicates)
     label = label_of(measured)
-    doubts = [*few_rows(table, int(folds)), *telling_columns(table, get_metric(metric), label)]
+    doubts = [*few_rows(table, int(folds)), *telling_columns(table, metric, label)]
     for text in doubts:
         warn_user(text)
     chosen, left_out = choose(measured, label, table.task, candidates)
@@ -107,5 +107,5 @@ def compare(
 
 
 def _call(metric: MetricLike, quick: bool, seed: int) -> str:
-    name = repr(metric) if isinstance(metric, str) else get_metric(metric).name
+    name = repr(metric) if isinstance(metric, str) else get_goal(metric).name
     return f"softset.compare(X, y, {name}{', quick=True' if quick else ''}, seed={seed})"

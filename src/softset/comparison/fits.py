@@ -20,7 +20,7 @@ from softset.classifiers.phases import PhasedClassifier
 from softset.comparison.ladder import RungId
 from softset.comparison.result import Family, History
 from softset.comparison.shelf import Fitted, Shelf
-from softset.metrics.base import Metric
+from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike
 from softset.tasks import BINARY, Task
 from softset.training.phases import make_phases
@@ -77,7 +77,7 @@ class Obstacle:
     """
 
     reason: str
-    stands: Callable[[Metric, Task], bool]
+    stands: Callable[[Goal, Task], bool]
     quiet: bool = True
 
 
@@ -100,12 +100,12 @@ class Candidate:
     make: Make
     obstacles: tuple[Obstacle, ...] = ()
     goes_on: bool = False
-    uses: Callable[[Metric], Collection[str]] = lambda metric: ()  # candidates whose fits it takes
+    uses: Callable[[Goal], Collection[str]] = lambda goal: ()  # candidates whose fits it takes
     own: str = ""  # the estimator of the user, as it writes itself
 
-    def obstacle(self, metric: Metric, task: Task) -> Obstacle | None:
+    def obstacle(self, goal: Goal, task: Task) -> Obstacle | None:
         """What stands in the way of it, if anything."""
-        return next((o for o in self.obstacles if o.stands(metric, task)), None)
+        return next((o for o in self.obstacles if o.stands(goal, task)), None)
 
     @property
     def in_text(self) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from softset.classifiers.ensemble import MetricEnsembleClassifier, Ready
 from softset.comparison.fits import Candidate, Order, fit_candidates
 from softset.comparison.shelf import Fitted
-from softset.metrics.registry import get_metric
+from softset.metrics.registry import get_goal
 
 Array = NDArray[Any]
 
@@ -32,14 +32,14 @@ class GatheredEnsemble:
 
     def fit(self, x: Array, y: Array) -> MetricEnsembleClassifier:
         """The ensemble of ``x (n, features)`` and class numbers."""
-        curve = get_metric(self.order.metric).curve  # has equal weights and no cut
+        tunes = get_goal(self.order.metric).tunes  # else there are equal weights and no threshold
         ready = {}
         for kind, rows in self.sources.items():
             found = {fitted.candidate: fitted for fitted in self._fits(list(rows.values()), x)}
             parts = [
                 Ready(name, found[c.id].classifier, found[c.id].unseen)
                 for name, c in rows.items()
-                if curve or found[c.id].unseen is not None
+                if not tunes or found[c.id].unseen is not None
             ]
             if parts:
                 ready[kind] = parts

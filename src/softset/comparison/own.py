@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 
 from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.comparison.fits import Candidate, Make, Order
+from softset.metrics.goals import Goal
 
 
 class OwnClassifier(MetricThresholdClassifier):
@@ -57,15 +58,17 @@ def _checked(pair: tuple[Any, ...]) -> tuple[str, Any]:
     return pair[0], pair[1]
 
 
-def own_candidates(own: dict[str, Any], label: str, curve: bool) -> list[Candidate]:
-    """Each as it is and, if the metric has a threshold, with a tuned one."""
+def own_candidates(own: dict[str, Any], label: str, goal: Goal) -> list[Candidate]:
+    """Each as it is, unless the goal has its own threshold, and with a tuned one if it has any."""
     found = []
     for name, estimator in own.items():
         kind, fit = type(estimator).__name__, f"own {name}"
         made = _make(OwnClassifier, estimator)
         text = f"your {kind} as it is"
-        found.append(Candidate(name, name, "plain", "own", fit, text, made, own=repr(estimator)))
-        if not curve:
+        as_it_is = Candidate(name, name, "plain", "own", fit, text, made, own=repr(estimator))
+        if not goal.where.exact:
+            found.append(as_it_is)
+        if goal.tunes:
             text = f"your {kind}, threshold tuned for {label} on rows out of fold"
             made = _make(MetricThresholdClassifier, estimator)
             tuned = Candidate(

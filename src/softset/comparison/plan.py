@@ -20,7 +20,7 @@ from softset.comparison.fits import Candidate, Sizes
 from softset.comparison.schema import decoded
 from softset.comparison.sweep import Record, sweep
 from softset.comparison.worker import Experiment, Result, Source, fingerprint, run_one
-from softset.metrics.registry import MetricLike, get_metric
+from softset.metrics.registry import MetricLike, get_goal
 from softset.storage.files import SavedFileError, scratch_directory
 from softset.tables.splits import repeated_folds
 
@@ -141,7 +141,7 @@ class Plan:
             **({"own": own} if own else {}),
             "data": fingerprint(task.x, task.y),
             "folds": fingerprint(task.folds[:1], task.y),
-            "metric": get_metric(self.metric).name,
+            "metric": get_goal(self.metric).name,
             "sizes": {k: v for k, v in asdict(self.sizes).items() if k != "quick"},  # others tell
             "candidates": self.fits,
             "seed": self.seed,

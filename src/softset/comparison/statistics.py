@@ -24,7 +24,7 @@ from scipy.stats import rankdata
 
 from softset.checks import check_number
 from softset.counting.cells import Confusion
-from softset.metrics.base import Metric
+from softset.metrics.registry import MetricLike, get_goal
 from softset.tasks import MULTILABEL, Task
 
 
@@ -45,7 +45,7 @@ class Difference:
     p_adjusted: float = 1.0
 
 
-def one_row_of(metric: Metric, task: Task, counts: Sequence[int], rows: int) -> float:
+def one_row_of(metric: MetricLike, task: Task, counts: Sequence[int], rows: int) -> float:
     """How much one wrong decision takes from a perfect score: the grain of a metric.
 
     ``counts`` are the test rows of each class (of each label), ``rows`` those of all. The rarest
@@ -57,10 +57,10 @@ def one_row_of(metric: Metric, task: Task, counts: Sequence[int], rows: int) -> 
     [0.01, 0.053]
     """
     sizes = np.maximum(np.asarray(counts, dtype=np.float64), 1)
-    found = 0.0
-    if not metric.curve:
+    goal, found = get_goal(metric), 0.0
+    if not goal.where.grid:
         counted = _labels_wrong(sizes, rows) if task.independent else _class_wrong(sizes, task)
-        perfect, *wrong = metric(counted).tolist()
+        perfect, *wrong = goal(counted).tolist()
         found = max(abs(perfect - value) for value in wrong)
     # One positive behind all negatives costs an area about 1 / positives.
     return found if 0 < found < math.inf else 1 / float(sizes.min())

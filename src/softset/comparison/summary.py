@@ -46,7 +46,7 @@ from softset.comparison.suspicions import too_good
 from softset.comparison.verdict import rung_names, verdict
 from softset.comparison.worker import Outcome, encode
 from softset.decisions.constants import ConstantWarning
-from softset.metrics.registry import get_metric, range_of
+from softset.metrics.registry import get_goal, range_of
 from softset.tables.encoder import TableEncoder
 
 _LEVEL = 0.05
@@ -84,12 +84,12 @@ class Summary:
 
     def comparison(self, started: float, command: str, file: str | None) -> Comparison:
         plan, table = self.plan, self.plan.table
-        metric = get_metric(plan.metric)
+        goal = get_goal(plan.metric)
         scores = {c.id: [outcomes[c.id].score for outcomes in self.found] for c in self.fine}
         share = 1 / plan.folds
         in_test = plan.rows / len(table.y) * share
         grain = one_row_of(
-            metric,
+            goal,
             table.task,
             [round(c.rows * in_test) for c in table.counts()],
             round(plan.rows * share),
@@ -101,7 +101,7 @@ class Summary:
             sizes,
             folds=plan.folds,
             one_row=grain,
-            names=rung_names(self.label, table.task, metric.curve),
+            names=rung_names(self.label, table.task, goal.by_scores),
             level=_LEVEL,
             within=range_of(plan.metric),
         )
@@ -116,7 +116,7 @@ class Summary:
         best = [c.id for c in candidates if c.mean is not None]
         shown = list(dict.fromkeys([found.winner, found.reference, *best]))[:2]
         return Comparison(
-            metric=metric.name,
+            metric=goal.name,
             task=cast(TaskName, table.task.name),
             classes=[_plain(c) for c in table.classes],
             positive=_plain(table.classes[1]) if table.task.single else None,

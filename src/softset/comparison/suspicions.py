@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from softset.comparison.data import Table
 from softset.decisions.evaluation import evaluate
-from softset.metrics.base import Metric
+from softset.metrics.registry import MetricLike
 from softset.tables.encoder import TableEncoder
 
 Array = NDArray[Any]
@@ -26,7 +26,7 @@ FEW = 20
 PERFECT = 0.9995
 
 
-def telling_columns(table: Table, metric: Metric, label: str) -> list[str]:
+def telling_columns(table: Table, metric: MetricLike, label: str) -> list[str]:
     """A sentence on each column that alone nearly gives the label.
 
     A small tree on the column is fitted on one half of the rows and judged on the other. One class
@@ -79,7 +79,7 @@ def too_good(means: Sequence[float]) -> list[str]:
     ]
 
 
-def _value(decided: Array, y: Array, table: Table, metric: Metric) -> float:
+def _value(decided: Array, y: Array, table: Table, metric: MetricLike) -> float:
     p = decided.astype(np.float64)
     if table.task.exclusive:
         p = np.eye(len(table.classes))[decided]

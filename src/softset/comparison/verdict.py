@@ -24,12 +24,12 @@ class Verdict:
     advice: str
 
 
-def rung_names(label: str, task: Task, curve: bool) -> dict[RungId, str]:
+def rung_names(label: str, task: Task, by_scores: bool) -> dict[RungId, str]:
     """What the rungs are called; ``label`` is the metric in running text."""
     cut = "largest probability" if task.exclusive else "cut at 0.5"
     return {
         "own": "your model as it is",
-        "default": "trained as usual" if curve else cut,
+        "default": "trained as usual" if by_scores else cut,
         "tuned": "tuned offsets" if task.exclusive else "tuned threshold",
         "metric": f"trained on {label}",
         "ensemble": "ensemble",

@@ -23,7 +23,7 @@ from softset.comparison.result import History, Threshold
 from softset.comparison.schema import encoded
 from softset.comparison.shelf import Shelf
 from softset.decisions.constants import ConstantWarning
-from softset.metrics.registry import MetricLike, get_metric
+from softset.metrics.registry import MetricLike, get_goal
 from softset.tables.encoder import TableEncoder, UnseenWarning
 from softset.tasks import Task
 
@@ -197,8 +197,8 @@ def outcomes(
 ) -> dict[str, Outcome]:
     """The candidates of a fit on a split. What others will want of them goes to ``shelves``."""
     x, y, x_test, y_test = task.split(split)
-    metric = get_metric(task.metric)
-    wanted = {use for rows in task.fits.values() for c in rows for use in c.uses(metric)}
+    goal = get_goal(task.metric)
+    wanted = {use for rows in task.fits.values() for c in rows for use in c.uses(goal)}
     shelf = Shelf(shelves, split, wanted) if shelves and wanted else None
     order = Order(task.metric, y, task.sizes, seed_of(task, split), shelf)
     found = {}
@@ -208,11 +208,11 @@ def outcomes(
         if shelf and keeps:
             shelf.put(fits)
     for fitted in fits:
-        classifier, curve = fitted.classifier, metric.curve
+        classifier = fitted.classifier
         found[fitted.candidate] = Outcome(
             score=float(classifier.score(x_test, y_test)),
             seconds=round(fitted.seconds, 4),
-            threshold=None if curve else _threshold(classifier, task.kind),
+            threshold=_threshold(classifier, task.kind) if goal.tunes else None,
             predictions=_rows(task, split, classifier, x_test) if split < task.count else None,
             history=first_member(classifier) if split == 0 else None,
             size=size_of(classifier) if split == 0 else None,

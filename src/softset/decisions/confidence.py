@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from scipy.stats import t as student
 
 from softset.counting.cells import Confusion
-from softset.decisions.cuts import EQUAL
+from softset.counting.cuts import EQUAL
 from softset.decisions.offsets import flips
 from softset.decisions.resampling import LEVEL, drawn_weights, work
 from softset.decisions.thresholds import alone
@@ -61,7 +61,8 @@ def cut_interval(tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int) ->
     two-sided quantile for the effective number of rows of the rarer side, less one. An end is
     infinite where no cut is excluded. Cuts that depend on each other (offsets of classes, micro
     averages) have an interval each, with the others held. ``None`` where that would take too long:
-    rows times the square of the classes above a million, or very many classes.
+    rows times the square of the classes above a million, or very many classes; and for goals whose
+    threshold is not the one with the best metric, such as one that meets a constraint.
 
     >>> from softset.metrics.registry import get_metric
     >>> random = np.random.default_rng(0)
@@ -70,6 +71,8 @@ def cut_interval(tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int) ->
     >>> cut_interval(Tuner(get_metric("f1"), BINARY), z, y, np.ones(1000), seed=0).round(1)
     array([1.4, 1.8])
     """
+    if tuner.goal.where.exact:
+        return None
     draws = min(_DRAWS, _WORK // (4 * _QUANTILES * _counted(tuner, scores)))
     if draws < _FEWEST or (tuner.task.exclusive and work(tuner, scores) > _MOST_WORK):
         return None
@@ -88,23 +91,23 @@ def cut_interval(tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int) ->
 def _counted(tuner: Tuner, scores: Floats) -> int:
     """How many numbers are counted at each cut, over all columns."""
     classes = 1 if tuner.task.single else scores.shape[1]
-    if tuner.task.independent and alone(tuner.metric):
+    if tuner.task.independent and alone(tuner.goal):
         return 4 * classes
-    matrix = classes**2 if tuner.metric.wants_matrix(tuner.task, classes) else 0
+    matrix = classes**2 if tuner.goal.wants_matrix(tuner.task, classes) else 0
     return classes * (1 + 3 * classes + matrix)
 
 
 def _columns(tuner: Tuner, best: Floats, scores: Floats, y: Ints) -> list[Column]:
     if tuner.task.exclusive:
-        return [_of_class(tuner.metric, scores + best, y, k) for k in range(len(best))]
+        return [_of_class(tuner.goal.metric, scores + best, y, k) for k in range(len(best))]
     if tuner.task.single:
-        return [_of_label(tuner.metric, scores, y)]
+        return [_of_label(tuner.goal.metric, scores, y)]
     pairs = list(zip(scores.T, y.T, strict=True))
-    if alone(tuner.metric):
-        metric = replace(tuner.metric, both_classes=False)
+    if alone(tuner.goal):
+        metric = replace(tuner.goal.metric, both_classes=False)
         return [_of_label(metric, score, label) for score, label in pairs]
     decided = (scores >= best).astype(np.int64)
-    return [_among_labels(tuner.metric, pairs[k][0], y, decided, k) for k in range(len(pairs))]
+    return [_among_labels(tuner.goal.metric, pairs[k][0], y, decided, k) for k in range(len(pairs))]
 
 
 def _of_label(metric: Metric, score: Floats, y: Ints) -> Column:

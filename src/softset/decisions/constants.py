@@ -20,7 +20,7 @@ class ConstantWarning(UserWarning):
 
 class Against(NamedTuple):
     """The metric of a decision, and of the best constant: a class, or 0 and 1 for each label;
-    ``None`` of an area under a curve, where it is equal scores."""
+    ``None`` of goals that judge scores, where it is equal scores."""
 
     value: float
     constant: float
@@ -42,9 +42,9 @@ def against_constant(
     kinds, number = np.unique(y, axis=None if y.ndim == 1 else 0, return_inverse=True)
     if len(y) < FEWEST or len(kinds) < 2:
         return None
-    if tuner.metric.curve:
+    if tuner.goal.by_scores:
         value, equal = (
-            float(evaluate(z, y, tuner.metric, task=tuner.task, sample_weight=w))
+            float(evaluate(z, y, tuner.goal, task=tuner.task, sample_weight=w))
             for z in (scores, np.zeros_like(scores))
         )
         return Against(value, equal, None)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from softset.checks import check_choice, warn_user
-from softset.counting.cells import Confusion, count_cells
 from softset.counting.problem import Problem, arrange
-from softset.counting.values import check_labels, check_not_nan
-from softset.decisions.cuts import all_cuts
 from softset.decisions.expected import DECIDE, expected_dice_mask
-from softset.metrics.at_k import check_cut
-from softset.metrics.base import Metric
-from softset.metrics.registry import MetricLike, get_metric
-from softset.metrics.sets import mean_over_sets
+from softset.metrics.goals import Goal
+from softset.metrics.registry import MetricLike, get_goal
 
 EMPTY = (None, "penalise", "ignore")
 FEW = 20  # scores of so few rows say nothing about what they are
@@ -60,8 +54,9 @@ def evaluate(
     0.5
     """
     check_choice("decide", decide, DECIDE)
+    goal = get_goal(metric)
     if decide == "expected-dice":
-        _check_decide(get_metric(metric), threshold)
+        _check_decide(goal, threshold)
         masks = expected_dice_mask(scores, task=task, from_logits=from_logits)
         scores, from_logits = masks.double(), False
     problem = arrange(
@@ -75,10 +70,10 @@ def evaluate(
         per=per,
         soft_targets=soft_targets,
     )
-    if not get_metric(metric).curve:
+    if not goal.by_scores:
         warn_of_probabilities(problem)
     settings = {"threshold": threshold, "offsets": offsets, "empty": empty}
-    value = evaluate_problem(problem, get_metric(metric), **settings)
+    value = evaluate_problem(problem, goal, **settings)
     return value.item() if value.dim() == 0 else value.tolist()
 
 
@@ -99,7 +94,7 @@ def warn_of_probabilities(problem: Problem) -> None:
 @torch.no_grad()
 def evaluate_problem(
     problem: Problem,
-    metric: Metric,
+    goal: Goal,
     *,
     threshold: Any = 0.5,
     offsets: Any = None,
@@ -107,36 +102,12 @@ def evaluate_problem(
 ) -> Tensor:
     """``evaluate`` of a problem that is arranged already, as a tensor."""
     check_choice("empty", empty, EMPTY)
-    if metric.curve and offsets is not None:
-        raise ValueError("offsets do not apply to a metric over all thresholds.")
-    check_cut(metric, threshold)
-    problem = problem.one_against_rest(to_rank=True) if metric.curve else metric.prepare(problem)
-    if metric.curve:
-        counted = [_all_cuts(metric, part) for part in problem.by_set()]
-    else:
-        matrix = metric.wants_matrix(problem.task, problem.classes)
-        settings = {"threshold": threshold, "offsets": offsets, "matrix": matrix}
-        counted = [count_cells(problem, **settings)]
-    if problem.in_sets:
-        return mean_over_sets(metric, [(metric(c, empty=empty), c) for c in counted], empty)
-    return metric(counted[0], empty=empty)
+    return goal.hard_value(problem, threshold, offsets, empty)
 
 
-def _check_decide(metric: Metric, threshold: Any) -> None:
+def _check_decide(goal: Goal, threshold: Any) -> None:
     """Refuse two decisions at once."""
-    if metric.curve or metric.own_cut:
-        raise ValueError(f"decide='expected-dice' does not apply to {metric.name!r}.")
+    if goal.by_scores:
+        raise ValueError(f"decide='expected-dice' does not apply to {goal.name!r}.")
     if not isinstance(threshold, int | float) or threshold != 0.5:
         raise ValueError("threshold does not apply with decide='expected-dice'. Leave it out.")
-
-
-def _all_cuts(m: Metric, problem: Problem) -> Confusion:
-    """Exactly, at every cut: by a sort of the scores instead of a grid of thresholds."""
-    pooled = problem.task.independent and m.average == "micro"
-    problem = problem.pooled() if pooled else problem
-    check_not_nan(problem.z, torch.isnan(problem.z))
-    if not problem.soft:
-        check_labels(problem.y)
-    c = all_cuts(problem.z.double(), problem.y, problem.w, problem.task).counts
-    c = replace(c, left_out=problem.left_out)
-    return c if problem.task.single else c.map(lambda t: t.mT)

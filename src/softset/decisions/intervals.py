@@ -22,7 +22,7 @@ from softset.checks import check_number
 from softset.counting.cells import Confusion
 from softset.counting.problem import arrange
 from softset.decisions.evaluation import evaluate, evaluate_problem
-from softset.metrics.base import Metric
+from softset.metrics.goals import Goal
 from softset.metrics.registry import METRICS, MetricLike, decided_elsewhere
 from softset.tasks import MULTILABEL, Task, get_task
 
@@ -91,18 +91,20 @@ def metric_table(
     random = np.random.default_rng(seed)
     classes = _classes(p, y, decided)
     counted, *drawn = _confusions(y, decided, w, task, classes, int(resamples), random)
-    rows = []
+    rows, ends = [], [(1 - level) / 2, (1 + level) / 2]
     for m in found:
-        if m.curve:
+        if m.by_scores:
             if p is None:
                 continue
             area = Area(m, p, y, w, task, from_logits)
             given: Any = {"task": task, "from_logits": from_logits, "sample_weight": w}
             value = float(evaluate(p, y, m, **given))
-            low, high = _area_interval(area, value, level, random)
+            if m.where.exact:
+                low, high = np.nanquantile(area.drawn(random), ends)
+            else:
+                low, high = _area_interval(area, value, level, random)
         else:
             value = float(m(counted))
-            ends = [(1 - level) / 2, (1 + level) / 2]
             quantiles = [np.nanquantile(m(c).numpy(), ends) for c in drawn]
             low, high = np.min(quantiles), np.max(quantiles)
         # The value itself is always possible.
@@ -182,7 +184,7 @@ def _of_labels(
 class Area(NamedTuple):
     """What an area under a curve is of."""
 
-    metric: Metric
+    metric: Goal
     p: Array
     y: Array
     w: Array

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from softset.counting.cells import Confusion, MatrixNotCountedError, confusion
+from softset.counting.cuts import EQUAL, OUTER, gaps, pick
 from softset.counting.problem import arrange, to_logits
-from softset.decisions.cuts import EQUAL, OUTER, gaps, pick
 from softset.decisions.shrinking import shrunk_offsets
 from softset.decisions.thresholds import BLOCK, MAX_PASSES, alone, thresholded
 from softset.metrics.registry import MetricLike
@@ -48,7 +48,7 @@ def best_offsets(
     >>> best_offsets(z, torch.tensor([0, 1, 1]), "accuracy")
     [-1.5, 0.0]
     """
-    m = thresholded(metric)
+    m = thresholded(metric).check(MULTICLASS)
     problem = arrange(
         scores,
         target,
@@ -83,7 +83,7 @@ def best_offsets(
             for k in range(len(offsets)):
                 offsets[k] += _centring_shift(flips(s + offsets, k)[0])
     offsets = offsets - offsets[-1]
-    if shrink and alone(m) and not m.joint:
+    if shrink and alone(m) and not m.metric.joint:
 
         def worth(at: Tensor) -> float:
             return float(value_of(confusion(s, y, task=MULTICLASS, sample_weight=w, offsets=at)))

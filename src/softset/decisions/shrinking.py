@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from softset.counting.cells import Confusion
-from softset.decisions.cuts import Cuts
+from softset.counting.cuts import Cuts
 from softset.metrics.base import Metric
 from softset.tasks import BINARY
 

@@ -7,9 +7,13 @@ import torch
 from numpy.typing import NDArray
 
 from softset.counting.cells import confusion
+from softset.counting.cuts import all_cuts, gaps, pick
+from softset.counting.problem import arrange
 from softset.counting.steps import IdentityStep
-from softset.decisions.cuts import gaps, pick
-from softset.metrics.base import Metric
+from softset.decisions.thresholds import best_cuts
+from softset.metrics.goals import Goal
+from softset.metrics.registry import MetricLike, get_goal
+from softset.tasks import BINARY
 
 Floats = NDArray[np.float64]
 # Rows of each class that a cut is searched over; more are merged into so many groups.
@@ -18,14 +22,19 @@ GROUPS = 512
 _QUANTILES, _WIDEST = 64, 16
 
 
-def smooth_cut(z: Floats, y: NDArray[np.int64], w: Floats, metric: Metric) -> tuple[float, float]:
+def smooth_cut(
+    z: Floats, y: NDArray[np.int64], w: Floats, metric: MetricLike
+) -> tuple[float, float]:
     """The logit to cut at for the best ``metric``, and that metric, smoothed; ``z`` is ``(n,)``.
 
     Counts at a cut ``b`` are soft, ``sigmoid((z - b) / T)``, with ``T = s m^(-1/3)`` for ``m``
     (effective) rows of the rarer class and the spread ``s`` of the scores, at most 2: the bandwidth
     of a kernel estimate, which vanishes as data grows. Cuts lie in the middle of gaps between
-    scores.
+    scores. A goal whose threshold follows from the rows has that one, and its own value there.
     """
+    goal = get_goal(metric)
+    if goal.where.exact:
+        return _exact_cut(z, y, w, goal)
     share = w / w.sum()
     spread = float(np.sqrt(share @ (z - share @ z) ** 2))
     order = np.argsort(z, kind="stable")  # the only sort: of many rows it is most of the time
@@ -46,9 +55,16 @@ def smooth_cut(z: Floats, y: NDArray[np.int64], w: Floats, metric: Metric) -> tu
         sample_weight=weights,
         batch_dims=1,
     )
-    values = metric(c)
+    values = goal(c)
     best = pick(values, place, width)
     return float(place[best]), float(values[best])
+
+
+def _exact_cut(z: Floats, y: NDArray[np.int64], w: Floats, goal: Goal) -> tuple[float, float]:
+    s, target, weight = (torch.from_numpy(np.ascontiguousarray(a)) for a in (z, y, w))
+    problem = arrange(s, target, task=BINARY, from_logits=True, sample_weight=weight)
+    cut = best_cuts(goal, all_cuts(s, target, weight, BINARY))
+    return float(cut), float(goal.hard_value(problem))
 
 
 def effective_rows(w: Floats) -> float:

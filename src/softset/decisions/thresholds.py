@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from softset.counting.cells import Confusion
+from softset.counting.cuts import EQUAL, Cuts, all_cuts, pick
 from softset.counting.problem import arrange
 from softset.counting.values import check_labels, refuse_rows
-from softset.decisions.cuts import EQUAL, Cuts, all_cuts, pick
 from softset.decisions.evaluation import warn_of_probabilities
 from softset.decisions.shrinking import shrunk_cuts
-from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
-from softset.metrics.registry import MetricLike, decided_elsewhere, one_number
-from softset.tasks import BINARY, MULTILABEL, get_task
+from softset.metrics.goals import Goal
+from softset.metrics.registry import MetricLike, decided_elsewhere, get_goal, one_number
+from softset.tasks import MULTILABEL, get_task
 
 MAX_PASSES = 20
 # Confusions looked at together in a search over several labels or classes: bounds memory.
@@ -59,10 +58,10 @@ def best_threshold(
     >>> round(best_threshold(p, torch.tensor([0, 1, 1, 1]), "f1", from_logits=False), 6)
     0.5
     """
-    m = thresholded(metric)
     task = get_task(task)
     if task.exclusive:
         raise ValueError("best_threshold is for task='binary' and 'multilabel'. Use best_offsets.")
+    goal = thresholded(metric).check(task)
     problem = arrange(
         scores,
         target,
@@ -84,36 +83,38 @@ def best_threshold(
     cuts = all_cuts(s, problem.y, problem.w, task)
     sayable = _as_thresholds(cuts.place, ordered, from_logits)[1]
     cuts = cuts._replace(width=torch.where(sayable, cuts.width, 0.0))
-    chosen = best_cuts(m, cuts)
-    if shrink and task.independent and alone(m):
-        chosen = shrunk_cuts(m, s, problem.y, cuts, chosen, there=there)
+    chosen = best_cuts(goal, cuts)
+    if shrink and task.independent and alone(goal) and not goal.where.exact:
+        chosen = shrunk_cuts(goal.metric, s, problem.y, cuts, chosen, there=there)
     return _as_thresholds(chosen.unsqueeze(-1), ordered, from_logits)[0].squeeze(-1).tolist()
 
 
-def best_cuts(m: Metric, cuts: Cuts) -> Tensor:
+def best_cuts(metric: MetricLike, cuts: Cuts) -> Tensor:
     """The logit to cut at, ``[]``, or that of each label ``[labels]``."""
+    goal = get_goal(metric)
     place, width, counts = cuts
+    if not counts.task.single and not alone(goal):
+        return _tune_in_turn(goal, cuts)
+    values = goal.of_cuts(counts, width > 0)
     if counts.task.single:
-        return place[pick(m(counts), place, width)]
-    if not alone(m):
-        return _tune_in_turn(m, cuts)
-    values = replace(m, both_classes=False)(replace(counts, task=BINARY))
+        return place[pick(values, place, width)]
     each = zip(values, place, width, strict=True)
     return torch.stack([own[pick(v, own, wide)] for v, own, wide in each])
 
 
-def alone(m: Metric) -> bool:
+def alone(goal: Goal) -> bool:
     """Whether the best cut of a label does not depend on the others'."""
+    m = goal.metric
     per_label = isinstance(getattr(m, "beta", None), tuple)
     return not (isinstance(m, Custom) or m.average == "micro" or per_label)
 
 
-def thresholded(metric: MetricLike) -> Metric:
-    """The metric, if there is a threshold to choose for it."""
-    m = one_number(decided_elsewhere(metric))
-    if m.curve:
-        raise ValueError(f"metric {m.name!r} is over all thresholds: there is none to choose.")
-    return m
+def thresholded(metric: MetricLike) -> Goal:
+    """The goal, if there is a threshold to choose for it."""
+    goal = one_number(decided_elsewhere(metric))
+    if not goal.tunes:
+        raise ValueError(f"metric {goal.name!r} is over all thresholds: there is none to choose.")
+    return goal
 
 
 def _as_thresholds(at: Tensor, given: Tensor, from_logits: bool) -> tuple[Tensor, Tensor]:
@@ -132,7 +133,7 @@ def _as_thresholds(at: Tensor, given: Tensor, from_logits: bool) -> tuple[Tensor
     return tau, exact
 
 
-def _tune_in_turn(m: Metric, cuts: Cuts) -> Tensor:
+def _tune_in_turn(m: Goal, cuts: Cuts) -> Tensor:
     """Labels share one number: improve them in turn, each exactly, the others held."""
     place, width, counts = cuts
     labels = place.shape[0]

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from softset.checks import check_choice
 from softset.counting.cells import confusion
-from softset.decisions.cuts import all_cuts, gaps
+from softset.counting.cuts import all_cuts, gaps
 from softset.decisions.decision import Decision
 from softset.decisions.offsets import best_offsets
 from softset.decisions.shrinking import shrunk_cuts
 from softset.decisions.smoothing import effective_rows, smooth_cut
 from softset.decisions.thresholds import alone, best_cuts
-from softset.metrics.base import Metric
+from softset.metrics.goals import Goal
+from softset.metrics.registry import get_goal
 from softset.tables.splits import dealt_folds
 from softset.tasks import Task, get_task
 
@@ -40,7 +41,7 @@ EDGE = 1e-6
 
 @dataclass(frozen=True)
 class Tuner:
-    """The decision with the best ``metric`` on rows that training has not seen.
+    """The decision with the best ``goal`` on rows that training has not seen.
 
     Scores are what a ``Decision`` takes: logits ``(n,)`` or ``(n, labels)``, log-probabilities
     ``(n, classes)``. ``rule`` says how a cut is found: ``"exact"``, the best of all, or
@@ -48,6 +49,9 @@ class Tuner:
     smoothed counts; cuts of labels and offsets of classes are exact, then drawn towards what all
     of them share (``shrinking``), for metrics that are averages over them: not for micro averages
     and accuracy.
+
+    A goal whose threshold follows from the rows, such as "precision where recall is at least 0.9",
+    has that one, whatever the rule and whatever it gains.
 
     ``clear=False`` takes a tuned cut of two classes where it is better at all on rows that it was
     not tuned on: for out-of-fold scores of all rows; a single hold-out has too few rows for it.
@@ -63,7 +67,7 @@ class Tuner:
     -2.0
     """
 
-    metric: Metric
+    goal: Goal
     task: Task
     rule: str = "smooth"
     clear: bool = True
@@ -72,6 +76,7 @@ class Tuner:
     def __post_init__(self) -> None:
         check_choice("rule", self.rule, RULES)
         object.__setattr__(self, "task", get_task(self.task))
+        object.__setattr__(self, "goal", get_goal(self.goal).check(self.task))
 
     def tune(
         self, scores: Floats, y: Ints, w: Floats | None = None, crossed: Floats | None = None
@@ -89,7 +94,7 @@ class Tuner:
         plain = Decision.plain(self.task, scores.shape[-1])
         if not self.can_tune(y):
             return plain
-        if self.toward is not None:
+        if self.toward is not None or self.goal.where.exact:
             return self.best(scores, y, w)
         crossed = self.crossed(scores, y, w) if crossed is None else crossed
         if self._gain(crossed, plain.one_hot(scores), y, w) > LEAST_GAIN:
@@ -104,7 +109,8 @@ class Tuner:
 
     def can_tune(self, y: Ints) -> bool:
         """Whether these rows can tell one cut from another."""
-        return len(y) >= FEWEST and not self.metric.curve and len(_kinds(y)[0]) > 1
+        few = len(y) < FEWEST and not self.goal.where.exact
+        return self.goal.tunes and not few and len(_kinds(y)[0]) > 1
 
     def crossed(
         self,
@@ -151,20 +157,21 @@ class Tuner:
         """The best decision on these rows."""
         if self.task.exclusive:
             shrink = self.rule == "smooth"
-            found = best_offsets(scores, y, self.metric, sample_weight=w, shrink=shrink)
+            found = best_offsets(scores, y, self.goal, sample_weight=w, shrink=shrink)
             return Decision(self.task, np.array(found))
-        if self.task.single and self.rule == "smooth" and not self._separates(scores, y):
+        smooth = self.rule == "smooth" and not self.goal.where.exact
+        if self.task.single and smooth and not self._separates(scores, y):
             return Decision(self.task, np.asarray(self._drawn(scores, y, w)))
         s, target = torch.from_numpy(scores.T.copy()), torch.from_numpy(y.T.copy())
         cuts = all_cuts(s, target, torch.from_numpy(w), self.task)
-        chosen = best_cuts(self.metric, cuts)
-        if self.task.independent and self.rule == "smooth" and alone(self.metric):
-            chosen = shrunk_cuts(self.metric, s, target, cuts, chosen)
+        chosen = best_cuts(self.goal, cuts)
+        if self.task.independent and smooth and alone(self.goal):
+            chosen = shrunk_cuts(self.goal.metric, s, target, cuts, chosen)
         return Decision(self.task, chosen.numpy())
 
     def _drawn(self, scores: Floats, y: Ints, w: Floats) -> float:
         """The smooth cut, drawn to ``toward`` the more the fewer positives there are."""
-        cut = smooth_cut(scores, y, w, self.metric)[0]
+        cut = smooth_cut(scores, y, w, self.goal)[0]
         if self.toward is None:
             return cut
         positives = effective_rows(w[y == 1])
@@ -185,9 +192,9 @@ class Tuner:
             from_logits=False,
             batch_dims=1,
             sample_weight=weights,
-            matrix=self.metric.wants_matrix(self.task, decided.shape[-1]),
+            matrix=self.goal.wants_matrix(self.task, decided.shape[-1]),
         )
-        return self.metric(c).numpy()
+        return self.goal(c).numpy()
 
 
 def _columns(a: NDArray) -> NDArray:

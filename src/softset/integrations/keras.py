@@ -27,5 +27,5 @@ def keras_loss(loss: MetricLoss) -> Callable[[Tensor, Tensor], Tensor]:
             y_true = y_true.squeeze(-1)
         return loss(y_pred, y_true)
 
-    of.__name__ = f"soft_{loss.metric.name}"
+    of.__name__ = f"soft_{loss.goal.name}"
     return of

@@ -12,6 +12,7 @@ from softset.checks import check_whole
 from softset.counting.cells import confusion
 from softset.counting.flat import flatten
 from softset.metrics.registry import MetricLike, one_number
+from softset.metrics.top import Top
 from softset.tasks import get_task
 
 
@@ -49,7 +50,7 @@ class CountedMetric(torchmetrics.Metric):  # type: ignore[misc]
         task = get_task(task)
         self.metric, self.task = one_number(metric), task
         self.threshold, self.from_logits = threshold, from_logits
-        if self.metric.curve:
+        if self.metric.by_scores and not isinstance(self.metric.where, Top):
             raise ValueError(
                 f"metric must be one of counts, got {self.metric.name}, which needs all scores. "
                 "Use the one of torchmetrics."

@@ -15,8 +15,7 @@ from softset.counting.direct import Direct, count_directly
 from softset.counting.numerics import under_transform
 from softset.counting.problem import Problem, arrange
 from softset.counting.steps import Step
-from softset.metrics.at_k import AtK
-from softset.metrics.base import Metric
+from softset.metrics.goals import Fixed, Goal
 from softset.metrics.slopes import Slopes, Sums, slopes
 from softset.tasks import Task
 
@@ -30,7 +29,6 @@ class Settings:
     task: Task
     step: Step
     threshold: Any
-    thresholds: Any
     class_weight: Any
     ignore_index: int | None
     from_logits: bool
@@ -56,14 +54,14 @@ class Settings:
 
 
 def direct_loss(
-    scores: Any, target: Any, weight: Any, metric: Metric, settings: Settings, again: Again
+    scores: Any, target: Any, weight: Any, goal: Goal, settings: Settings, again: Again
 ) -> Tensor | None:
     """``1 - metric``; none where ``soft_metric`` must look closer. ``again`` makes its counts of
     the same scores, with their graph, for second derivatives."""
     whole = type(settings.per) is str and settings.per == "batch" and not settings.batch_dims
-    if not whole or settings.thresholds is not None or metric.curve or isinstance(metric, AtK):
+    if not whole or not isinstance(goal.where, Fixed):
         return None
-    task = settings.task
+    metric, task = goal.metric, settings.task
     if task.exclusive and settings.ignore_index is not None and metric.average == "micro":
         return None  # a class may have to be left out of the sums
     counted = count_directly(

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice
-from softset.counting.cells import Confusion, Counting, count_cells
+from softset.counting.cells import Confusion
 from softset.counting.flat import Form, flatten
-from softset.counting.numerics import as_dtype, raised, working
+from softset.counting.numerics import as_dtype, working
 from softset.counting.problem import PER, Problem, as_numbers
 from softset.counting.steps import LinearStep, Step, is_hard
 from softset.losses.direct import Settings, direct_loss
@@ -22,11 +22,11 @@ from softset.losses.parts import no_rows, row_in_their_place
 from softset.losses.pointwise import class_weight_buffer
 from softset.losses.ranks import Ranks
 from softset.losses.running import RunningCounts
-from softset.metrics.at_k import AtK, check_cut
-from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
-from softset.metrics.registry import MetricLike, get_metric, one_number
-from softset.metrics.sets import mean_over_sets
+from softset.metrics.goals import Fixed, Goal
+from softset.metrics.grid import Grid
+from softset.metrics.registry import MetricLike, get_goal, one_number
+from softset.metrics.top import Top
 from softset.tasks import Task, get_task
 
 EMPTY = ("penalise", "ignore")
@@ -34,7 +34,6 @@ SETTINGS = (
     "metric", "task", "step", "threshold", "thresholds", "sample_weight", "class_weight",
     "ignore_index", "from_logits", "empty", "batch_dims", "per", "soft_targets",
 )  # fmt: skip
-DEFAULT_GRID = tuple(i / 100 for i in range(1, 100))
 
 
 def default_step(task: Task) -> LinearStep:
@@ -93,7 +92,6 @@ def metric_loss(
         task=task,
         step=default_step(task) if step is None else step,
         threshold=threshold,
-        thresholds=thresholds,
         class_weight=class_weight,
         ignore_index=ignore_index,
         from_logits=from_logits,
@@ -102,83 +100,49 @@ def metric_loss(
         per=per,
         soft_targets=soft_targets,
     )
-    return _loss(scores, target, sample_weight, one_number(metric), settings)
+    return _loss(scores, target, sample_weight, over(one_number(metric), thresholds), settings)
 
 
-def _loss(scores: Any, target: Any, weight: Any, metric: Metric, settings: Settings) -> Tensor:
-    """Of the arguments where they lie, or else of a problem made of them."""
+def over(goal: Goal, thresholds: Any) -> Goal:
+    """The goal over a grid of thresholds, if one is given."""
+    if thresholds is None:
+        return goal
+    if not isinstance(goal.where, Fixed | Grid):
+        raise ValueError(f"thresholds do not apply to {goal.name!r}, which has a place of its own.")
+    return replace(goal, where=Grid(thresholds))
+
+
+def _loss(scores: Any, target: Any, weight: Any, goal: Goal, settings: Settings) -> Tensor:
+    """Fast path on the raw tensors; otherwise normalize the inputs first."""
 
     def again(z: Tensor) -> Confusion:
         problem = settings.arranged(z, target, weight)
-        return soft_cells(problem, metric, step=settings.step, threshold=settings.threshold)
+        return goal.soft_cells(problem, settings.step, settings.threshold)
 
-    value = direct_loss(scores, target, weight, metric, settings, again)
+    value = direct_loss(scores, target, weight, goal, settings, again)
     if value is not None:
         return value
     return problem_loss(
         settings.arranged(scores, target, weight),
-        metric,
+        goal,
         step=settings.step,
         threshold=settings.threshold,
-        thresholds=settings.thresholds,
         empty=settings.empty,
     )
 
 
 def problem_loss(
     problem: Problem,
-    metric: Metric,
+    goal: Goal,
     *,
     step: Step | None = None,
     threshold: Any = 0.5,
-    thresholds: Any = None,
     empty: str = "penalise",
 ) -> Tensor:
     """``metric_loss`` of a problem that is arranged already."""
     check_choice("empty", empty, EMPTY)
-    c = soft_cells(problem, metric, step=step, threshold=threshold, thresholds=thresholds)
-    grid = thresholds is not None
-    value = cells_loss(c, metric, grid=grid, empty=empty, in_sets=problem.in_sets)
-    return as_dtype(value, working(problem.z))
-
-
-def cells_loss(
-    c: Confusion, metric: Metric, *, grid: bool, empty: str, in_sets: bool = False
-) -> Tensor:
-    """``1 - metric`` of soft counts; of their mean over a ``grid`` of thresholds, or over sets."""
-    value = metric(c, empty=empty)
-    value = value.mean(-1) if grid and not metric.curve else value
-    if in_sets:
-        value = mean_over_sets(metric, [(value, c)], empty, grid and not metric.curve)
-    return 1 - value
-
-
-def soft_cells(
-    problem: Problem,
-    metric: Metric,
-    *,
-    step: Step | None = None,
-    threshold: Any = 0.5,
-    thresholds: Any = None,
-) -> Confusion:
-    """The soft counts that a metric is trained on, with their graph."""
-    check_cut(metric, threshold, thresholds)
-    given, problem = problem, metric.prepare(problem)
-    step = default_step(given.task) if step is None else step
-    thresholds = DEFAULT_GRID if metric.curve and thresholds is None else thresholds
-    if given is not problem:
-        # Probabilities of classes have the digits that their counting needs.
-        kernel = Counting.of(problem, step, threshold, thresholds).kernel
-        if kernel is not None and kernel.dtype != working(given.z):
-            problem = metric.prepare(replace(given, z=raised(given.z, kernel.dtype)))
-    return count_cells(
-        problem,
-        step,
-        threshold=threshold,
-        thresholds=thresholds,
-        matrix=metric.wants_matrix(problem.task, problem.classes, training=True),
-        rest=metric.reads_rest(),
-    )
+    c = goal.soft_cells(problem, default_step(problem.task) if step is None else step, threshold)
+    return as_dtype(1 - goal.soft_value(c, empty, problem.in_sets), working(problem.z))
 
 
 class MetricLoss(Loss):
@@ -229,10 +193,10 @@ class MetricLoss(Loss):
         super().__init__()
         refuse_words("MetricLoss", unknown, SETTINGS)
         check_choice("empty", empty, EMPTY)
-        self.metric, task = get_metric(metric), get_task(task)
+        self.goal, task = over(get_goal(metric), thresholds), get_task(task)
         self.step = default_step(task) if step is None else step
         self.task, self.empty, self.from_logits = task, empty, from_logits
-        self.threshold, self.thresholds = threshold, thresholds
+        self.threshold = threshold
         self.ignore_index, self.batch_dims = ignore_index, batch_dims
         if not isinstance(per, str):
             raise ValueError(
@@ -249,6 +213,8 @@ class MetricLoss(Loss):
         self.ranks = None if sync is None else Ranks(sync)
         if self._is_part and is_hard(self.step):
             raise ValueError(f"memory and sync need a step with a gradient, got {self.step!r}.")
+        if self._is_part and not self.goal.where.adds_up:
+            raise ValueError(f"memory and sync can't find the place of {self.goal.name!r}.")
         if self._is_part and per != "batch":
             raise ValueError(
                 f"memory and sync are for one set of counts: per='batch', not {per!r}."
@@ -257,12 +223,12 @@ class MetricLoss(Loss):
 
     def _check(self) -> None:
         """Find mistakes where they are made, on a batch of two, rather than in the first epoch."""
-        if isinstance(self.metric, Custom) and not self.task.single:
+        if isinstance(self.goal.metric, Custom) and not self.task.single:
             return  # its number of classes is not known yet
         classes = 2 if self.class_weight is None else len(self.class_weight)
-        beta = getattr(self.metric, "beta", None)
+        beta, where = getattr(self.goal.metric, "beta", None), self.goal.where
         classes = len(beta) if isinstance(beta, tuple) else classes
-        classes = max(classes, self.metric.k + 1) if isinstance(self.metric, AtK) else classes
+        classes = max(classes, where.k + 1) if isinstance(where, Top) else classes
         tau = self.threshold
         classes = len(tau) if self.task.independent and hasattr(tau, "__len__") else classes
         scores = torch.full((2, *self.task.shape(classes)), 0.5, device="cpu")
@@ -271,7 +237,7 @@ class MetricLoss(Loss):
         step = self.step if not _has_batch_parameters(self.step) else LinearStep()
         settings = replace(self.settings(), class_weight=None, batch_dims=0, step=step)
         with torch.no_grad():
-            _loss(scores, target, None, one_number(self.metric), settings)
+            _loss(scores, target, None, one_number(self.goal), settings)
 
     def settings(self, per: Any = None, batch_dims: int | None = None) -> Settings:
         """How it counts; ``per`` and ``batch_dims`` take the place of its own."""
@@ -279,7 +245,6 @@ class MetricLoss(Loss):
             self.task,
             self.step,
             self.threshold,
-            self.thresholds,
             self.class_weight,
             self.ignore_index,
             self.from_logits,
@@ -300,7 +265,7 @@ class MetricLoss(Loss):
                 lambda: flatten(self.cells(scores, target, sample_weight)), scores.device
             )
             return as_dtype(value, working(scores))
-        return _loss(scores, target, sample_weight, one_number(self.metric), self.settings(per))
+        return _loss(scores, target, sample_weight, one_number(self.goal), self.settings(per))
 
     @property
     def _is_part(self) -> bool:
@@ -315,13 +280,8 @@ class MetricLoss(Loss):
         rows: Any = (scores, target, sample_weight)
         if nothing:
             rows = row_in_their_place(scores, self.task, self.batch_dims, self.from_logits)
-        c = soft_cells(
-            self.settings().arranged(*rows),
-            one_number(self.metric),
-            step=self.step,
-            threshold=self.threshold,
-            thresholds=self.thresholds,
-        )
+        problem = self.settings().arranged(*rows)
+        c = one_number(self.goal).soft_cells(problem, self.step, self.threshold)
         return c.map(lambda t: torch.zeros_like(t) + scores[:0].sum()) if nothing else c
 
     def of_whole(self, count: Callable[[], tuple[Tensor, Form]], device: torch.device) -> Tensor:
@@ -329,8 +289,7 @@ class MetricLoss(Loss):
         before. Counts are as ``softset.counting.flat`` has them."""
         flat, form = count() if self.ranks is None else self.ranks.total(count, device)
         flat = flat if self.running is None else self.running(flat)
-        metric, grid = one_number(self.metric), self.thresholds is not None
-        return cells_loss(form.confusion(flat), metric, grid=grid, empty=self.empty)
+        return 1 - one_number(self.goal).soft_value(form.confusion(flat), self.empty)
 
     def of_members(
         self,
@@ -349,7 +308,7 @@ class MetricLoss(Loss):
             )
         settings = self.settings(per, batch_dims=1)
         settings.step = self.step if step is None else step
-        return _loss(scores, target, weight, one_number(self.metric), settings)
+        return _loss(scores, target, weight, one_number(self.goal), settings)
 
     @torch.no_grad()
     def confusion(
@@ -357,8 +316,7 @@ class MetricLoss(Loss):
     ) -> Confusion:
         """The soft counts behind the loss, for logging."""
         problem = self.settings(per).arranged(scores, target, sample_weight)
-        settings = {"threshold": self.threshold, "thresholds": self.thresholds}
-        return count_cells(problem, self.step, **settings)
+        return self.goal.soft_cells(problem, self.step, self.threshold)
 
     def __copy__(self) -> MetricLoss:
         """With a step and a memory of its own."""
@@ -369,7 +327,7 @@ class MetricLoss(Loss):
 
     def extra_repr(self) -> str:
         sync = "" if self.ranks is None else f", sync={self.ranks!r}"
-        return f"{self.metric!r}, task={self.task!r}, step={self.step!r}{sync}"
+        return f"{self.goal.name!r}, task={self.task!r}, step={self.step!r}{sync}"
 
 
 def _has_batch_parameters(step: Any) -> bool:

@@ -11,7 +11,6 @@ from torch import Tensor
 from softset.checks import check_choice
 from softset.counting.cells import Confusion
 from softset.counting.numerics import all_positive, ratio, under_transform
-from softset.counting.problem import Problem
 from softset.tasks import BINARY, MULTICLASS, Task
 
 AVERAGES = ("macro", "micro", "weighted", None)
@@ -31,11 +30,9 @@ class Metric:
     both_classes: bool = False
 
     base_name: ClassVar[str] = ""  # its name in ``METRICS``
-    curve: ClassVar[bool] = False  # wants a grid of thresholds
     joint: ClassVar[bool] = False  # of several classes it is one number, not an average
     needs_negatives: ClassVar[bool] = False  # undefined when every example is positive
     of_positives: ClassVar[bool] = False  # reads neither ``tn`` nor ``rejected``
-    own_cut: ClassVar[bool] = False  # decides by itself, in ``prepare``; no threshold applies
 
     def __post_init__(self) -> None:
         check_choice("average", self.average, AVERAGES)
@@ -95,7 +92,7 @@ class Metric:
 
     def _class_shares(self, c: Confusion, empty: str | None) -> Tensor:
         """The weight of each class in the average."""
-        c = self._without_grid(c)
+        c = self.of_one(c)
         if self.average == "weighted":
             # In training without any support, all labels count alike.
             return torch.where(c.support.sum(-1, keepdim=True) > 0, c.support, 1.0)
@@ -115,7 +112,7 @@ class Metric:
             return values
         if all_positive(c.support) and not (self.needs_negatives and not all_positive(c.negatives)):
             return values
-        c = self._without_grid(c)
+        c = self.of_one(c)
         defined = self.defined(c)
         if empty == "ignore":
             return torch.where(defined, values, 1.0)
@@ -127,8 +124,9 @@ class Metric:
         some = c.support > 0
         return some & (c.negatives > 0) if self.needs_negatives else some
 
-    def _without_grid(self, c: Confusion) -> Confusion:
-        return c.map(lambda t: t.mean(grid_axis(c))) if self.curve else c
+    def of_one(self, c: Confusion) -> Confusion:
+        """Counts without the thresholds that the metric integrates over: their mean."""
+        return c
 
     @property
     def name(self) -> str:
@@ -155,13 +153,6 @@ class Metric:
     def reads_rest(self) -> bool:
         """Whether it reads ``tn`` or ``rejected``, which must then have digits."""
         return self.both_classes or not self.of_positives
-
-    def prepare(self, problem: Problem) -> Problem:
-        """The problem that it is counted on: for areas, classes are labels, one against the rest.
-
-        The one place where this is decided, for losses, evaluation and boosting.
-        """
-        return problem.one_against_rest() if self.curve else problem
 
 
 def _others(c: Confusion) -> Tensor:

@@ -17,7 +17,6 @@ from softset.metrics.base import Metric, grid_axis
 class Curve(Metric):
     """A metric over all thresholds: ``c`` carries a grid of them, ascending."""
 
-    curve = True
     of_positives = True  # and ``negatives``
 
     def __post_init__(self) -> None:
@@ -28,6 +27,9 @@ class Curve(Metric):
     def integrate(self, c: Confusion) -> Tensor:
         """The area, along the last dimension."""
         raise NotImplementedError
+
+    def of_one(self, c: Confusion) -> Confusion:
+        return c.map(lambda t: t.mean(grid_axis(c)))
 
     def score(self, c: Confusion) -> Tensor:
         return self.integrate(c.map(lambda t: t.movedim(grid_axis(c), -1)))

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from softset.checks import nearest
 from softset.counting.cells import Confusion
-from softset.metrics.at_k import AtK
 from softset.metrics.base import AVERAGES, Metric
-from softset.metrics.curves import AUROC, AveragePrecision
+from softset.metrics.curves import AUROC, AveragePrecision, Curve
 from softset.metrics.custom import Custom
 from softset.metrics.formulas import (
     F1,
@@ -36,6 +35,10 @@ from softset.metrics.formulas import (
     Tversky,
     WeightedKappa,
 )
+from softset.metrics.goals import Fixed, Goal, Where
+from softset.metrics.grid import Grid
+from softset.metrics.meeting import RATES, Meeting
+from softset.metrics.top import Top
 from softset.storage.arrays import plain
 from softset.storage.files import SavedFileError
 
@@ -181,7 +184,12 @@ largest, and ``"tversky(0.2, 0.8)"`` and ``"partial_auroc(0.05)"`` have their nu
 AVERAGED = {"miou": "jaccard_macro"}
 
 
-MetricLike = str | Metric | Callable[[Confusion], Tensor]
+MetricLike = str | Metric | Goal | Callable[[Confusion], Tensor]
+# Where a metric can be taken, by what follows "@" in its name: a pattern, and what is made of it.
+PLACES: dict[str, Callable[[re.Match[str]], Where]] = {
+    r"(\d+)": lambda found: Top(int(found[1])),
+    r"[a-z]+[<>]=.*": lambda found: _meeting(found[0]),
+}
 
 
 def get_metric(metric: MetricLike) -> Metric:
@@ -194,6 +202,8 @@ def get_metric(metric: MetricLike) -> Metric:
     """
     if isinstance(metric, Metric):
         return metric
+    if isinstance(metric, Goal):
+        raise ValueError(f"metric must be a metric alone, got the goal {metric.name!r}.")
     if isinstance(metric, str):
         return _parse(metric)
     if isinstance(metric, type):
@@ -206,14 +216,45 @@ def get_metric(metric: MetricLike) -> Metric:
     )
 
 
-def one_number(metric: MetricLike) -> Metric:
-    """The metric, if it is one number: ``average=None`` gives one for each class.
+def get_goal(metric: MetricLike) -> Goal:
+    """What is wanted, from a name, a metric, a goal or any function of a ``Confusion``.
+
+    >>> get_goal("recall@5")
+    Goal(metric=Recall(average='macro', both_classes=False), where=Top(k=5))
+    >>> get_goal("auroc").tunes, get_goal("f1").tunes
+    (False, True)
+    """
+    if isinstance(metric, Goal):
+        return metric
+    if isinstance(metric, str) and "@" in metric:
+        return _parse_goal(metric.lower())
+    found = get_metric(metric)
+    return Goal(found, Grid() if isinstance(found, Curve) else Fixed())
+
+
+def At(metric: MetricLike, *, k: int | None = None, **rates: float) -> Goal:  # noqa: N802
+    """A metric at the ``k`` most probable labels of each row, or where constraints are just met.
+
+    ``rates`` are ``recall``, ``precision`` and ``specificity``, at least; ``fpr`` and ``alerts``
+    (the share of rows that are flagged), at most. Of labels, each meets them on its own.
+
+    >>> At("recall", k=5).name, At("precision", recall=0.9).name
+    ('recall@5', 'precision@recall>=0.9')
+    """
+    if (k is None) == (not rates):
+        raise ValueError(f"At must have k, or constraints: {', '.join(RATES)}.")
+    where = Meeting(tuple(rates.items())) if k is None else Top(k)
+    return Goal(get_metric(metric), where)
+
+
+def one_number(metric: MetricLike) -> Goal:
+    """The goal, if it is one number: ``average=None`` gives one for each class.
 
     >>> one_number("mcc").name
     'mcc'
     """
-    found = get_metric(metric)
-    if found.average is None:
+    found = get_goal(metric)
+    if found.metric.average is None:
         raise ValueError(
             "metric with average=None gives several numbers where one is needed. Use 'macro'."
         )
@@ -227,13 +268,15 @@ def label_of(metric: MetricLike) -> str:
     ['macro F1', 'MCC', 'F0.5', 'F3', 'F20', 'profit']
     """
     try:
-        found = get_metric(metric)
+        goal = get_goal(metric)
     except ValueError:
         return str(metric)
+    found = goal.metric
     row = METRICS.get(found.key)
     base = found.key if row is None else row.label
     if row is None and isinstance(found, FBeta) and isinstance(found.beta, float):
         base = f"F{found.beta:g}"
+    base += goal.where.suffix
     return f"{found.average} {base}" if found.says_average else base
 
 
@@ -243,8 +286,37 @@ def range_of(metric: MetricLike) -> tuple[float, float]:
     >>> range_of("mcc"), range_of("f3")
     ((-1.0, 1.0), (0.0, 1.0))
     """
-    row = METRICS.get(get_metric(metric).key)
+    row = METRICS.get(get_goal(metric).metric.key)
     return (0.0, 1.0) if row is None else row.range
+
+
+def _parse_goal(name: str) -> Goal:
+    base, _, place = name.partition("@")
+    place, average = _split(place)
+    for pattern, make in PLACES.items():
+        if found := re.fullmatch(pattern, place):
+            metric = _parse(base)
+            metric = replace(metric, **average) if average else metric
+            return Goal(metric, make(found))
+    raise ValueError(
+        f"metric {name!r} is not known: after '@' comes a number (recall@5), or constraints "
+        "(precision@recall>=0.9)."
+    )
+
+
+def _meeting(text: str) -> Meeting:
+    """``"recall>=0.8&fpr<=0.01"``."""
+    rates = []
+    for part in text.split("&"):
+        found = re.fullmatch(r"([a-z]+)([<>]=)([\d.e+-]+)", part)
+        sign = {">=": 1, "<=": -1}[found[2]] if found else 0
+        if not found or RATES.get(found[1], (0,))[0] != sign:
+            raise ValueError(
+                f"constraint {part!r} is not known: recall, precision or specificity >= a number, "
+                "fpr or alerts <= a number."
+            )
+        rates.append((found[1], float(found[3])))
+    return Meeting(tuple(rates))
 
 
 def _parse(name: str) -> Metric:
@@ -255,9 +327,6 @@ def _parse(name: str) -> Metric:
         return FBeta(beta, **average)
     if found := re.fullmatch(r"fbeta\(([\d., e+-]+)\)", base):
         return FBeta(_betas(name, found[1]), **average)
-    if found := re.fullmatch(r"(.+)@(\d+)", base):
-        inner = _parse(found[1])
-        return AtK(replace(inner, **average) if average else inner, int(found[2]))
     if found := re.fullmatch(r"(tversky|partial_auroc)\(([\d., e+-]+)\)", base):
         return _with_numbers(name, found[1], found[2], average)
     for key, row in METRICS.items():
@@ -316,15 +385,15 @@ def _with_numbers(name: str, base: str, inside: str, average: dict[str, Any]) ->
     return Tversky(**average, **given) if base == "tversky" else AUROC(**average, **given)
 
 
-def decided_elsewhere(metric: MetricLike) -> Metric:
-    """The metric, if it leaves the decision to the caller.
+def decided_elsewhere(metric: MetricLike) -> Goal:
+    """The goal, if a classifier can decide for it: not by the k largest of a row.
 
     >>> decided_elsewhere("recall@3")
     Traceback (most recent call last):
     ValueError: metric 'recall@3' decides by itself. Use it in evaluate, metric_loss and fit.
     """
-    found = get_metric(metric)
-    if found.own_cut:
+    found = get_goal(metric)
+    if isinstance(found.where, Top):
         raise ValueError(
             f"metric {found.name!r} decides by itself. Use it in evaluate, metric_loss and fit."
         )
@@ -335,22 +404,18 @@ def pack_metric(metric: MetricLike) -> Any:
     """A name, or a metric of ours by the name of its class and its fields."""
     if isinstance(metric, str):
         return metric
-    found = get_metric(metric)
-    if isinstance(found, AtK):
-        return found.name
-    if isinstance(found, Custom) or type(found) not in _classes().values():
+    goal = get_goal(metric)
+    if isinstance(goal.metric, Custom) or type(goal.metric) not in _classes().values():
         return None
-    return {"class": type(found).__name__, "fields": plain(dataclasses.asdict(found))}
+    if goal.where.suffix:
+        return goal.name if get_goal(goal.name) == goal else None
+    return {"class": type(goal.metric).__name__, "fields": plain(dataclasses.asdict(goal.metric))}
 
 
 def unpack_metric(packed: Any) -> MetricLike | None:
     """The inverse of ``pack_metric``; ``None`` for a metric of the user's own."""
     if isinstance(packed, str):
-        # Files from before short names ended at 10 may hold "f11".
-        base, average = _split(packed)
-        beta = _short_beta(base)
-        short = beta is None or beta <= LARGEST_SHORT_BETA
-        return packed if short else FBeta(beta, **average)
+        return packed
     if packed is None:
         return None
     return _classes()[packed["class"]](**packed["fields"])

@@ -45,7 +45,7 @@ def mean_over_sets(
 
 def _counts(metric: Metric, c: Confusion, empty: str | None, grid: bool) -> Tensor:
     """Which sets count; with ``average=None`` for which class."""
-    if grid or metric.curve:
+    if grid:
         axis = grid_axis(c)
         c = replace(c, counted_matrix=None).map(lambda t: t.select(axis, 0))
     if c.task.independent and metric.average == "micro":

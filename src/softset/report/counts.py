@@ -14,7 +14,8 @@ from softset.counting.cells import Confusion
 from softset.decisions.evaluation import evaluate
 from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
-from softset.metrics.registry import get_metric
+from softset.metrics.goals import Goal
+from softset.metrics.registry import get_goal
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -142,13 +143,13 @@ def choose_axis(scores: list[Scores], thresholds: list[float]) -> Axis:
     return Axis(True, max(low, _NEAREST), min(high, 1 - _NEAREST))
 
 
-def known_metric(name: str) -> Metric | None:
-    """The metric of that name if it can be computed from counts, else ``None``."""
+def known_goal(name: str) -> Goal | None:
+    """The goal of that name if it can be computed from counts, else ``None``."""
     try:
-        metric = get_metric(name)
+        goal = get_goal(name)
     except ValueError:
         return None
-    return None if isinstance(metric, Custom) else metric
+    return None if isinstance(goal.metric, Custom) else goal
 
 
 def _logit(t: Any) -> Any:

@@ -12,7 +12,7 @@ from softset.comparison.result import Comparison, Predictions
 from softset.counting.cells import Confusion
 from softset.decisions.thresholds import best_threshold
 from softset.metrics.base import Metric
-from softset.metrics.registry import METRICS, get_metric, label_of, range_of
+from softset.metrics.registry import METRICS, get_goal, get_metric, label_of, range_of
 from softset.report import formats, plots
 from softset.report.calibration import (
     Recalibrated,
@@ -21,7 +21,7 @@ from softset.report.calibration import (
     recalibrate,
     reliability,
 )
-from softset.report.counts import Axis, Floats, Scores, choose_axis, known_metric
+from softset.report.counts import Axis, Floats, Scores, choose_axis, known_goal
 from softset.report.layout import shorten
 from softset.report.svg import UNIT, path
 from softset.tasks import get_task
@@ -104,13 +104,14 @@ class Operating:
         self.parts = parts
         self.views = views_of(comparison)
         self.names = [side.name for side in self.views[0].sides] if self.views else []
-        asked = known_metric(comparison.metric)
-        self.stands_in = asked is None or asked.curve
+        asked = known_goal(comparison.metric)
+        self.stands_in = asked is None or not asked.tunes
         # A view's own metric is that of its positive class; averages are over the labels.
-        own = asked if asked is not None and not asked.curve else get_metric("f1")
-        self.metric = own if self.task.single else replace(own, **_OF_ONE)
+        goal = asked if asked is not None and asked.tunes else get_goal("f1")
+        own = goal.metric if self.task.single else replace(goal.metric, **_OF_ONE)
+        self.goal, self.metric = replace(goal, metric=own), own
         self.has_slider = not self.task.exclusive
-        self.average = "macro" if self.stands_in or asked is None else asked.average
+        self.average = "macro" if self.stands_in or asked is None else asked.metric.average
         # An average over the labels makes sense when all of them are here.
         whole = self.task.independent and len(self.views) == len(comparison.classes)
         self.complete = whole and self.average in ("macro", "weighted")
@@ -119,7 +120,7 @@ class Operating:
         self.best: dict[int, float] = {}
         if self.has_slider and sides:
             for s in sides:
-                found = best_threshold(s.scores.p, s.scores.y, self.metric, from_logits=False)
+                found = best_threshold(s.scores.p, s.scores.y, self.goal, from_logits=False)
                 self.best[id(s)] = float(found)
             telling = [s.threshold for s in sides] + list(self.best.values())
             self.axis = choose_axis([s.scores for s in sides], telling)
@@ -151,7 +152,7 @@ class Operating:
         """All that have a threshold, the comparison's own first."""
         found = {name: get_metric(name) for name in METRICS}
         found = {self.metric.name: self.metric} | found
-        return [Moving(key, m) for key, m in found.items() if not m.curve]
+        return [Moving(key, m) for key, m in found.items() if get_goal(m).tunes]
 
     def _side(self, side: Side) -> dict[str, Any]:
         s, most = side.scores, max(60, self.parts * 2 // 5)

@@ -11,8 +11,7 @@ from softset.counting.problem import arrange
 from softset.decisions.evaluation import evaluate, evaluate_problem
 from softset.losses.loss import Mixture
 from softset.losses.soft_metric import MetricLoss
-from softset.metrics.base import Metric
-from softset.metrics.registry import MetricLike
+from softset.metrics.registry import MetricLike, get_goal
 from softset.tasks import Task
 from softset.training.phases import Loss
 
@@ -67,7 +66,7 @@ def batch_loss(
 
 
 def member_metrics(
-    metric: Metric,
+    metric: MetricLike,
     scores: Tensor,
     target: Tensor,
     weight: Tensor | None,
@@ -76,8 +75,9 @@ def member_metrics(
 ) -> Tensor:
     """The metric of hard decisions for each member, ``[K]``, of a shared target; ``settings`` as
     for ``evaluate``."""
-    if metric.curve:  # one at a time: a sort of all scores takes memory
-        each = [evaluate(s, target, metric, task=task, sample_weight=weight, **settings)
+    goal = get_goal(metric)
+    if goal.by_scores:  # one at a time: a sort of all scores takes memory
+        each = [evaluate(s, target, goal, task=task, sample_weight=weight, **settings)
                 for s in scores]  # fmt: skip
         return torch.tensor(each, dtype=torch.float64)
     problem = arrange(
@@ -89,7 +89,7 @@ def member_metrics(
         batch_dims=1,
         **settings,
     )
-    return evaluate_problem(problem, metric)
+    return evaluate_problem(problem, goal)
 
 
 def soft_metric(metric: MetricLike, task: Task, **settings: Any) -> MetricLoss | None:

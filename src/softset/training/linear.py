@@ -7,7 +7,8 @@ whose points start from each other, so that "not at all", "a little" and "far" c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, log_softmax
 
-from softset.counting.cells import Confusion
-from softset.metrics.base import Metric
-from softset.metrics.slopes import Sums, slopes
+from softset.counting.problem import Problem, arrange
+from softset.counting.steps import IdentityStep
+from softset.losses.soft_metric import problem_loss
+from softset.metrics.goals import Goal
 from softset.tasks import BINARY, MULTICLASS
 
 Array = NDArray[Any]
@@ -46,6 +48,13 @@ class LinearProblem:
     @property
     def outputs(self) -> int:
         return 1 if self.classes == 2 else self.classes
+
+    @cached_property
+    def counted(self) -> Problem:
+        """Labels and weights as losses take them, with scores of 0."""
+        task = BINARY if self.outputs == 1 else MULTICLASS
+        z = np.zeros((len(self.y), *task.shape(self.classes)))
+        return arrange(z, self.y, task=task, from_logits=True, sample_weight=self.w)
 
     def scores(self, flat: Array) -> Array:
         """``(n,)`` for two classes, else ``(n, classes)``."""
@@ -133,10 +142,10 @@ def logistic(problem: LinearProblem, c: float, l1_ratio: float, start: Array | N
     return np.concatenate([b, found[2 * penalised :]])
 
 
-def move(problem: LinearProblem, metric: Metric, start: Array, penalty: float, at: Array) -> Array:
+def move(problem: LinearProblem, goal: Goal, start: Array, penalty: float, at: Array) -> Array:
     """From ``at``, towards the soft metric, at a ``penalty`` on the distance from ``start``."""
     return _minimised(
-        lambda flat: soft_loss(problem, metric, flat, start, penalty),
+        lambda flat: soft_loss(problem, goal, flat, start, penalty),
         at,
         problem.bounds(start[: -problem.outputs] != 0 if (start == 0).any() else None),
         _STEPS,
@@ -144,54 +153,15 @@ def move(problem: LinearProblem, metric: Metric, start: Array, penalty: float, a
 
 
 def soft_loss(
-    problem: LinearProblem, metric: Metric, flat: Array, start: Array, penalty: float
+    problem: LinearProblem, goal: Goal, flat: Array, start: Array, penalty: float
 ) -> tuple[float, Array]:
-    """``1 - metric + penalty/2 |flat - start|^2`` and its gradient."""
-    z, y, w = problem.scores(flat), problem.y, problem.w
+    """``1 - goal + penalty/2 |flat - start|^2`` and its gradient."""
+    z = torch.from_numpy(problem.scores(flat)).requires_grad_()
+    loss = problem_loss(replace(problem.counted, z=z), goal, step=IdentityStep())
+    (by_score,) = torch.autograd.grad(loss, z)
     away = flat - start
-    if problem.outputs == 1:
-        p = expit(z)
-        tp, predicted = (w * y) @ p, w @ p
-        value, by_tp, by_predicted = _slopes(metric, tp, predicted, (w * y).sum(), w.sum())
-        by_score = -w * (y * by_tp + by_predicted) * p * (1 - p)
-    else:
-        p = np.exp(log_softmax(z, 1))
-        own = np.eye(problem.classes)[y]
-        weighted = w[:, None] * p
-        if metric.wants_matrix(MULTICLASS, problem.classes, training=True):
-            value, by_matrix = _matrix_slopes(metric, own.T @ weighted)
-            by_p = -w[:, None] * by_matrix[y]
-        else:
-            sums = (own * weighted).sum(0), weighted.sum(0), w @ own, np.full(p.shape[1], w.sum())
-            value, by_tp, by_predicted = _slopes(metric, *sums)
-            by_p = -w[:, None] * (own * by_tp + by_predicted)
-        by_score = p * (by_p - (by_p * p).sum(1, keepdims=True))
-    grad = problem.pull_back(by_score) + penalty * away
-    return 1 - value + penalty / 2 * float(away @ away), grad
-
-
-def _slopes(metric: Metric, tp: Any, predicted: Any, support: Any, total: Any) -> tuple[Any, ...]:
-    """The metric of soft counts and its derivatives by ``tp`` and ``predicted``."""
-    task = BINARY if np.ndim(tp) == 0 else MULTICLASS
-    each = np.broadcast_arrays(*(np.atleast_1d(v) for v in (tp, predicted, support, total)))
-    known = slopes(metric, task, Sums(*each), "penalise")
-    if known is not None:
-        several = task.exclusive
-        return known.value.item(), *(b if several else b.item() for b in known[1:])
-    counts = [torch.as_tensor(v, dtype=torch.float64) for v in (tp, predicted, support, total)]
-    leaves = [t.clone().requires_grad_() for t in counts[:2]]
-    c = Confusion(leaves[0], leaves[1], counts[2], counts[3], task)
-    value = metric(c, empty="penalise")
-    by = torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)
-    return float(value.detach()), *(b.numpy() for b in by)
-
-
-def _matrix_slopes(metric: Metric, matrix: Array) -> tuple[float, Array]:
-    """The metric of a soft matrix and its derivatives by the entries."""
-    leaf = torch.from_numpy(matrix).requires_grad_()
-    value = metric(Confusion.from_matrix(leaf), empty="penalise")
-    (by_matrix,) = torch.autograd.grad(value, leaf)
-    return float(value.detach()), by_matrix.numpy()
+    grad = problem.pull_back(by_score.numpy()) + penalty * away
+    return float(loss.detach()) + penalty / 2 * float(away @ away), grad
 
 
 def _minimised(function: Any, start: Array, bounds: Any, steps: int) -> Array:

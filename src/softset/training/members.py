@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from softset.checks import check_choice, check_number, check_whole
 from softset.counting.steps import LinearStep
 from softset.losses.soft_metric import MetricLoss
-from softset.metrics.base import Metric
+from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, one_number
 from softset.tasks import Task, get_task
 from softset.training.batches import SAMPLING, epoch_orders, slices
@@ -198,7 +198,7 @@ class _Settings:
     """What determines a run, besides the data."""
 
     members: list[Member]
-    metric: Metric
+    metric: Goal
     phases: list[Phase]
     task: Task
     optimizer: str

@@ -21,7 +21,7 @@ from softset.checks import check_choice
 from softset.counting.problem import PER
 from softset.losses.annealing import Annealing
 from softset.losses.soft_metric import MetricLoss
-from softset.metrics.base import Metric
+from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, one_number
 from softset.tasks import Task, get_task
 from softset.training.checkpoints import Checkpoint, check_finite, check_form, fingerprint
@@ -125,7 +125,7 @@ class _Single(Loop):
         train: Any,
         validation: Any,
         make: _Makers,
-        metric: Metric,
+        metric: Goal,
         task: Task,
         phases: list[Any],
         counted: dict[str, Any],

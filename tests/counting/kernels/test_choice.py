@@ -17,7 +17,7 @@ from hypothesis import given, settings
 import softset as ss
 from softset.counting.kernels import binary, multiclass
 from softset.counting.kernels.native.library import without_native
-from tests.reference import SOFT_STEPS, TASKS
+from tests.reference import SOFT_STEPS, TASKS, is_area
 
 STEPS = [step for name, step in SOFT_STEPS.items() if name != "lookup"]  # which may round to zero
 HALF = (torch.float16, torch.bfloat16)
@@ -54,7 +54,7 @@ def problems(draw):
     if n > 2 and draw(st.booleans()):
         y[..., 0] = -1
         settled["ignore_index"] = -1
-    if metric.curve:
+    if is_area(metric):
         settled["thresholds"] = draw(st.sampled_from([None, [0.2, 0.5, 0.9], (0.25, 0.5, 0.75)]))
     elif task != "multiclass":
         settled["threshold"] = draw(st.sampled_from([0.5, 0.5, 0.03, 0.3, 0.98]))

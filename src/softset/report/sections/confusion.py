@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from softset.decisions.evaluation import evaluate
-from softset.metrics.registry import METRICS, get_metric, label_of
+from softset.metrics.registry import METRICS, get_goal, label_of
 from softset.report import formats
 from softset.report.layout import shorten
 from softset.report.sections.base import Page
@@ -87,12 +87,12 @@ def _joint_metrics(page: Page) -> list[dict[str, Any]]:
     for key in page.shown:
         found, counted = page.comparison.predictions[key], page.counts(key)
         for name in METRICS:
-            metric = get_metric(name)
-            if metric.curve:
+            goal = get_goal(name)
+            if goal.by_scores:
                 p, y = np.asarray(found.scores), np.asarray(found.target)
-                value = evaluate(p, y, metric, task=MULTICLASS, from_logits=False)
+                value = evaluate(p, y, goal, task=MULTICLASS, from_logits=False)
             else:
-                value = float(metric(counted))
+                value = float(goal(counted))
             rows.setdefault(name, []).append(value)
     averaged = {k for k, row in METRICS.items() if len(row.averages) > 1}
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from softset.metrics.registry import METRICS, label_of
-from softset.report.counts import known_metric
+from softset.report.counts import known_goal
 from softset.report.sections.base import Page
 
 ID, GROUP = "glossary", ""
@@ -47,8 +47,8 @@ _WITHOUT = {
 
 def content(page: Page) -> dict[str, Any] | None:
     """What the template reads."""
-    own = known_metric(page.comparison.metric)
-    first = [own.key] if own is not None and own.key in METRICS else []
+    own = known_goal(page.comparison.metric)
+    first = [own.metric.key] if own is not None and own.metric.key in METRICS else []
     keys = dict.fromkeys([*first, *METRICS])
     return {
         "words": _WORDS | (_WITH_THRESHOLD if page.operating.has_slider else _WITHOUT),

@@ -6,8 +6,8 @@ import sklearn.metrics as skm
 import torch
 
 import softset as ss
-from softset.metrics.at_k import k_largest
-from softset.metrics.registry import pack_metric, unpack_metric
+from softset.metrics.registry import get_goal, pack_metric, unpack_metric
+from softset.metrics.top import k_largest
 from tests.reference import random_problem
 
 
@@ -27,7 +27,7 @@ def test_labels_equal_scikit_learn_on_the_k_largest(k, average, tied):
     w = np.random.default_rng(0).uniform(0.1, 2, 50)
     for inner, score in ((ss.Recall, skm.recall_score), (ss.F1, skm.f1_score),
                          (ss.Precision, skm.precision_score)):  # fmt: skip
-        got = ss.evaluate(z, y, ss.AtK(inner(average), k), task="multilabel", sample_weight=w)
+        got = ss.evaluate(z, y, ss.At(inner(average), k=k), task="multilabel", sample_weight=w)
         settings = {"average": average, "sample_weight": w, "zero_division": 0}
         np.testing.assert_allclose(got, score(y, largest(z, k), **settings), atol=1e-12)
 
@@ -126,18 +126,18 @@ def test_the_largest_scores_are_taken_where_probabilities_are_all_equal(task, dt
 
 def test_names_lead_back():
     for name in ("recall@5", "f1@3_micro", "jaccard@1", "f2@2"):
-        assert ss.get_metric(name).name == name
-        assert ss.get_metric(unpack_metric(pack_metric(name))) == ss.get_metric(name)
-        metric = ss.get_metric(name)
-        assert ss.get_metric(unpack_metric(pack_metric(metric))) == metric
-    assert ss.get_metric("dice@2").name == "f1@2"
+        assert get_goal(name).name == name
+        assert get_goal(unpack_metric(pack_metric(name))) == get_goal(name)
+        metric = get_goal(name)
+        assert get_goal(unpack_metric(pack_metric(metric))) == metric
+    assert get_goal("dice@2").name == "f1@2"
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ss.get_metric("mcc@2"), "metric at k must be recall"),
-        (lambda: ss.get_metric("recall@0"), "k must be a whole number"),
+        (lambda: get_goal("mcc@2"), "metric at k must be recall"),
+        (lambda: get_goal("recall@0"), "k must be a whole number"),
         (lambda: ss.evaluate([0.0, 1.0], [0, 1], "recall@1"), "task='multilabel'"),
         (
             lambda: ss.evaluate(torch.zeros(2, 3), torch.ones(2, 3), "f1@3", task="multilabel"),

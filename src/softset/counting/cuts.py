@@ -71,7 +71,8 @@ def _outside(low: Tensor, high: Tensor) -> Tensor:
 
 
 def pick(values: Tensor, place: Tensor, width: Tensor) -> int:
-    """The best cut; of equally good ones that in the widest gap, then that nearest to 0."""
+    """The cut with the largest value; of equally good ones that in the widest gap, then that
+    nearest to 0. Where two scores are equal there is none, and the width of the gap is 0."""
     values = torch.where((width > 0) & ~values.isnan(), values, float("-inf"))
     good = values >= values.max() - EQUAL
     widest = torch.where(good, width, -1.0)

@@ -1,0 +1,68 @@
+"""Goals over a grid of thresholds: areas under curves, and means of a metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softset.counting.cells import Confusion, count_cells
+from softset.counting.cuts import all_cuts
+from softset.counting.problem import Problem
+from softset.counting.steps import Step
+from softset.counting.values import check_labels, check_not_nan
+from softset.metrics.base import Metric
+from softset.metrics.curves import Curve
+from softset.metrics.goals import Where, prepared
+
+DEFAULT_GRID = tuple(i / 100 for i in range(1, 100))
+
+
+@dataclass(frozen=True)
+class Grid(Where):
+    """Over a grid of thresholds: an area integrates over it, of other metrics it is the mean.
+
+    For areas, several classes are labels, one against the rest. Hard areas are exact, by sorting.
+    """
+
+    thresholds: Any = DEFAULT_GRID
+
+    tunes = False
+    by_scores = True
+    grid = True
+
+    def check_metric(self, metric: Metric) -> None:
+        """Every metric has a mean."""
+
+    def soft_cells(
+        self, metric: Metric, problem: Problem, step: Step, threshold: Any = 0.5
+    ) -> Confusion:
+        taus = self.thresholds
+        if isinstance(metric, Curve):
+            problem = prepared(problem, Problem.one_against_rest, step, thresholds=taus)
+        return count_cells(problem, step, thresholds=taus, rest=metric.reads_rest())
+
+    def hard_cells(
+        self, metric: Metric, problem: Problem, threshold: Any = 0.5, offsets: Any = None
+    ) -> list[Confusion]:
+        if not isinstance(metric, Curve):
+            return [count_cells(problem, thresholds=self.thresholds)]
+        problem = problem.one_against_rest(to_rank=True)
+        pooled = problem.task.independent and metric.average == "micro"
+        return [_at_all(part.pooled() if pooled else part) for part in problem.by_set()]
+
+    def value(self, metric: Metric, c: Confusion, empty: str | None = None) -> Tensor:
+        value = metric(c, empty=empty)
+        return value if isinstance(metric, Curve) else value.mean(-1)
+
+
+def _at_all(problem: Problem) -> Confusion:
+    """The counts at every cut of the scores."""
+    check_not_nan(problem.z, torch.isnan(problem.z))
+    if not problem.soft:
+        check_labels(problem.y)
+    c = all_cuts(problem.z.double(), problem.y, problem.w, problem.task).counts
+    c = replace(c, left_out=problem.left_out)
+    return c if problem.task.single else c.map(lambda t: t.mT)

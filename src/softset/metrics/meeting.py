@@ -1,0 +1,229 @@
+"""Goals at a threshold that the scores themselves decide: where a constraint is just met.
+
+The threshold is an implicit function of the scores, and its derivative is part of the gradient
+(compare Kumar, Narasimhan and Cotter, ICML 2021). Soft counts depend on the log-odds ``z`` and the
+shift ``b`` through ``z - b`` alone, so where ``e(z - b) = 0`` the derivative of ``b`` by ``z_i`` is
+``e_i / sum_j e_j`` with ``e_i = de / dz_i``. Everything stays on the device of the scores: a fixed
+number of counts, and no value is read on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softset.checks import check_choice, check_number
+from softset.counting.cells import Confusion, count_cells
+from softset.counting.cuts import all_cuts
+from softset.counting.numerics import NOTHING, raised, ratio, working
+from softset.counting.problem import Problem
+from softset.counting.steps import Step
+from softset.counting.values import check_labels, check_not_nan
+from softset.metrics.base import Metric
+from softset.metrics.custom import Custom
+from softset.metrics.goals import Goal, Where
+from softset.tasks import Task
+
+# Shifts that are tried first, at quantiles of the log-odds, and as far outside of them; then so
+# often so many between the neighbours of the best one.
+_TRIED, _OUTSIDE, _ROUNDS, _BETWEEN, _SAME = 24, 8.0, 8, 9, 1e-4
+# So many scores are counted at once: bounds memory.
+_BLOCK = 2**20
+# A constraint that is missed by less is met.
+_MET = 1e-9
+# Probabilities are taken for log-odds no farther out than those of this.
+_EPS = 1e-6
+
+
+class Solved(Where):
+    """At the threshold where ``excess`` is zero. A subclass gives ``excess``, and ``shortfall`` if
+    being above zero is not allowed, too."""
+
+    by_scores = True
+    exact = True
+    adds_up = False
+
+    def excess(self, c: Confusion) -> Tensor:
+        """How far each confusion is above its constraint; below zero where it is not met."""
+        raise NotImplementedError
+
+    def shortfall(self, c: Confusion) -> Tensor:
+        return self.excess(c).clamp(max=0)
+
+    def check(self, metric: Metric, task: Task) -> None:
+        name = Goal(metric, self).name
+        if task.exclusive:
+            raise ValueError(f"metric {name!r} is for task='binary' and 'multilabel'.")
+        averaged = metric.average in ("micro", "weighted")
+        if task.independent and (averaged or isinstance(metric, Custom)):
+            raise ValueError(f"metric {name!r} is of each label on its own. Use a macro average.")
+
+    def value(self, metric: Metric, c: Confusion, empty: str | None = None) -> Tensor:
+        """The metric where the constraint is met; else, below 0, what it is missed by."""
+        value, missed = metric(c, empty=empty), self.shortfall(c)
+        each = value if c.task.single else replace(metric, average=None)(c, empty=empty)
+        change = torch.where(missed < -_MET, missed - each, torch.zeros_like(missed))
+        return value + (change if c.task.single or metric.average is None else change.mean(-1))
+
+    def hard_cells(
+        self, metric: Metric, problem: Problem, threshold: Any = 0.5, offsets: Any = None
+    ) -> list[Confusion]:
+        """The counts at the best of all cuts that are allowed."""
+        self._refuse_sets(metric, problem)
+        check_not_nan(problem.z, torch.isnan(problem.z))
+        if not problem.soft:
+            check_labels(problem.y)
+        z = torch.where(problem.weights() > 0, problem.z.double(), float("inf"))
+        cuts = all_cuts(z, problem.y, problem.w, problem.task)
+        best = Goal(metric, self).of_cuts(cuts.counts, cuts.width > 0).argmax(-1, keepdim=True)
+        return [cuts.counts.map(lambda t: t.gather(-1, best).squeeze(-1) * problem.unit)]
+
+    def soft_cells(
+        self, metric: Metric, problem: Problem, step: Step, threshold: Any = 0.5
+    ) -> Confusion:
+        self._refuse_sets(metric, problem)
+        z = raised(problem.z, working(problem.z))
+        z = z if problem.from_logits else torch.logit(z, eps=_EPS)
+
+        def at(z: Tensor, b: Tensor) -> Confusion:
+            return count_cells(replace(problem, z=z - b.unsqueeze(-1), from_logits=True), step)
+
+        plain = z.detach()
+        moved = replace(problem, z=plain, from_logits=True)
+        with torch.no_grad():
+            shifts = self._shifts(metric, problem, plain.double())
+            b, crossed = self._best(Goal(metric, self), moved, step, shifts)
+        for _ in range(2):  # of Newton's steps, to where the constraint is just met
+            excess, by = self._derivative(plain, partial(at, b=b))
+            total = by.sum(-1)
+            there = crossed & (total.abs() > NOTHING)
+            total = torch.where(there, total, 1.0)
+            b = b + torch.where(there, excess / total, 0.0)
+        # Elsewhere the shift is the best one, and stays so where scores move a little.
+        by = torch.where(there.unsqueeze(-1), by / total.unsqueeze(-1), 0.0)
+        return at(z, b + (by * (z - plain)).sum(-1))
+
+    def _refuse_sets(self, metric: Metric, problem: Problem) -> None:
+        if problem.in_sets:
+            name = Goal(metric, self).name
+            raise ValueError(f"metric {name!r} is of all rows together: per='batch'.")
+
+    def _best(
+        self, goal: Goal, problem: Problem, step: Step, shifts: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The shift ``[*lead]`` that is nearest to being allowed, and of those the best, and
+        whether the constraint is just met there: it is met on one side only. Of ``shifts``, then of
+        more and more closely around the best one."""
+        between = torch.linspace(0, 1, _BETWEEN, dtype=shifts.dtype, device=shifts.device)
+        for _ in range(_ROUNDS + 1):
+            c = _counted(problem, step, shifts)
+            values = goal.of_cuts(c)
+            best = values.argmax(-1, keepdim=True)
+            first = shifts.gather(-1, best)
+            least, most = shifts.amin(-1, keepdim=True), shifts.amax(-1, keepdim=True)
+            same = _SAME * (most - least)  # neighbours that are but rounding are none
+            low = torch.where(shifts < first - same, shifts, least).amax(-1, keepdim=True)
+            high = torch.where(shifts > first + same, shifts, most).amin(-1, keepdim=True)
+            tried, shifts = shifts, torch.cat([low + (high - low) * between, first], -1)
+        met = self.excess(c) >= 0
+        near = (tried >= low) & (tried <= high)
+        crossed = (near & (met != met.gather(-1, best))).any(-1)
+        return first.squeeze(-1), crossed
+
+    def _shifts(self, metric: Metric, problem: Problem, z: Tensor) -> Tensor:
+        """Shifts to try, ``[*lead, shifts]``: weighted quantiles of the log-odds, both
+        ends, and the best hard threshold. Rows without a weight are no rows."""
+        w = problem.weights() * z.isfinite()
+        z = torch.where(w > 0, z, float("inf"))
+        cuts = all_cuts(z, problem.y, w, problem.task)
+        best = Goal(metric, self).of_cuts(cuts.counts, cuts.width > 0).argmax(-1, keepdim=True)
+        z, order = z.sort(-1)
+        mass = w.expand_as(z).gather(-1, order).cumsum(-1)
+        share = torch.linspace(0, 1, _TRIED, dtype=mass.dtype, device=mass.device)
+        number = torch.searchsorted(mass, share * mass[..., -1:])
+        # The last row that counts: sums of weights may be rounded.
+        last = (w > 0).sum(-1, keepdim=True).clamp(min=1) - 1
+        found = z.gather(-1, number.minimum(last))
+        found = torch.where(found.isfinite(), found, 0.0)
+        tried = [found[..., :1] - _OUTSIDE, found, found[..., -1:] + _OUTSIDE]
+        return torch.cat([*tried, cuts.place.gather(-1, best)], -1)
+
+    def _derivative(self, z: Tensor, at: Callable[[Tensor], Confusion]) -> tuple[Tensor, Tensor]:
+        """The excess, and its derivative by each log-odds."""
+        leaf = z.detach().requires_grad_()
+        with torch.enable_grad():
+            excess = self.excess(at(leaf))
+            (by,) = torch.autograd.grad(excess.sum(), leaf)
+        return excess.detach(), by
+
+
+def _counted(problem: Problem, step: Step, shifts: Tensor) -> Confusion:
+    """The soft counts at every shift ``[*lead, shifts]``, as many together as memory allows."""
+    size = max(1, _BLOCK // problem.z.numel())
+    # Parameters of a step that differ within the batch have its shape.
+    if any(isinstance(v, Tensor) for v in getattr(step, "__dict__", {}).values()):
+        size = 1
+    parts = []
+    for some in torch.split(shifts.movedim(-1, 0), size):
+        z = problem.z - some.unsqueeze(-1)
+        moved = replace(problem, z=z[0])
+        if len(some) > 1:
+            w = None if problem.w is None else problem.w.expand_as(z)
+            batch = problem.batch_dims + 1
+            moved = replace(problem, z=z, y=problem.y.expand_as(z), w=w, batch_dims=batch)
+        c = count_cells(moved, step)
+        sums = torch.stack([c.tp, c.predicted, c.support, c.total])
+        parts.append(sums if len(some) > 1 else sums.unsqueeze(1))
+    tp, predicted, support, total = torch.cat(parts, 1).movedim(1, -1)
+    return Confusion(tp, predicted, support, total, problem.task)
+
+
+def _alerts(c: Confusion) -> Tensor:
+    return ratio(c.predicted, c.total)
+
+
+# What can be asked for, whether at least or at most, and its formula for every class.
+RATES: dict[str, tuple[int, Callable[[Confusion], Tensor]]] = {
+    "recall": (1, lambda c: ratio(c.tp, c.support)),
+    "precision": (1, lambda c: ratio(c.tp, c.predicted)),
+    "specificity": (1, lambda c: ratio(c.tn, c.negatives)),
+    "fpr": (-1, lambda c: ratio(c.fp, c.negatives)),
+    "alerts": (-1, _alerts),
+}
+
+
+@dataclass(frozen=True)
+class Meeting(Solved):
+    """Where constraints are just met: ``rates`` are pairs of a name in ``RATES`` and its bound.
+
+    >>> from softset import At, evaluate
+    >>> z, y = [3.0, 2.0, 1.0, 0.0, -1.0], [1, 0, 1, 1, 0]
+    >>> evaluate(z, y, At("precision", recall=0.5)), evaluate(z, y, At("recall", fpr=0.0))
+    (0.75, 0.3333333333333333)
+    """
+
+    rates: tuple[tuple[str, float], ...]
+
+    def __post_init__(self) -> None:
+        for name, bound in self.rates:
+            check_choice("constraint", name, RATES)
+            check_number(name, bound, 0, 1, closed="both")
+
+    @property
+    def suffix(self) -> str:  # type: ignore[override]
+        signs = {1: ">=", -1: "<="}
+        return "@" + "&".join(
+            f"{name}{signs[RATES[name][0]]}{bound:g}" for name, bound in self.rates
+        )
+
+    def excess(self, c: Confusion) -> Tensor:
+        each = []
+        for name, bound in self.rates:
+            sign, rate = RATES[name]
+            each.append(sign * (rate(c) - bound))
+        return torch.stack(each).amin(0)
