@@ -1,9 +1,9 @@
-"""Boosted trees as plain arrays, checked once: whatever library grew them, no file text reaches
-its native code, and rows are scored here."""
+"""Trees as plain arrays, checked once: whatever library grew them, no file text reaches its native
+code, and rows are scored here. ``leaves`` is the one way down a tree, boosted or of a forest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +23,8 @@ _BLOCK = 65536
 
 
 class Tree(NamedTuple):
-    """The nodes of one tree; node 0 is the root, and children come after their parent.
+    """The nodes of one tree; node 0 is the root, and children come after their parent. Trees that
+    are put together follow each other, and their node numbers count from their own root.
 
     ``left`` and ``right`` are node numbers, both -1 at a leaf. A node in ``sets`` sends its
     categories left and every other one right; the others compare ``x[feature]`` with ``cut``.
@@ -34,7 +35,7 @@ class Tree(NamedTuple):
     left: Array
     right: Array
     absent: Array  # one of AS_ZERO ... ZERO_RIGHT
-    value: Array  # of the leaves
+    value: Array  # of the leaves: a number, or one for each output
     sets: dict[int, Array]
 
 
@@ -114,43 +115,58 @@ class BoostedTrees:
         return z[0] if len(z) == 1 else np.ascontiguousarray(z.T)
 
     def _block(self, x: Array) -> Array:
-        columns = np.ascontiguousarray(x.T, dtype=self.start.dtype)
-        missing = np.isnan(columns)
-        filled = np.where(missing, columns.dtype.type(0), columns) if missing.any() else columns
         z = np.repeat(self.start[:, None], len(x), 1)
-        fields = [field.tolist() for field in self.nodes[:5]]
-        everyone, added = np.arange(len(x)), np.empty(len(x), z.dtype)
-        for k, output in enumerate(self.output.tolist()):
-            self._tree(int(self.first[k]), fields, (columns, filled), everyone, added)
-            z[output] += added
+        reached = leaves(
+            x.astype(self.start.dtype, copy=False), self.first, self.nodes, self.strict
+        )
+        for output, leaf in zip(self.output.tolist(), reached, strict=True):
+            z[output] += self.nodes.value.take(leaf)
         return z
 
-    def _tree(self, root: int, fields: Any, x: Any, everyone: Array, added: Array) -> None:
-        """Write the leaf value of every row into ``added``: rows go down the tree in groups."""
-        feature, cut, left, right, absent = fields
-        groups = [(root, everyone)]
+
+def leaves(x: Array, first: Array, nodes: Tree, strict: bool = False) -> Iterator[Array]:
+    """For each tree the leaf that every row of ``x [rows, features]`` reaches, ``[rows]``.
+
+    The nodes of tree k are ``first[k]`` to ``first[k + 1]``. ``strict``: left means ``x < cut``,
+    not ``x <= cut``. Values are compared in the type of ``x``.
+    """
+    columns = np.ascontiguousarray(x.T)
+    missing = np.isnan(columns)
+    filled = np.where(missing, columns.dtype.type(0), columns) if missing.any() else columns
+    feature, cut, left, right, absent, _, sets = nodes
+    everyone = np.arange(len(x))
+    for root in first[:-1].tolist():
+        leaf = np.empty(len(x), dtype=np.int64)
+        groups = [(root, everyone)]  # rows go down the tree in groups
         while groups:
             node, rows = groups.pop()
             if left[node] < 0:
-                added[rows] = self.nodes.value[node]
+                leaf[rows] = node
                 continue
-            source = x[absent[node] not in (NAN_LEFT, NAN_RIGHT)]
+            rule = absent.item(node)
+            source = columns if rule in (NAN_LEFT, NAN_RIGHT) else filled
             v = source[feature[node]].take(rows)
-            to_left = self._goes_left(node, v, cut[node], absent[node])
-            for child, part in ((left[node], to_left), (right[node], ~to_left)):
+            to_left = _goes_left(v, cut.item(node), rule, sets.get(node), strict)
+            if len(rows) == 1:
+                groups.append((root + (left if to_left[0] else right).item(node), rows))
+                continue
+            for child, part in ((left, to_left), (right, ~to_left)):
                 if len(some := rows.compress(part)):
-                    groups.append((root + child, some))
+                    groups.append((root + child.item(node), some))
+        yield leaf
 
-    def _goes_left(self, node: int, v: Array, cut: float, absent: int) -> Array:
-        if node in self.nodes.sets:
-            known = _is_member(v, self.nodes.sets[node])
-            return known | np.isnan(v) if absent == NAN_LEFT else known
-        if absent == NAN_LEFT:  # comparisons with NaN are false
-            return ~(v >= cut if self.strict else v > cut)
-        to_left: Array = v < cut if self.strict else v <= cut
-        if absent == ZERO_LEFT:
-            return to_left | (v == 0)
-        return to_left & (v != 0) if absent == ZERO_RIGHT else to_left
+
+def _goes_left(v: Array, cut: float, absent: int, values: Array | None, strict: bool) -> Array:
+    """Which of ``v`` a node sends left: ``values`` are its categories, None if it compares."""
+    if values is not None:
+        known = _is_member(v, values)
+        return known | np.isnan(v) if absent == NAN_LEFT else known
+    if absent == NAN_LEFT:  # comparisons with NaN are false
+        return ~(v >= cut if strict else v > cut)
+    to_left: Array = v < cut if strict else v <= cut
+    if absent == ZERO_LEFT:
+        return to_left | (v == 0)
+    return to_left & (v != 0) if absent == ZERO_RIGHT else to_left
 
 
 def _is_member(v: Array, values: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Decision trees as plain arrays."""
+"""The trees of a forest as plain arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softset.boosting.trees import as_float32, check_links
+from softset.boosting.trees import NAN_RIGHT, Tree, as_float32, check_links, leaves
 from softset.storage.files import SavedFileError
 
 Array = NDArray[Any]
@@ -52,22 +52,14 @@ class Trees(NamedTuple):
 
     def __call__(self, x: Array) -> Array:
         """The mean over trees of the leaves' values, ``[rows, outputs]``."""
-        x = as_float32(x)
+        # scikit-learn compares float32 values with float64 cuts.
+        x = as_float32(x).astype(np.float64)
+        absent = np.full(len(self.left), NAN_RIGHT)
+        nodes = Tree(self.feature, self.cut, self.left, self.right, absent, self.value, {})
         total = np.zeros((len(x), self.value.shape[1]))
-        for start in self.first[:-1]:
-            total += self.value[self._leaves(x, int(start))]
+        for leaf in leaves(x, self.first, nodes):
+            total += self.value[leaf]
         return total / (len(self.first) - 1)
-
-    def _leaves(self, x: Array, start: int) -> Array:
-        node = np.full(len(x), start)
-        moving = np.arange(len(x)) if self.left[start] >= 0 else np.arange(0)
-        while len(moving):
-            at = node[moving]
-            lower = x[moving, self.feature[at]] <= self.cut[at]
-            at = start + np.where(lower, self.left[at], self.right[at])
-            node[moving] = at
-            moving = moving[self.left[at] >= 0]
-        return node
 
     def check(self, features: int) -> None:
         """Refuse arrays that would send a row outside of its tree, or to no probability."""
