@@ -161,15 +161,15 @@ def test_buttons_the_other_candidate_and_another_curve(visit):
     )
     assert text(page, '[data-value="metric"]') == f"{value:.3f}"
     labels = page.locator('[data-plot="threshold"] text.tick.end:not([hidden])').all_text_contents()
-    assert labels == ["−1", "−0.5", "0", "0.5", "1"]
+    assert labels == ["−1.0", "−0.5", "0.0", "0.5", "1.0"]
 
 
 def test_the_axis_goes_below_zero_where_the_metric_does(visit):
     page = visit(comparison("binary", metric="mcc"))
     ticks = page.locator('[data-plot="threshold"] text.tick.end:not([hidden])')
-    assert ticks.all_text_contents() == ["−1", "−0.5", "0", "0.5", "1"]
+    assert ticks.all_text_contents() == ["−1.0", "−0.5", "0.0", "0.5", "1.0"]
     page.select_option("#curve-metric", "f1")
-    assert ticks.all_text_contents() == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+    assert ticks.all_text_contents() == ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
 
 
 def test_classes_follow_the_slider(visit):

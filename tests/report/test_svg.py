@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from softset.report.counts import Axis, Scores, choose_axis
+from softset.report.geometry import Axis
 from softset.report.svg import UNIT, path, tag
 
 
@@ -22,9 +22,9 @@ def test_attributes_are_escaped():
 
 
 def test_log_odds_where_a_threshold_is_near_an_edge():
-    scores = [Scores(np.linspace(0.0001, 0.2, 100), np.arange(100) > 50)]
-    assert choose_axis(scores, [0.2, 0.5]) == Axis()
-    axis = choose_axis(scores, [0.004])
+    scores = np.linspace(0.0001, 0.2, 100)
+    assert Axis.of_thresholds(scores, [0.2, 0.5]) == Axis()
+    axis = Axis.of_thresholds(scores, [0.004])
     assert axis.log_odds
     assert 0.05 < axis(0.004) < 0.95
     stops = axis.stops(1000)

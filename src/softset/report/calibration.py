@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
-from softset.report.counts import Floats, Ints, Scores
+from softset.report.counts import Ints, Scores
+from softset.report.geometry import Floats
 
 _FOLDS = 5
 _FEWEST = 25  # positives, and negatives, below which a map would be noise

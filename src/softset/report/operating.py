@@ -21,7 +21,8 @@ from softset.report.calibration import (
     recalibrate,
     reliability,
 )
-from softset.report.counts import Axis, Floats, Scores, choose_axis, known_goal
+from softset.report.counts import Scores, known_goal
+from softset.report.geometry import Axis, Floats
 from softset.report.layout import shorten
 from softset.report.svg import UNIT, path
 from softset.tasks import get_task
@@ -123,7 +124,8 @@ class Operating:
                 found = best_threshold(s.scores.p, s.scores.y, self.goal, from_logits=False)
                 self.best[id(s)] = float(found)
             telling = [s.threshold for s in sides] + list(self.best.values())
-            self.axis = choose_axis([s.scores for s in sides], telling)
+            everyone = np.concatenate([s.scores.p for s in sides])
+            self.axis = Axis.of_thresholds(everyone, telling)
         self._made = [[self._side(s) for s in v.sides] for v in self.views]
 
     # --- data for the script -------------------------------------------------------------------
@@ -137,7 +139,7 @@ class Operating:
             "axis": {"logOdds": self.axis.log_odds, "low": self.axis.low, "high": self.axis.high},
             "metrics": [
                 {"key": m.key, "name": m.name, "range": range_of(m.metric)}
-                | {"ticks": plots.value_ticks(range_of(m.metric))}
+                | {"ticks": Axis(*range_of(m.metric)).ticks()}
                 for m in self.metrics
             ],
             "average": self.average if self.complete else None,

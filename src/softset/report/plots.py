@@ -2,107 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from softset.comparison.result import CandidateResult, History
-from softset.comparison.statistics import Difference
+from softset.comparison.result import History
 from softset.report import formats
 from softset.report.calibration import Bins
-from softset.report.counts import Axis, Floats
-from softset.report.svg import (
-    TENTHS,
-    Marks,
-    Plot,
-    area,
-    dots,
-    interval_row,
-    nice_ticks,
-    path,
-    tag,
-)
+from softset.report.geometry import Axis, Floats, Row, nice_ticks
+from softset.report.svg import Plot, area, dots, path, percent, tag
 
 _HEIGHT = 260
 
 
 @dataclass(frozen=True)
-class Intervals:
-    """Rows of a plot on one axis, as drawings by their ids, and that axis below them."""
+class Forest:
+    """Rows of intervals on one axis, as drawings by their ids, and that axis below them."""
 
     rows: dict[str, str]
     axis: str
 
 
-def intervals(candidates: Sequence[CandidateResult], *, difference: bool) -> Intervals:
-    """Each candidate's scores, or its difference to the reference, with mean and interval."""
-    drawn = []
-    for c in candidates:
-        found = c.difference if difference else c
-        if found is not None:
-            points = [] if difference else c.scores
-            marks = Marks(found.mean, found.low, found.high, points)
-            drawn.append((c.id, marks, colour_of(c.family)))
-    return _on_one_axis(drawn, difference)
+def forest(rows: Sequence[Row], *, difference: bool = False) -> Forest:
+    """Every row in one line: each split a tick, the interval a bar, the mean a dot."""
+    values = [v for r in rows for v in (r.mean, r.low, r.high, *r.points) if v is not None]
+    axis = Axis.around([*values, 0.0] if difference else values)
+    ticks = axis.ticks(formats.signed if difference else formats.number)
 
+    def at(value: float) -> str:
+        return percent(100 * axis(value))
 
-def steps(differences: Mapping[str, tuple[Difference, bool]]) -> Intervals:
-    """Differences with their intervals, by their ids; those that are clear in colour."""
-    drawn = [
-        (key, Marks(d.mean, d.low, d.high, []), "ours" if clear else "theirs")
-        for key, (d, clear) in differences.items()
-    ]
-    return _on_one_axis(drawn, difference=True)
+    def upright(value: float, class_: str, y1: int = 0, y2: int = 34) -> str:
+        return tag("line", x1=at(value), x2=at(value), y1=y1, y2=y2, class_=class_)
 
-
-def _on_one_axis(drawn: Sequence[tuple[str, Marks, str]], difference: bool) -> Intervals:
-    known = [v for _, m, _ in drawn for v in (m.mean, m.low, m.high, *m.points) if v is not None]
-    known += [0.0] if difference else []
-    low, high = (min(known), max(known)) if known else (0.0, 1.0)
-    # A spread of half a thousandth must not look like a gulf.
-    room, middle = max(high - low, 0.01), (low + high) / 2
-    low, high = middle - 0.54 * room, middle + 0.54 * room
-    ticks = nice_ticks(low, high)
-
-    def axis(value: float) -> float:
-        return (value - low) / (high - low)
-
-    zero = 0.0 if difference else None
-    rows = {key: interval_row(axis, m, colour, ticks, zero) for key, m, colour in drawn}
-    digits = max(2, max((len(f"{t:g}".partition(".")[2]) for t in ticks), default=2))
-    write = formats.signed if difference else formats.number
+    behind = [upright(t, "grid") for t, _ in ticks] + [upright(0.0, "zero")] * difference
+    drawn = {}
+    for row in rows:
+        colour = colour_of(row.accent)
+        shapes = [upright(v, f"split {colour}", 13, 21) for v in row.points]
+        if row.low is not None and row.high is not None:
+            ends = {"x1": at(row.low), "x2": at(row.high), "y1": 17, "y2": 17}
+            shapes.append(tag("line", **ends, class_=f"interval {colour}"))
+        shapes.append(tag("circle", cx=at(row.mean), cy=17, r=5, class_=f"mean {colour}"))
+        drawn[row.id] = _strip(34, *behind, *shapes)
     labels = [
-        tag("text", write(t, digits), x=f"{100 * axis(t):.2f}%", y=14, class_="tick middle")
-        for t in ticks
+        tag("text", words, x=at(t), y=14, class_="tick middle")
+        for t, words in ticks
         if 0.03 < axis(t) < 0.97
     ]
-    below = tag("svg", *(labels or [""]), class_="row", width="100%", height=20, aria_hidden="true")
-    return Intervals(rows, below)
+    return Forest(drawn, _strip(20, *labels))
 
 
-def colour_of(family: str) -> str:
-    """The class that gives candidates of a family their colour."""
-    return "theirs" if family == "plain" else "ours"
+def _strip(height: int, *shapes: str) -> str:
+    """A drawing as wide as its cell of a table."""
+    shapes = shapes or ("",)
+    return tag("svg", *shapes, class_="row", width="100%", height=height, aria_hidden="true")
 
 
-def value_ticks(limits: tuple[float, float]) -> list[tuple[float, str]]:
-    """Ticks from the least to the largest value that a metric can have."""
-    if limits == (0.0, 1.0):
-        return list(TENTHS)
-    return [(t, formats.number(t, 2).rstrip("0").rstrip(".")) for t in nice_ticks(*limits, 4)]
+def colour_of(accent: bool) -> str:
+    """The class that gives a candidate or a gain its colour."""
+    return "ours" if accent else "theirs"
 
 
 def threshold_curve(axis: Axis, limits: tuple[float, float], metric: str) -> Plot:
     """The empty axes of metric against threshold; ``limits`` are those of the metric."""
-    low, high = limits
     return Plot(
         f"{metric} at every threshold",
         height=_HEIGHT,
         x=axis,
-        y=lambda v: (v - low) / (high - low),
-        x_ticks=axis.ticks(),
-        y_ticks=value_ticks(limits),
+        y=Axis(*limits),
         left=7.0,
         name="threshold",
     )
@@ -135,7 +104,6 @@ def histogram(axis: Axis) -> Plot:
         "How the scores of both classes are spread",
         height=_HEIGHT - 40,
         x=axis,
-        x_ticks=axis.ticks(),
         y_ticks=[],
         x_name="score" + (" (log-odds scale)" if axis.log_odds else ""),
         y_name="share of the class",
@@ -161,41 +129,32 @@ def reliability_paths(name: str, bins: Bins) -> dict[str, str]:
     return {name: path(bins.score, bins.share), f"{name}Dots": dots(bins.score, bins.share)}
 
 
-@dataclass(frozen=True)
-class Frame:
-    """The axes that all plots of training share, so that they can be compared."""
+def training(histories: Sequence[History], metric: str) -> list[str]:
+    """Soft and hard metric on validation rows by epoch, and the gap between them: a picture for
+    each history, all with the same axes."""
+    epochs = Axis(1.0, float(max(2, *(h.epoch[-1] for h in histories))))
+    known = [v for h in histories for v in (*h.soft, *h.hard) if v is not None]
+    values = Axis.around(known, least=0.02)
+    whole = [t for t in nice_ticks(epochs.low, epochs.high) if t == int(t)]
+    pictures = []
+    for history in histories:
+        plot = Plot(
+            f"soft and hard {metric} by epoch",
+            height=190,
+            x=epochs,
+            y=values,
+            x_ticks=[(t, f"{t:.0f}") for t in whole],
+            x_name="epoch",
+            left=11.0,
+        )
+        _draw_history(plot, history)
+        pictures.append(str(plot))
+    return pictures
 
-    epochs: float
-    low: float
-    high: float
 
-    @classmethod
-    def around(cls, histories: Sequence[History]) -> Frame:
-        """Room for every epoch and every value."""
-        known = np.concatenate([_numbers(v) for h in histories for v in (h.soft, h.hard)])
-        known = known[np.isfinite(known)]
-        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-        room = max(high - low, 0.02)
-        epochs = max(h.epoch[-1] for h in histories)
-        return cls(float(max(epochs, 2)), low - 0.06 * room, high + 0.06 * room)
-
-
-def training(history: History, frame: Frame, metric: str) -> str:
-    """Soft and hard metric on validation data by epoch, and the gap between them."""
-    epochs = _numbers(history.epoch)
-    soft, hard = _numbers(history.soft), _numbers(history.hard)
-    ticks = nice_ticks(frame.low, frame.high, 4)
-    digits = max((len(f"{t:g}".partition(".")[2]) for t in ticks), default=1)
-    plot = Plot(
-        f"soft and hard {metric} by epoch",
-        height=190,
-        x=lambda v: (v - 1) / (frame.epochs - 1),
-        y=lambda v: (v - frame.low) / (frame.high - frame.low),
-        x_ticks=[(t, f"{t:.0f}") for t in nice_ticks(1, frame.epochs, 5) if t == int(t)],
-        y_ticks=[(t, formats.number(t, max(digits, 1))) for t in ticks],
-        x_name="epoch",
-        left=11.0,
-    )
+def _draw_history(plot: Plot, history: History) -> None:
+    curves = (history.epoch, history.soft, history.hard)
+    epochs, soft, hard = (np.array(c, dtype=np.float64) for c in curves)  # NaN for None
     if np.isfinite(soft).all() and np.isfinite(hard).all():
         x, most = plot.x(epochs), max(1, len(epochs) // 300)
         plot.shape(area(x[::most], plot.y(soft)[::most], plot.y(hard)[::most]), "gap")
@@ -203,11 +162,6 @@ def training(history: History, frame: Frame, metric: str) -> str:
         plot.upright(start, "phase")
         side = "end" if plot.x(start) > 0.6 else "start"
         shift = -5 if side == "end" else 5
-        plot.text(start, frame.low, name, f"tick named {side}", dx=shift, dy="-0.5em")
+        plot.text(start, plot.y.low, name, f"tick named {side}", dx=shift, dy="-0.5em")
     plot.curve(epochs, soft, "soft")
     plot.curve(epochs, hard, "ours")
-    return str(plot)
-
-
-def _numbers(values: Sequence[float | None]) -> Floats:
-    return np.array([np.nan if v is None else v for v in values], dtype=np.float64)

@@ -7,20 +7,16 @@ classes, so that they follow the page's theme.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from softset.report.geometry import Axis, Ticks
 from softset.report.layout import escape
 
 UNIT = 4000  # the inner picture is UNIT x UNIT, in whole numbers
 _AXIS = 34  # pixels below the curves for ticks and the name of the axis
-
-Ticks = Sequence[tuple[float, str]]
-TENTHS: Ticks = tuple((k / 5, f"{k / 5:g}") for k in range(6))
 
 
 def tag(name: str, *inside: str, **attributes: Any) -> str:
@@ -80,34 +76,19 @@ def area(x: Any, low: Any, high: Any) -> str:
     return path(np.append(x, x[::-1]), np.append(high, low[::-1]), most=10**6) + "Z"
 
 
-def nice_ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers between ``low`` and ``high``.
-
-    >>> nice_ticks(0.63, 0.78)
-    [0.65, 0.7, 0.75]
-    """
-    if not high > low:
-        return [low]
-    raw = (high - low) / most
-    base = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * base for m in (1, 2, 2.5, 5, 10) if m * base >= raw * (1 - 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(k * step, 10) + 0.0 for k in range(first, last + 1)]
-
-
 @dataclass
 class Plot:
     """Axes, with things drawn into them in data coordinates.
 
-    ``x`` and ``y`` map data to [0, 1]; ``left`` and ``right`` are margins in per cent.
+    ``left`` and ``right`` are margins in per cent.
     """
 
     title: str  # read aloud, not shown
     height: int = 260
-    x: Callable[[Any], Any] = lambda v: v
-    y: Callable[[Any], Any] = lambda v: v
-    x_ticks: Ticks = TENTHS
-    y_ticks: Ticks = TENTHS
+    x: Axis = field(default_factory=Axis)
+    y: Axis = field(default_factory=Axis)
+    x_ticks: Ticks | None = None  # those of the axis
+    y_ticks: Ticks | None = None
     x_name: str = ""
     y_name: str = ""
     left: float = 9.0
@@ -160,13 +141,13 @@ class Plot:
 
     def __str__(self) -> str:
         bottom = self.top + self.height
-        for value, words in self.y_ticks:
+        for value, words in self.y.ticks() if self.y_ticks is None else self.y_ticks:
             y = self.down(value)
             ends = {"x1": percent(self.left), "x2": percent(100 - self.right), "y1": y, "y2": y}
             self._behind.append(tag("line", **ends, class_="grid"))
             place = {"x": percent(self.left), "y": y, "dx": -7, "dy": "0.32em"}
             self._behind.append(tag("text", escape(words), **place, class_="tick end"))
-        for value, words in self.x_ticks:
+        for value, words in self.x.ticks() if self.x_ticks is None else self.x_ticks:
             place = {"x": self.across(value), "y": bottom, "dy": "1.35em"}
             self._behind.append(tag("text", escape(words), **place, class_="tick middle"))
         names = []
@@ -205,40 +186,3 @@ class Plot:
             data_top=self.top,
             data_height=self.height,
         )
-
-
-@dataclass(frozen=True)
-class Marks:
-    """What is drawn of one candidate: a mean, the ends of its interval, and every split."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    points: Sequence[float]
-
-
-def interval_row(
-    axis: Callable[[float], float],
-    marks: Marks,
-    class_: str,
-    ticks: Iterable[float],
-    zero: float | None = None,
-) -> str:
-    """One candidate in one line: every split a tick, the interval a bar, the mean a dot."""
-
-    def at(value: float) -> str:
-        return percent(100 * axis(value))
-
-    parts = [tag("line", x1=at(t), x2=at(t), y1=0, y2=34, class_="grid") for t in ticks]
-    if zero is not None:
-        parts.append(tag("line", x1=at(zero), x2=at(zero), y1=0, y2=34, class_="zero"))
-    parts += [
-        tag("line", x1=at(s), x2=at(s), y1=13, y2=21, class_=f"split {class_}")
-        for s in marks.points
-    ]
-    if marks.low is not None and marks.high is not None:
-        ends = {"x1": at(marks.low), "x2": at(marks.high), "y1": 17, "y2": 17}
-        parts.append(tag("line", **ends, class_=f"interval {class_}"))
-    if marks.mean is not None:
-        parts.append(tag("circle", cx=at(marks.mean), cy=17, r=5, class_=f"mean {class_}"))
-    return tag("svg", *parts, class_="row", width="100%", height=34, aria_hidden="true")

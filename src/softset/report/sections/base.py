@@ -8,14 +8,13 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from softset.comparison.result import CandidateResult, Comparison
+from softset.comparison.result import Comparison
 from softset.counting.cells import Confusion
 from softset.decisions.decision import Decision
 from softset.metrics.registry import label_of
 from softset.report import formats
 from softset.report.layout import shorten
 from softset.report.operating import Operating, names_of, shown
-from softset.report.plots import colour_of
 from softset.tasks import get_task
 
 ROWS = 200  # of a table of columns or classes
@@ -81,8 +80,3 @@ class Page:
 def signed_interval(low: float | None, high: float | None) -> str:
     """The interval of a difference."""
     return "" if low is None or high is None else f"[{formats.signed(low)}, {formats.signed(high)}]"
-
-
-def colour(candidate: CandidateResult) -> str:
-    """The class that gives a candidate its colour."""
-    return colour_of(candidate.family)

@@ -6,8 +6,9 @@ from typing import Any
 
 from softset.comparison.result import CandidateResult
 from softset.report import formats, plots
+from softset.report.geometry import difference_rows, score_rows
 from softset.report.layout import shorten
-from softset.report.sections.base import Page, colour, signed_interval
+from softset.report.sections.base import Page, signed_interval
 
 ID, GROUP = "comparison", ""
 TITLE = "Every candidate, same splits"
@@ -25,11 +26,11 @@ def content(page: Page) -> dict[str, Any] | None:
         "reference": page.names[c.reference],
         "reference_is": REFERENCE if c.ladder else f"{OLD_REFERENCE} {page.metric}.",
         "goes_by": " The verdict goes by the ladder." if c.ladder else " The verdict goes by it.",
-        "scores": plots.intervals(done, difference=False),
-        "differences": plots.intervals(done, difference=True),
+        "scores": plots.forest(score_rows(done)),
+        "differences": plots.forest(difference_rows(done), difference=True),
         "shown": shown,
         "single": c.splits.count < 2,
-        "families": {colour(x) for x in done},
+        "families": {x.family for x in done},
         "failed": [
             {"name": page.names[x.id], "error": shorten(x.error, 300)}
             for x in c.candidates

@@ -6,6 +6,7 @@ from typing import Any
 
 from softset.comparison.statistics import Difference
 from softset.report import formats, plots
+from softset.report.geometry import gain_rows
 from softset.report.layout import shorten
 from softset.report.sections.base import Page, signed_interval
 
@@ -18,10 +19,6 @@ def content(page: Page) -> dict[str, Any] | None:
     ladder = page.comparison.ladder
     if ladder is None or len(ladder.rungs) < 2:
         return None
-    steps: dict[str, tuple[Difference, bool]] = {
-        rung.id: (rung.step, rung.clear) for rung in ladder.rungs if rung.step is not None
-    }
-    steps["all"] = (ladder.worth, ladder.clear)
     rows = [
         {
             "id": rung.id,
@@ -37,7 +34,7 @@ def content(page: Page) -> dict[str, Any] | None:
     return {
         "metric": page.metric,
         "rows": rows,
-        "plot": plots.steps(steps),
+        "plot": plots.forest(gain_rows(ladder), difference=True),
         "single": page.comparison.splits.count < 2,
         "note": page.comparison.steps_note(),
     }

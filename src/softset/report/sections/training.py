@@ -22,16 +22,12 @@ def content(page: Page) -> dict[str, Any] | None:
             kept[key] = history
     if not kept:
         return None
-    frame = plots.Frame.around(list(kept.values()))
+    pictures = plots.training(list(kept.values()), page.metric)
     return {
         "metric": page.metric,
         "panels": [
-            {
-                "name": page.names[key],
-                "svg": plots.training(history, frame, page.metric),
-                "words": _last_epoch(history),
-            }
-            for key, history in kept.items()
+            {"name": page.names[key], "svg": picture, "words": _last_epoch(history)}
+            for (key, history), picture in zip(kept.items(), pictures, strict=True)
         ],
         "some_plain": any(key in plain for key in kept),
         "some_phases": any(len(history.phases) > 1 for history in kept.values()),
