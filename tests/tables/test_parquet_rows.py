@@ -88,6 +88,25 @@ def test_a_split_of_rows_that_repeat_is_of_rows(tmp_path):
     assert sorted(np.concatenate([y for _, y in train.shuffled(3)])) == sorted(left)
 
 
+def test_a_split_of_rows_that_repeat_does_not_count_rows_of_weight_zero(tmp_path, monkeypatch):
+    """Nor does what tells that they repeat; blocks and sample are smaller than a row group."""
+    monkeypatch.setattr(parquet_rows, "_ROWS", 16)
+    monkeypatch.setattr(parquet_rows, "_SAMPLE", 50)
+    g = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"a": g.integers(0, 4, 300), "y": np.arange(300), "w": g.integers(0, 3, 300)}
+    )
+    found = []
+    for table in (frame, frame[frame["w"] > 0]):
+        with parquet.ParquetWriter(tmp_path / "rows.parquet", pa.Schema.from_pandas(frame)) as file:
+            for part in (table[table["y"] < 120], table[table["y"] >= 120]):  # a row group each
+                file.write_table(pa.Table.from_pandas(part, preserve_index=False))
+        rows = ParquetRows(tmp_path, "y", sample_weight="w")
+        found.append([rows._sampled_codes(), *(side.table()[1] for side in rows.split(0.3))])
+    for whole, without in zip(*found, strict=True):
+        assert whole.tolist() == without.tolist()
+
+
 def test_several_targets_and_none(folder, frame):
     frame.assign(y=0, z=frame["a"] > 2).to_parquet(folder / "labels.parquet")
     X, y = ParquetRows(folder / "labels.parquet", ["y", "z"]).table()

@@ -7,6 +7,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Collection, Iterator, Sequence
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -155,17 +156,21 @@ class ParquetRows:
         for path, group in groups:
             try:
                 with parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
-                    before = 0
+                    before, places = 0, count()
                     wanted = {"row_groups": [group], "columns": self._read, "use_threads": False}
                     for batch in file.iter_batches(_ROWS, **wanted):
-                        block = self._block(batch, path.name, group, before)
+                        block = self._block(batch, path.name, group, before, places)
                         before += batch.num_rows
                         if len(block[0]):
                             yield block
             except (pa.ArrowException, OSError, UnicodeError) as error:
                 raise damaged(path, "Parquet", error) from None
 
-    def _block(self, batch: Any, name: str, group: int, before: int) -> Block:
+    def _block(
+        self, batch: Any, name: str, group: int, before: int, places: Iterator[int]
+    ) -> Block:
+        """Of a batch; ``before`` counts the rows before it in its row group, ``places`` goes on
+        counting those of them that are used."""
         frame = batch.to_pandas(ignore_metadata=True)
         used = np.ones(len(frame), dtype=bool)
         if self.sample_weight is not None:
@@ -183,7 +188,8 @@ class ParquetRows:
         if self._share:
             codes = _codes(frame[self.columns])
             if self._by_place:
-                at = [[zlib.crc32(name.encode()), group, before + i] for i in range(len(frame))]
+                file = zlib.crc32(name.encode())
+                at = [(file, group, place) for place in islice(places, len(frame))]
                 codes = row_codes(np.array(at))
             frame = frame[(codes < np.uint64(self._share * 2.0**64)) == self._inside]
         X = frame[self.columns].reset_index(drop=True)
@@ -198,13 +204,13 @@ class ParquetRows:
         return X, y, frame[self.sample_weight].to_numpy(dtype=np.float64)
 
     def _sampled_codes(self) -> NDArray[np.uint64]:
-        """Of about ``_SAMPLE`` rows, from row groups in a random order."""
+        """Of at most ``_SAMPLE`` rows, from row groups in a random order."""
         codes: list[NDArray[np.uint64]] = []
         for block in self.shuffled(0):
             codes.append(_codes(block[0]))
             if sum(map(len, codes)) >= _SAMPLE:
                 break
-        return np.concatenate(codes)
+        return np.concatenate(codes)[:_SAMPLE]
 
 
 def _codes(X: Any) -> NDArray[np.uint64]:
