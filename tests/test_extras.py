@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+
+from tests.report.examples import comparison
 
 EXTRAS = {
     "cli": ["pandas", "pyarrow", "rich", "typer"],
@@ -79,7 +81,8 @@ def test_the_command_line_alone_trains_predicts_and_evaluates(tmp_path):
 
 
 def test_the_report_alone_is_written(tmp_path):
-    data = Path(__file__).parent / "data" / "v0.1" / "comparison-multiclass.json"
+    data = tmp_path / "comparison.json"
+    data.write_text(json.dumps(comparison("multiclass")))
     code = f"""
 from softset.comparison.result import Comparison
 from softset.report import write_report

@@ -17,7 +17,6 @@ import softset as ss
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
 EXAMPLE = ROOT / "examples" / "serving.py"
-OLD = ROOT / "tests" / "data" / "v0.1"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -61,49 +60,60 @@ class App:
         return lambda function: function
 
 
-def load_example(monkeypatch):
-    monkeypatch.setenv("MODEL", str(OLD / "model-warm.softset"))
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """A small model."""
+    random = np.random.RandomState(0)
+    frame = pd.DataFrame({"x": random.randn(60), "colour": ["red", "green", "blue"] * 20})
+    frame["note"] = np.where(np.arange(60) % 7 == 0, np.nan, random.randn(60))
+    y = np.where(frame["x"] > 0, "yes", "no")
+    path = tmp_path_factory.mktemp("serving") / "model.softset"
+    ss.train_model(frame, y, recipe="linear").save(path)
+    return path
+
+
+def load_example(monkeypatch, path):
+    monkeypatch.setenv("MODEL", str(path))
     found = importlib.util.spec_from_file_location("serving", EXAMPLE)
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
 
 
-@pytest.fixture
-def rows():
-    frame = pd.read_csv(OLD / "rows.csv").head(20)
-    known = [c.name for c in ss.load_model(OLD / "model-warm.softset").encoder.columns_]
-    frame = frame[[c for c in frame.columns if c in known]]
-    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+ROWS = [
+    {"x": 1.5, "colour": "red", "note": None},
+    {"x": -2.0, "colour": "blue", "note": 0.25},
+    {"x": 0.1, "colour": "red", "note": -1},
+]
 
 
-def check(answer, rows):
-    model = ss.load_model(OLD / "model-warm.softset")
-    frame = pd.DataFrame(rows)
+def check(answer, path):
+    model = ss.load_model(path)
+    frame = pd.DataFrame(ROWS)
     assert answer["classes"] == model.classes_.tolist()
     assert answer["decision"] == model.predict(frame).tolist()
     np.testing.assert_allclose(answer["p"], model.predict_proba(frame), rtol=1e-12)
 
 
-def test_the_function_of_the_server_without_fastapi(monkeypatch, rows):
+def test_the_function_of_the_server_without_fastapi(monkeypatch, path):
     stub = types.ModuleType("fastapi")
     stub.FastAPI, stub.HTTPException = App, HTTPError
     monkeypatch.setitem(sys.modules, "fastapi", stub)
-    module = load_example(monkeypatch)
-    check(module.predict(rows), rows)
+    module = load_example(monkeypatch, path)
+    check(module.predict(ROWS), path)
     with pytest.raises(HTTPError) as error:
         module.predict([{"unknown": 1}])
     assert error.value.status_code == 422
 
 
-def test_the_server_over_http(monkeypatch, rows):
+def test_the_server_over_http(monkeypatch, path):
     pytest.importorskip("fastapi", reason="fastapi is not installed")
     pytest.importorskip("httpx", reason="httpx is not installed")
     testclient = pytest.importorskip("fastapi.testclient")
-    client = testclient.TestClient(load_example(monkeypatch).app)
-    found = client.post("/predict", json=rows)
+    client = testclient.TestClient(load_example(monkeypatch, path).app)
+    found = client.post("/predict", json=ROWS)
     assert found.status_code == 200
-    check(found.json(), rows)
+    check(found.json(), path)
     missing = client.post("/predict", json=[{"unknown": 1}])
     assert missing.status_code == 422
     assert "of the training data are missing" in missing.json()["detail"]

@@ -1,7 +1,6 @@
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from softset.tables.rows import Rows
 from tests.boosting.examples import CATEGORIES, rows, target
 
 NAMES = list(LIBRARIES)
-OLD = Path(__file__).parents[1] / "data" / "v0.1"
 
 
 def test_the_libraries_are_named_by_their_module():
@@ -113,38 +111,53 @@ def by_the_library(name, text, x):
     return booster.predict(import_module(name).DMatrix(x), output_margin=True)
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A folder with small models, one for each library and task, and what they predict."""
+    folder = tmp_path_factory.mktemp("saved")
+    x = np.random.RandomState(0).randn(200, 3)
+    y = (x[:, 0] + 0.5 * x[:, 1] > 0.7).astype(int)
+    for name in NAMES:
+        for kind, more in (("binary", 0), ("multiclass", x[:, 2] > 1)):
+            model = ss.MetricBoostingClassifier(library=name, warm_rounds=5, rounds=4)
+            model.fit(x, y + more).save(folder / f"{name}-{kind}")
+            p, decided = model.predict_both(x)
+            np.savez(folder / f"{name}-{kind}.npz", x=x, p=p, decided=decided)
+    return folder
+
+
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
 @pytest.mark.parametrize("name", NAMES)
-def test_models_of_version_01_score_as_in_the_library(name, kind):
-    content = read_file(OLD / f"{name}-{kind}.softset", "MetricBoostingClassifier")
-    x = np.loadtxt(OLD / "X.csv", delimiter=",")
-    texts = [content["fitted"][part] for part in ("warm", "booster")]
-    assert any(text is not None for text in texts)
-    for text in filter(None, texts):
+def test_saved_models_score_as_in_the_library(name, kind, saved):
+    content = read_file(saved / f"{name}-{kind}", "MetricBoostingClassifier")
+    (part,) = content["fitted"]["parts"]
+    x = np.load(saved / f"{name}-{kind}.npz")["x"]
+    texts = [part[key] for key in ("warm", "booster") if part[key] is not None]
+    assert texts
+    for text in texts:
         trees = LIBRARIES[name].parse(text)
         np.testing.assert_array_equal(
             LIBRARIES[name].margins(trees, x), by_the_library(name, text, x)
         )
 
 
-def test_loaded_models_need_no_library():
-    """So that no text of a file can reach one; and predictions are those of version 0.1."""
+def test_loaded_models_need_no_library(saved):
+    """So that no text of a file can reach one."""
     code = f"""
-import json, sys
+import sys
+from pathlib import Path
 sys.modules.update(lightgbm=None, xgboost=None)
 import numpy as np, softset
-x = np.loadtxt({str(OLD / "X.csv")!r}, delimiter=",")
-expected = json.load(open({str(OLD / "expected.json")!r}))
-for name, wanted in expected.items():
-    if name.startswith(("lightgbm", "xgboost")):
-        model = softset.MetricBoostingClassifier.load({str(OLD)!r} + f"/{{name}}.softset")
-        np.testing.assert_allclose(model.predict_proba(x[:40]), wanted["proba"], atol=1e-12)
-        assert model.predict(x[:40]).tolist() == wanted["predict"]
-        print(name)
+for path in Path({str(saved)!r}).glob("*.npz"):
+    model = softset.MetricBoostingClassifier.load(path.with_suffix(""))
+    wanted = np.load(path)
+    np.testing.assert_allclose(model.predict_proba(wanted["x"]), wanted["p"], atol=1e-12)
+    assert model.predict(wanted["x"]).tolist() == wanted["decided"].tolist()
+    print(path)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.split()) == 4
+    assert len(done.stdout.splitlines()) == 4
 
 
 def test_modules_are_imported_by_absolute_names():

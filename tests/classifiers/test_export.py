@@ -16,8 +16,6 @@ import softset as ss
 from softset.classifiers.export import averaged, to_onnx, to_torch
 from softset.tasks import get_task
 
-OLD = Path(__file__).parents[1] / "data" / "v0.1"
-EXPECTED = json.loads((OLD / "expected.json").read_text())
 FEATURES = 5
 NETWORK = {"n_members": 3, "hidden": (8,), "max_epochs": 40, "random_state": 0}
 # The name of a case: the classifier, its settings, and the target.
@@ -62,6 +60,12 @@ def model(request):
     kind, settings, target = CASES[request.param]
     x, targets = table()
     return kind("f1", **settings).fit(x, targets[target])
+
+
+@pytest.fixture(scope="module")
+def linear():
+    x, targets = table()
+    return ss.MetricLinearClassifier(path=()).fit(x, targets["binary"])
 
 
 def predicted(model, decision):
@@ -143,16 +147,6 @@ def test_members_are_averaged_as_probabilities(task):
 
 # --- which models ---------------------------------------------------------------------------------
 
-NETWORKS = sorted(n for n, e in EXPECTED.items() if e.get("class") == "MetricClassifier")
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_of_version_01_is_exported_as_it_predicted(name):
-    model = ss.MetricClassifier.load(OLD / f"{name}.softset")
-    p, decision = model.to_torch()(torch.tensor(np.loadtxt(OLD / "X.csv", delimiter=",")[:40]))
-    np.testing.assert_allclose(p.numpy(), EXPECTED[name]["proba"], rtol=1e-12, atol=1e-15)
-    assert predicted(model, decision).tolist() == EXPECTED[name]["predict"]
-
 
 @pytest.mark.parametrize("first", ["yes", "no"])
 def test_a_model_takes_what_its_encoder_gives(first):
@@ -168,18 +162,20 @@ def test_a_model_takes_what_its_encoder_gives(first):
 
 
 @pytest.mark.parametrize("export", [to_torch, lambda model: to_onnx(model, "never.onnx")])
-@pytest.mark.parametrize("name", ["forest-binary", "lightgbm-binary", "model-forest"])
-def test_other_models_are_refused_and_the_error_names_those_that_work(name, export):
-    path = OLD / f"{name}.softset"
-    kind = getattr(ss, EXPECTED[name].get("class", ""), None)
-    model = ss.load_model(path) if kind is None else kind.load(path)
-    with pytest.raises(
-        ValueError, match=r"MetricClassifier or a MetricLinearClassifier.*got Metric"
-    ):
-        export(model)
-    if kind is None:
-        with pytest.raises(ValueError, match="got MetricForestClassifier"):
-            model.to_torch()
+def test_other_models_are_refused_and_the_error_names_those_that_work(export):
+    x, targets = table()
+    frame = pd.DataFrame(x, columns=list("abcde"))
+    few = {"warm_rounds": 2, "rounds": 1}
+    boosting = ss.MetricBoostingClassifier("f1", **few).fit(x, targets["binary"])
+    with pytest.warns(UserWarning, match="is constant"):
+        trained = ss.train_model(frame, targets["binary"], recipe="boosting-metric", **few)
+    for model in (boosting, trained):
+        with pytest.raises(
+            ValueError, match=r"MetricClassifier or a MetricLinearClassifier.*got MetricBoosting"
+        ):
+            export(model)
+    with pytest.raises(ValueError, match="got MetricBoostingClassifier"):
+        trained.to_torch()
 
 
 @pytest.mark.parametrize("kind", [ss.MetricClassifier, ss.MetricLinearClassifier])
@@ -194,12 +190,11 @@ def test_a_classifier_must_be_fitted(kind, tmp_path):
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxscript"])
-def test_a_missing_package_comes_with_its_install_line(package, monkeypatch, tmp_path):
-    model = ss.MetricClassifier.load(OLD / "network-binary.softset")
+def test_a_missing_package_comes_with_its_install_line(package, linear, monkeypatch, tmp_path):
     for name in ("onnx", "onnxscript"):
         monkeypatch.setitem(sys.modules, name, None if name == package else sys)
     with pytest.raises(ImportError, match=rf"needs {package}: pip install 'softset\[onnx\]'"):
-        model.to_onnx(tmp_path / "model.onnx")
+        linear.to_onnx(tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
 
 
@@ -257,8 +252,7 @@ def test_the_columns_of_a_data_frame_are_in_the_metadata(runtime, tmp_path):
     assert json.loads(found["features"]) == list("abcde")
 
 
-def test_an_older_file_survives_a_failed_write(runtime, tmp_path, monkeypatch):
-    model = ss.MetricClassifier.load(OLD / "network-binary.softset")
+def test_an_older_file_survives_a_failed_write(runtime, linear, tmp_path, monkeypatch):
     path = tmp_path / "model.onnx"
     path.write_text("older")
 
@@ -269,6 +263,6 @@ def test_an_older_file_survives_a_failed_write(runtime, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match=r"could not write model\.onnx .* an older one is intact"):
-        model.to_onnx(path)
+        linear.to_onnx(path)
     assert path.read_text() == "older"
     assert list(tmp_path.iterdir()) == [path]

@@ -20,8 +20,8 @@ from softset import Comparison, compare
 from softset.comparison.candidates import BY_ID
 from softset.comparison.fits import Sizes
 from softset.comparison.result import ClassCount
-from softset.comparison.schema import encoded
 from softset.comparison.worker import Experiment, outcomes
+from softset.storage.schema import encoded
 from softset.tables.splits import repeated_folds
 from softset.tasks import BINARY
 

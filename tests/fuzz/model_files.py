@@ -4,11 +4,11 @@
 can do no harm: it prints the number of a case before it runs it, and its outcome afterwards.
 """
 
+import contextlib
 import copy
 import json
 import random
 import resource
-import shutil
 import signal
 import sys
 import tempfile
@@ -27,11 +27,23 @@ from torch.utils.data import DataLoader, TensorDataset
 import softset as ss
 from softset.classifiers.recipes import classifier_class
 from softset.storage import container
+from softset.training.checkpoints import Checkpoint
 
 SECONDS, BYTES = 10, 2**30  # seconds of the processor: a busy machine is no fault
-OLD = Path(__file__).parents[1] / "data" / "v0.1"
-ROWS = np.loadtxt(OLD / "X.csv", delimiter=",")
-TABLE = pd.read_csv(OLD / "rows.csv", nrows=40)
+ROWS = np.random.RandomState(0).randn(240, 3).round(3)
+TABLE = pd.DataFrame(
+    {
+        "x": ROWS[:40, 0],
+        "colour": np.array(["blue", "red", "green"])[np.arange(40) * 7 % 3],
+        "day": pd.date_range("2020-01-01", periods=40).strftime("%Y-%m-%d"),
+        "note": np.where(np.arange(40) % 5 == 0, np.nan, ROWS[:40, 2]),
+        "churn": np.where(ROWS[:40, 0] > 0.3, "yes", "no"),
+    }
+)
+
+
+class StopError(Exception):
+    """A run that is stopped on purpose."""
 
 
 class TooSlowError(BaseException):
@@ -42,16 +54,17 @@ class TooSlowError(BaseException):
 
 
 def write_files(folder):
-    """Files of version 0.1, and new ones of every kind with all that a file can hold."""
+    """Files of every kind with all that a file can hold, and checkpoints of stopped runs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few rows and epochs make poor models
         _write_files(folder)
 
 
 def _write_files(folder):
-    for pattern in ("*.softset", "*.ckpt"):
-        for path in OLD.glob(pattern):
-            shutil.copy(path, folder)
+    for name in ("members.ckpt", "fit.ckpt"):
+        with patch.object(Checkpoint, "save", stop_after(4)), contextlib.suppress(StopError):
+            train(name, folder / name)
+        (folder / f"{name}.lock").unlink()
     x = ROWS[:160, :3]
     y = (x[:, 0] + 0.5 * x[:, 1] > 0.7).astype(int)
     classes, labels = y + (x[:, 2] > 1), np.column_stack([y, x[:, 2] > 0])
@@ -87,6 +100,36 @@ def _write_files(folder):
         model.save(folder / f"new-{name}.softset")
     with patch.object(container, "LONG", 0):
         made["lightgbm-frame"].save(folder / "new-lightgbm-long.softset")
+
+
+def stop_after(writes):
+    """A way to save checkpoints that stops the run after some of them."""
+    save, left = Checkpoint.save, [writes]
+
+    def stopping(self, state, *, last=False):
+        self.every = 0
+        save(self, state, last=last)
+        left[0] -= 1
+        if not left[0]:
+            raise StopError
+
+    return stopping
+
+
+def train(name, path):
+    """The weights of a small run, from its checkpoint on if there is one."""
+    y = torch.from_numpy((ROWS[:, 0] + 0.5 * ROWS[:, 1] > 0.7).astype(int))
+    x = torch.from_numpy(ROWS).float()
+    rows, held = (x[:160], y[:160]), (x[160:], y[160:])
+    if "members" in name:
+        members = [ss.Member(0), ss.Member(1, 0.01)]
+        settings = {"max_epochs": 8, "batch_size": 32, "recipe": "warm", "checkpoint": path}
+        return [ss.train_members((4,), rows, held, members=members, **settings).weights]
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    rows, held = (TensorDataset(a, b.float()) for a, b in (rows, held))
+    shuffled = DataLoader(rows, 32, shuffle=True, generator=torch.Generator())
+    ss.fit(model, "warm", shuffled, DataLoader(held, 40), max_epochs=6, checkpoint=path)
+    return list(model.parameters())
 
 
 class Saved:
@@ -366,23 +409,8 @@ def inputs(model, classifier):
 
 def resumed(saved, path):
     """A run goes on from a mutated checkpoint, or refuses it."""
-    y = torch.from_numpy((ROWS[:, 0] + 0.5 * ROWS[:, 1] > 0.7).astype(int))
-    x = torch.from_numpy(ROWS).float()
-    train, held = (x[:160], y[:160]), (x[160:], y[160:])
-    settings = {"recipe": "warm", "checkpoint": path}
     try:
-        if "members" in saved.name:
-            members = [ss.Member(0), ss.Member(1, 0.01)]
-            settings |= {"max_epochs": 8, "batch_size": 32}
-            trained = ss.train_members((4,), train, held, members=members, **settings)
-            weights = [trained.weights]
-        else:
-            model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
-            train, held = (TensorDataset(a, b.float()) for a, b in (train, held))
-            shuffled = DataLoader(train, 32, shuffle=True, generator=torch.Generator())
-            loaders = shuffled, DataLoader(held, 40)
-            ss.fit(model, "warm", *loaders, max_epochs=6, checkpoint=path)
-            weights = list(model.parameters())
+        weights = train(saved.name, path)
     except ss.SavedFileError as error:
         assert_cheap(error)
         return "refused"

@@ -9,10 +9,11 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from tests.fuzz.model_files import OLD, SECONDS, Saved, outcome, write_files
+from tests.fuzz.model_files import SECONDS, Saved, outcome, write_files
 
 SEED, PART = 0, 2000
 
@@ -39,7 +40,7 @@ def run_cases(folder, first, last):
                 text=True,
                 timeout=patience,
                 check=False,
-                cwd=OLD.parents[2],
+                cwd=Path(__file__).parents[2],
             )
             lines, code, errors = done.stdout.splitlines(), done.returncode, done.stderr
         except subprocess.TimeoutExpired as hanging:

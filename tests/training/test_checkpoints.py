@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -304,59 +302,6 @@ def test_a_changed_state_is_refused_by_name(tmp_path, change):
     saved_state(tmp_path / "a", change)
     with pytest.raises(SavedFileError, match=r"^a"):
         fit_small(tmp_path / "a")
-
-
-# --- files of version 0.1 ------------------------------------------------------------------------
-
-OLD = Path(__file__).parents[1] / "data" / "v0.1"
-
-
-def old_rows():
-    numbers = np.loadtxt(OLD / "X.csv", delimiter=",")
-    y = torch.from_numpy((numbers[:, 0] + 0.5 * numbers[:, 1] > 0.7).astype(int))
-    x = torch.from_numpy(numbers).float()
-    return (x[:160], y[:160]), (x[160:], y[160:])
-
-
-def expected(name):
-    return json.loads((OLD / "expected.json").read_text())[name]
-
-
-def test_members_of_version_01_go_on_to_the_weights_of_then(tmp_path):
-    epochs = []
-    trained = train_members(
-        (4,),
-        *old_rows(),
-        members=[Member(0), Member(1, 0.01)],
-        recipe="warm",
-        max_epochs=8,
-        batch_size=32,
-        checkpoint=shutil.copy(OLD / "members.ckpt", tmp_path),
-        on_epoch=lambda: epochs.append(1),
-    )
-    # To the rounding of float32: kernels sum in another order since.
-    then = np.array(expected("members.ckpt")["weights"])
-    np.testing.assert_allclose(trained.weights.numpy(), then, rtol=1e-4, atol=1e-6)
-    assert len(epochs) == 12, "four of sixteen were trained by the old version"
-
-
-def test_a_fit_of_version_01_goes_on_to_the_weights_of_then(tmp_path):
-    train, validation = ((x, y.float()) for x, y in old_rows())
-    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
-    generator = torch.Generator()  # its state is in the file
-    history = fit(
-        model,
-        "warm",
-        DataLoader(TensorDataset(*train), 32, shuffle=True, generator=generator),
-        DataLoader(TensorDataset(*validation), 40),
-        max_epochs=6,
-        checkpoint=shutil.copy(OLD / "fit.ckpt", tmp_path),
-    )
-    state = {name: t.tolist() for name, t in model.state_dict().items()}
-    assert state == expected("fit.ckpt")["state"]
-    assert {len(values) for values in history.values()} == {12}
-    assert history["validation_soft"][:3] == [None] * 3, "the old version did not write it"
-    assert all(v is not None for v in history["validation_soft"][3:])
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "soon"])

@@ -323,11 +323,9 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = classes
 
     def _restored_decision(self, fitted: dict[str, Any]) -> Decision:
-        count = len(self.classes_)
-        if "cut" not in fitted:  # before 0.2 the cut was kept as a probability
-            return Decision.at(self._task, fitted["threshold"].numpy(), count)
         cut = fitted["cut"].double().numpy()
-        if cut.shape != self._task.shape(count) or not np.isfinite(cut).all():
+        shape = self._task.shape(len(self.classes_))
+        if cut.shape != shape or not np.isfinite(cut).all():
             raise ValueError("a finite cut for each label, or an offset for each class, expected")
         return Decision(self._task, cut)
 

@@ -24,7 +24,6 @@ from softset.metrics.registry import MetricLike, one_number
 from softset.tables.rows import Rows, ordered_rows
 from softset.tables.splits import content_split
 from softset.tables.streams import is_stream
-from softset.tasks import BINARY, MULTICLASS
 
 Array = NDArray[Any]
 
@@ -317,30 +316,6 @@ class MetricBoostingClassifier(DecidingClassifier):
                 )
             )
         self._describe()
-
-    @classmethod
-    def from_state(cls, content: dict[str, Any], metric: MetricLike | None = None) -> Self:
-        """The classifier of ``state()``; ``metric`` if it was a function of your own."""
-        fitted = content["fitted"]
-        if "parts" not in fitted:  # before 0.2
-            content = {**content, "fitted": _of_version_0_1(content["params"], fitted)}
-        return super().from_state(content, metric)
-
-
-def _of_version_0_1(params: dict[str, Any], fitted: dict[str, Any]) -> dict[str, Any]:
-    """What version 0.1 wrote, in today's layout."""
-    binary = len(fitted["classes"]["values"]) == 2
-    part = {k: fitted[k] for k in ("warm", "booster", "rounds", "history")}
-    part["shift"] = fitted["shift"] if params["rounds"] else None
-    return {
-        "task": BINARY if binary else MULTICLASS,
-        "positive": 1,
-        "classes": fitted["classes"],
-        "names": fitted["names"],
-        "cut": torch.tensor(fitted["decision"], dtype=torch.float64),
-        "categories": fitted["categories"],
-        "parts": [part],
-    }
 
 
 def _is_missing(value: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from softset.metrics.registry import MetricLike, get_goal
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
 from softset.storage.files import SavedFileError
+from softset.storage.schema import decoded
 from softset.tables.columns import infer_schema
 from softset.tables.encoder import TableEncoder
 from softset.tables.labels import BlanksWarning, Labels, read_labels
@@ -27,7 +28,26 @@ from softset.tasks import Task
 
 Array = NDArray[Any]
 _KIND = "model"
-_PICKLES = (b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"x\x9c", b"(", b"c")
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What a model file holds: the name of the classifier, and the plain data of each part."""
+
+    classifier: str
+    state: dict[str, Any]
+    encoder: dict[str, Any] | None
+    classes: dict[str, Any] | None
+    info: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SavedColumns:
+    """Of a model's ``info``, the columns that a table may still have at prediction."""
+
+    target: str | list[str] | None = None
+    groups: str | None = None
+    drop: list[str] | None = None
 
 
 class Model:
@@ -251,14 +271,14 @@ def save_model(
     check_choice("classifier", kind, CLASSIFIERS)
     rest = {k: plain(v) for k, v in (info or {}).items() if k != "classes"}
     classes = (info or {}).get("classes")
-    content = {
-        "classifier": kind,
-        "state": classifier.state(),
-        "encoder": None if encoder is None else encoder.state(),
-        "classes": None if classes is None else pack_array(np.asarray(classes)),
-        "info": rest,
-    }
-    write_file(path, _KIND, content)
+    content = SavedModel(
+        classifier=kind,
+        state=classifier.state(),
+        encoder=None if encoder is None else encoder.state(),
+        classes=None if classes is None else pack_array(np.asarray(classes)),
+        info=rest,
+    )
+    write_file(path, _KIND, vars(content))
 
 
 def load_model(path: str | os.PathLike[str], metric: MetricLike | None = None) -> Model:
@@ -275,32 +295,18 @@ def load_model(path: str | os.PathLike[str], metric: MetricLike | None = None) -
     ...     load_model(f"{folder}/model.softset").predict(frame[:2]).tolist()
     ['young', 'young']
     """
-    path = Path(path)
-    if path.is_dir():
-        raise SavedFileError(f"{path.name} is a directory; a model file is expected.")
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {str(path)!r}.")
-    with open(path, "rb") as file:
-        head = file.read(9)
-    # Our files begin with a length of 8 bytes, which may look like anything, and then a brace.
-    if head[8:] != b"{" and head.startswith(_PICKLES):
-        raise SavedFileError(
-            f"{path.name} looks like a pickled model, which could run code when it is loaded; it "
-            "is refused. Save models with softset (`softset train`, save_model)."
-        )
     content = read_file(path, _KIND)
-    with whole(path.name, "model"):
-        kind = content["classifier"]
-        if kind not in CLASSIFIERS:
-            raise SavedFileError(f"it names an unknown classifier, {kind!r}.")
-        classifier = classifier_class(kind).from_state(content["state"], metric)
-        packed, info = content["encoder"], dict(content["info"])
-        target, drop = info.get("target") or [], info.get("drop") or []
-        if any(type(name) is not str for name in [info.get("groups") or "", *target, *drop]):
-            raise SavedFileError("it names columns by something else than text.")
-        if content["classes"] is not None:
-            info["classes"] = unpack_array(content["classes"])
-        encoder = None if packed is None else TableEncoder.from_state(packed)
+    with whole(os.path.basename(path), _KIND):
+        saved: SavedModel = decoded(SavedModel, content)
+        if saved.classifier not in CLASSIFIERS:
+            raise SavedFileError(f"it names an unknown classifier, {saved.classifier!r}.")
+        classifier = classifier_class(saved.classifier).from_state(saved.state, metric)
+        info = saved.info
+        columns = ("target", "groups", "drop")
+        decoded(SavedColumns, {k: info[k] for k in columns if k in info}, "info")
+        if saved.classes is not None:
+            info["classes"] = unpack_array(saved.classes)
+        encoder = None if saved.encoder is None else TableEncoder.from_state(saved.encoder)
         if encoder is not None and len(encoder.names_) != classifier.n_features_in_:
             raise SavedFileError("its table and its classifier do not fit together.")
         return Model(encoder, classifier, info)

@@ -272,7 +272,7 @@ def tell(result: Comparison, directory: Path) -> None:
     print(f"        softset predict {directory / 'model.softset'} NEW_ROWS")
 
 
-_COLOURS = {"clear": "green", "metric": "green", "stay": "yellow", "plain": "yellow"}
+_COLOURS = {"clear": "green", "stay": "yellow"}
 
 
 def show(result: Comparison) -> None:
@@ -324,13 +324,13 @@ def show(result: Comparison) -> None:
 
 
 def _show_ladder(result: Comparison, out: Any) -> bool:
-    """Whether there is one: files of format 1 have none."""
+    """Whether there is more than one rung to show."""
     from rich.table import Table
     from rich.text import Text
 
     from softset.comparison.result import span
 
-    if result.ladder is None or len(result.ladder.rungs) < 2:
+    if len(result.ladder.rungs) < 2:
         return False
     names = {c.id: c.name for c in result.candidates}
     measure = result.metric if len(result.metric) <= 6 else "mean"

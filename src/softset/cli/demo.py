@@ -75,7 +75,6 @@ def run(
 
 def _in_short(result: Comparison) -> str:
     """Whether it pays, by the verdict."""
-    assert result.ladder is not None
     gain = f"{result.ladder.worth.mean:+.3f} of F1"
     return {
         "clear": f"yes, {gain}",

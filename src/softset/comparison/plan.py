@@ -17,11 +17,11 @@ import softset
 from softset.comparison.budget import FEWEST_FITS, Budget, Cost, choose_fits, in_order
 from softset.comparison.data import Table
 from softset.comparison.fits import Candidate, Sizes
-from softset.comparison.schema import decoded
 from softset.comparison.sweep import Record, sweep
 from softset.comparison.worker import Experiment, Result, Source, fingerprint, run_one
 from softset.metrics.registry import MetricLike, get_goal
 from softset.storage.files import SavedFileError, scratch_directory
+from softset.storage.schema import decoded
 from softset.tables.splits import repeated_folds
 
 # Seconds kept back from a budget for what comes after the refit.
@@ -181,8 +181,8 @@ class Plan:
         try:
             result = decoded(Result, record["result"], "result")
             if set(result.candidates) != set(self.fits[fit]):
-                raise ValueError(f"result.candidates must be {', '.join(self.fits[fit])}.")
-        except ValueError as error:
+                raise SavedFileError(f"result.candidates must be {', '.join(self.fits[fit])}.")
+        except SavedFileError as error:
             place = "a run" if self.path is None else f"{self.path}: the run {record['run']}"
             raise SavedFileError(f"{place} is damaged: {error}") from None
         return Run(fit, record["seconds"], result, "")

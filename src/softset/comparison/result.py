@@ -16,10 +16,11 @@ import numpy as np
 from softset.classifiers.explaining import Importance
 from softset.classifiers.model import Model
 from softset.comparison.ladder import Ladder, RungId
-from softset.comparison.schema import checksum, decoded, encoded
 from softset.comparison.statistics import Difference
 from softset.metrics.registry import label_of
+from softset.storage.container import whole
 from softset.storage.files import SavedFileError, write_safely
+from softset.storage.schema import decoded, encoded, sealed, unsealed
 from softset.tasks import Task, get_task
 
 FORMAT = 2
@@ -27,8 +28,7 @@ Label = bool | int | float | str
 Threshold = float | list[float]  # of two classes; of each label, or the offsets of several classes
 TaskName = Literal["binary", "multiclass", "multilabel"]
 Family = Literal["metric", "plain"]
-# The last three are of files in format 1.
-Outcome = Literal["clear", "unclear", "stay", "metric", "plain", "none"]
+Outcome = Literal["clear", "unclear", "stay"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class CandidateResult:
     id: str
     name: str
     family: Family
-    rung: RungId | None
+    rung: RungId
     description: str
     error: str
     scores: list[float]
@@ -167,7 +167,7 @@ class Comparison:
     outcome: Outcome
     winner: str
     reference: str
-    ladder: Ladder | None
+    ladder: Ladder
     candidates: list[CandidateResult]
     splits: Splits
     predictions: dict[str, Predictions]
@@ -187,23 +187,19 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the model, for ``json.dump``; a checksum tells changes."""
-        content = {"format": FORMAT, **encoded(self)}
-        return {**content, "checksum": checksum(content)}
+        return sealed({"format": FORMAT, **encoded(self)})
 
     @classmethod
     def from_dict(cls, found: Any) -> Comparison:
-        """The inverse of ``to_dict``. What is damaged or was changed is a ``ValueError``."""
-        if not isinstance(found, dict) or found.get("format") not in (1, FORMAT):
+        """The inverse of ``to_dict``. What is damaged or was changed is a ``SavedFileError``; a
+        dictionary without a checksum is taken as it is."""
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
             got = found.get("format") if isinstance(found, dict) else type(found).__name__
-            raise ValueError(f"a comparison in format {FORMAT} was expected, got {got!r}.")
-        content = {k: v for k, v in found.items() if k != "checksum"}
-        # Files of version 0.1 have none.
-        if "checksum" in found and found["checksum"] != checksum(content):
-            raise ValueError(
-                "the comparison was changed after it was written: its checksum is off."
+            raise SavedFileError(
+                f"a comparison in format {FORMAT} was expected, got {got!r}. Compare again."
             )
-        if content.pop("format") == 1:
-            content = _of_format_1(content)
+        content = unsealed(found) if "checksum" in found else dict(found)
+        del content["format"]
         comparison: Comparison = decoded(cls, content)
         comparison._check()
         return comparison
@@ -214,16 +210,20 @@ class Comparison:
         _agree("candidates with different ids", len(by_id), len(self.candidates))
         for name, key in (("winner", self.winner), ("reference", self.reference)):
             if key not in by_id or by_id[key].mean is None:
-                raise ValueError(f"{name} must be a candidate that has a mean, got {key!r}.")
+                raise SavedFileError(f"{name} must be a candidate that has a mean, got {key!r}.")
         for c in self.candidates:
             _agree(f"scores of {c.id}", len(c.scores), 0 if c.error else self.splits.count)
             mean = math.fsum(c.scores) / len(c.scores) if c.scores else None
             if (c.mean is None) != (mean is None) or abs((c.mean or 0) - (mean or 0)) > 1e-9:
-                raise ValueError(f"the mean of {c.id} must be that of its scores, got {c.mean}.")
+                raise SavedFileError(
+                    f"the mean of {c.id} must be that of its scores, got {c.mean}."
+                )
         _check_ladder(self.ladder, by_id, self.splits.count)
         for key in (*self.predictions, *self.history):
             if key not in by_id:
-                raise ValueError(f"there are predictions or a history of {key!r}, no candidate.")
+                raise SavedFileError(
+                    f"there are predictions or a history of {key!r}, no candidate."
+                )
         for key, p in self.predictions.items():
             _check_predictions(key, p, get_task(self.task), len(self.classes))
         for key, h in self.history.items():
@@ -238,23 +238,20 @@ class Comparison:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Comparison:
         """Read what ``save`` wrote; an error if it is not that."""
-        path = Path(path)
-        try:
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, RecursionError) as error:
-            raise SavedFileError(f"{path} is no whole comparison: {error}") from None
+        data = Path(path).read_bytes()
+        with whole(Path(path).name, "comparison"):
+            return cls.from_dict(json.loads(data))
 
     def __str__(self) -> str:
         width = max(len(c.name) for c in self.candidates)
         head = f"{label_of(self.metric)} on test rows"
         lines = [self.verdict, *([self.advice] if self.advice else []), ""]
-        if self.ladder is not None:
-            names = {c.id: c.name for c in self.candidates}
-            across = max(len(rung.name) for rung in self.ladder.rungs)
-            for rung in self.ladder.rungs:
-                line = f"{rung.name:{across}}  {rung.mean:6.3f}  {names[rung.choice]:{width}}"
-                lines.append(f"{line}  {step_in_words(rung.step, rung.clear)}".rstrip())
-            lines += [self.steps_note(), ""]
+        names = {c.id: c.name for c in self.candidates}
+        across = max(len(rung.name) for rung in self.ladder.rungs)
+        for rung in self.ladder.rungs:
+            line = f"{rung.name:{across}}  {rung.mean:6.3f}  {names[rung.choice]:{width}}"
+            lines.append(f"{line}  {step_in_words(rung.step, rung.clear)}".rstrip())
+        lines += [self.steps_note(), ""]
         lines.append(f"{head:{width + 2}}  mean  95 % interval      difference")
         for c in self.candidates:
             mark = {self.winner: ">", self.reference: "="}.get(c.id, " ")
@@ -324,40 +321,27 @@ def step_in_words(step: Difference | None, clear: bool) -> str:
     return f"{words}  {'clear' if clear else 'not clear'}"
 
 
-def _of_format_1(content: dict[str, Any]) -> dict[str, Any]:
-    """What format 1 holds in the fields of this one: it knows neither ladder nor sizes."""
-    candidates = content.get("candidates")
-    if isinstance(candidates, list):
-        candidates = [
-            {"rung": None, "size": None, **c} if isinstance(c, dict) else c for c in candidates
-        ]
-        content = {**content, "candidates": candidates}
-    return {"advice": "", "ladder": None, "importances": [], **content}
-
-
-def _check_ladder(ladder: Ladder | None, known: Collection[str], splits: int) -> None:
-    if ladder is None:
-        return
+def _check_ladder(ladder: Ladder, known: Collection[str], splits: int) -> None:
     if not ladder.rungs:
-        raise ValueError("ladder.rungs must hold at least one rung, got none.")
+        raise SavedFileError("ladder.rungs must hold at least one rung, got none.")
     chosen = [rung.choice for rung in ladder.rungs]
     for key in [*chosen, *([ladder.simpler.candidate] if ladder.simpler else [])]:
         if key not in known:
-            raise ValueError(f"the ladder names {key!r}, which is no candidate.")
+            raise SavedFileError(f"the ladder names {key!r}, which is no candidate.")
     for rung in ladder.rungs:
         if not 0 < len(rung.scores) <= splits:
-            raise ValueError(
+            raise SavedFileError(
                 f"scores of the rung {rung.id} must be one a split, {splits} at most, got "
                 f"{len(rung.scores)}."
             )
         mean = math.fsum(rung.scores) / len(rung.scores)
         if abs(rung.mean - mean) > 1e-9:
-            raise ValueError(f"the mean of the rung {rung.id} must be that of its scores.")
+            raise SavedFileError(f"the mean of the rung {rung.id} must be that of its scores.")
 
 
 def _agree(what: str, found: int, expected: int) -> None:
     if found != expected:
-        raise ValueError(f"{what}: {found} found, {expected} expected.")
+        raise SavedFileError(f"{what}: {found} found, {expected} expected.")
 
 
 def _check_predictions(key: str, p: Predictions, task: Task, classes: int) -> None:
@@ -373,4 +357,4 @@ def _check_predictions(key: str, p: Predictions, task: Task, classes: int) -> No
             continue
         found = np.asarray(values, dtype=np.float64)  # rows of different length are an error
         if found.shape != shape or found.max() > most or (what != "threshold" and found.min() < 0):
-            raise ValueError(f"{what} of the predictions of {key} do not fit {task} rows.")
+            raise SavedFileError(f"{what} of the predictions of {key} do not fit {task} rows.")

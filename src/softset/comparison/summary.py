@@ -19,7 +19,6 @@ from softset.classifiers.model import Model
 from softset.comparison.budget import CAUTION
 from softset.comparison.drivers import suspicious_drivers, winner_importances
 from softset.comparison.fits import Candidate, Order
-from softset.comparison.identifiers import worth_of_identifiers
 from softset.comparison.ladder import climb
 from softset.comparison.plan import MARGIN, Plan, Run
 from softset.comparison.result import (
@@ -108,7 +107,6 @@ class Summary:
         found = verdict(ladder, {c.id: c.in_text for c in self.fine}, self.label)
         candidates = self._candidates(scores, sizes, found.reference, grain)
         model, encoder, refitted = self._refit(found.winner)
-        self.said += worth_of_identifiers(plan, found.winner, self.found, self.label)
         importances = winner_importances(plan, found.winner, self.found)
         self.said += suspicious_drivers(table, importances, self.label)
         self.said += too_good([c.mean for c in candidates if c.mean is not None])

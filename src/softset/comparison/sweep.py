@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -19,8 +19,8 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from softset.checks import check_number
-from softset.comparison.schema import checksum
 from softset.storage.files import SavedFileError, locked
+from softset.storage.schema import decoded, encoded, sealed, unsealed
 
 Run = dict[str, Any]
 
@@ -244,9 +244,8 @@ class _Log:
 
     def append(self, record: Record) -> Record:
         """Write a record down; what comes back is what a later resume will read."""
-        kept = self._write({**record, "checksum": checksum(record)})
-        del kept["checksum"]
-        return kept  # type: ignore[return-value]
+        kept: Any = unsealed(self._write(sealed(dict(record))))
+        return kept
 
     def _write(self, value: dict[str, Any]) -> dict[str, Any]:
         line = json.dumps(value)
@@ -279,14 +278,13 @@ class _Log:
                 "version of softset. Use those, or choose another place."
             )
         for number, line in enumerate(lines[1:], 2):
-            record = _parsed(line)
-            wrong = _fault_of(record)
-            if wrong:
+            try:
+                record = _record(line)
+            except SavedFileError as error:
                 raise SavedFileError(
-                    f"{self.path.name} is damaged: line {number} {wrong}. Remove that line, and "
+                    f"{self.path.name} is damaged in line {number}: {error} Remove that line, and "
                     "its run is made again."
-                )
-            record.pop("checksum", None)
+                ) from None
             self.records[_key(record["run"])] = record
         return kept
 
@@ -298,23 +296,29 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _fault_of(record: Any) -> str:
-    """What is wrong with a line; nothing, if it is a record as it was written."""
-    if not isinstance(record, dict):
-        return "is no JSON object"
-    known = {"run", "seconds", "error" if "error" in record else "result"}
-    if set(record) - {"checksum"} != known:
-        return f"must have run, seconds, and result or error, got {', '.join(record) or 'nothing'}"
-    content = {k: v for k, v in record.items() if k != "checksum"}
-    # Lines of version 0.1 have no checksum.
-    if "checksum" in record and record["checksum"] != checksum(content):
-        return "was changed after it was written: its checksum is off"
-    seconds = record["seconds"]
-    if type(seconds) not in (int, float) or not 0 <= seconds < math.inf:
-        return f"must have a number of seconds, got {seconds!r}"
-    if not isinstance(record["run"], dict) or not isinstance(record.get("error", ""), str):
-        return "must have an object as run and text as error"
-    return ""
+@dataclass(frozen=True)
+class _Finished:
+    """A line of a run that has a result."""
+
+    run: Run
+    seconds: float
+    result: Any
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """A line of a run that ended in an error."""
+
+    run: Run
+    seconds: float
+    error: str
+
+
+def _record(line: bytes) -> Record:
+    """What a line of the file says; ``SavedFileError`` if it is not as it was written."""
+    content = unsealed(_parsed(line))
+    record: Record = encoded(decoded(_Failed if "error" in content else _Finished, content))
+    return record
 
 
 def _key(run: Run) -> str:

@@ -20,10 +20,10 @@ from softset.classifiers.base import DecidingClassifier
 from softset.comparison.fits import Candidate, Order, Sizes, first_member, fit_candidates
 from softset.comparison.pickles import dump, dumps
 from softset.comparison.result import History, Threshold
-from softset.comparison.schema import encoded
 from softset.comparison.shelf import Shelf
 from softset.decisions.constants import ConstantWarning
 from softset.metrics.registry import MetricLike, get_goal
+from softset.storage.schema import encoded
 from softset.tables.encoder import TableEncoder, UnseenWarning
 from softset.tasks import Task
 

@@ -24,6 +24,8 @@ FORMAT = 1
 # Longer content is a tensor of bytes: safetensors reads no header of more than 100 MB.
 LONG = 2**24
 _CONTENT = "content"
+# What pickles begin with, also packed ones.
+_PICKLES = (b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"x\x9c", b"(", b"c")
 
 
 def pack(value: Any, tensors: dict[str, Tensor]) -> Any:
@@ -91,9 +93,17 @@ def write_file(path: str | os.PathLike[str], kind: str, content: Any) -> None:
 def read_file(path: str | os.PathLike[str], kind: str) -> Any:
     """The content of a file of ``write_file``; ``SavedFileError`` if it is not exactly that."""
     path = Path(path)
-    if path.exists() and not path.is_file():  # a device may never end
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    if not path.is_file():  # a device may never end
         raise SavedFileError(f"{path} is a directory, device or pipe; a file is expected.")
     data = path.read_bytes()
+    # Our files begin with a length of 8 bytes, which may look like anything, and then a brace.
+    if data[8:9] != b"{" and data.startswith(_PICKLES):
+        raise SavedFileError(
+            f"{path.name} looks like a pickled model, which could run code when it is loaded; it "
+            "is refused. Save models with softset (`softset train`, save_model)."
+        )
     try:
         info = _header(data)
         if info.get("format", str(FORMAT)) != str(FORMAT) or info.get("kind", kind) != kind:
@@ -123,7 +133,8 @@ def whole(name: str, kind: str) -> Iterator[None]:
         raise SavedFileError(f"{name}: {error}") from error
     except Exception as error:
         raise SavedFileError(
-            f"{name} does not hold a whole {kind} ({type(error).__name__})."
+            f"{name} does not hold a whole {kind} ({type(error).__name__}): it is damaged, or of "
+            "another version of softset. Make it again."
         ) from error
 
 

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softset.checks import listed, nearest, repeated, warn_user
+from softset.storage.files import SavedFileError
+from softset.storage.schema import decoded
 from softset.tables.columns import Column, Schema, infer_schema
 from softset.tables.kinds import KINDS
 from softset.tables.kinds.base import Fitted, UnseenWarning
 from softset.tables.kinds.cells import Cells
-from softset.tables.kinds.saved import Saved
 
 if TYPE_CHECKING:
     import pandas
 
 __all__ = ["TableEncoder", "UnseenWarning"]
 _KINDS = {kind.kind: kind for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class SavedEncoder:
+    """What a file holds of an encoder: the plain data of each column."""
+
+    columns: list[dict[str, Any]]
 
 
 class TableEncoder:
@@ -89,21 +97,19 @@ class TableEncoder:
 
     def state(self) -> dict[str, Any]:
         """The fitted encoder as JSON can hold it."""
-        return {"columns": [fitted.state() for fitted in self._fitted]}
+        return vars(SavedEncoder([fitted.state() for fitted in self._fitted]))
 
     @classmethod
     def from_state(cls, state: Any) -> Self:
-        """The inverse of ``state``; ``ValueError`` if it is anything else."""
-        if not isinstance(state, dict) or not isinstance(state.get("columns"), list):
-            raise ValueError("a saved encoder must hold a list of columns.")
+        """The inverse of ``state``; ``SavedFileError`` if it is anything else."""
         fitted = []
-        for column in state["columns"]:
-            kind = column.get("kind") if isinstance(column, dict) else None
+        for column in decoded(SavedEncoder, state, "encoder").columns:
+            kind = column.get("kind")
             if not isinstance(kind, str) or kind not in _KINDS:
-                raise ValueError(f"a saved column must be one of {listed(_KINDS)}.")
-            fitted.append(_KINDS[kind].from_state(Saved(column)))
+                raise SavedFileError(f"a saved column must be one of {listed(_KINDS)}.")
+            fitted.append(_KINDS[kind].from_state(column))
         if twice := repeated([f.column.name for f in fitted]):
-            raise ValueError(f"a saved encoder names column(s) {listed(twice)} twice.")
+            raise SavedFileError(f"a saved encoder names column(s) {listed(twice)} twice.")
         encoder = cls([f.column for f in fitted])
         encoder._set(fitted)
         return encoder

@@ -13,7 +13,6 @@ from softset.report.sections.base import Page, signed_interval
 ID, GROUP = "comparison", ""
 TITLE = "Every candidate, same splits"
 REFERENCE = "The reference is what people do by default, or your own model if you gave one."
-OLD_REFERENCE = "The reference is the best candidate that is not trained on"
 
 
 def content(page: Page) -> dict[str, Any] | None:
@@ -24,8 +23,7 @@ def content(page: Page) -> dict[str, Any] | None:
     return {
         "metric": page.metric,
         "reference": page.names[c.reference],
-        "reference_is": REFERENCE if c.ladder else f"{OLD_REFERENCE} {page.metric}.",
-        "goes_by": " The verdict goes by the ladder." if c.ladder else " The verdict goes by it.",
+        "reference_is": REFERENCE,
         "scores": plots.forest(score_rows(done)),
         "differences": plots.forest(difference_rows(done), difference=True),
         "shown": shown,

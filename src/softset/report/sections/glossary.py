@@ -14,8 +14,7 @@ _WORDS = {
     "candidate": "One way to train a classifier. All of them see the same splits.",
     "trained on the metric": "Its loss, or its objective, is a soft version of the metric itself.",
     "reference": "The best of what people do by default: trained as usual and cut at 0.5. Your own "
-    "model, if you gave one. (In comparisons of format 1: the best that is not trained on the "
-    "metric.)",
+    "model, if you gave one.",
     "chosen on the other splits": "The candidate with the best mean there is scored on this split: "
     "what choosing is worth on rows that had no say in it. The best of many on the same rows "
     "flatters itself.",

@@ -15,9 +15,9 @@ TITLE = "What each step is worth"
 
 
 def content(page: Page) -> dict[str, Any] | None:
-    """What the template reads; files of format 1 have no ladder."""
+    """What the template reads."""
     ladder = page.comparison.ladder
-    if ladder is None or len(ladder.rungs) < 2:
+    if len(ladder.rungs) < 2:
         return None
     rows = [
         {

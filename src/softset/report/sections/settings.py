@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from softset.comparison.schema import encoded
 from softset.report import formats
 from softset.report.layout import shorten
 from softset.report.sections.base import Page
+from softset.storage.schema import encoded
 
 ID, GROUP = "settings", ""
 TITLE = "How to get this again"

@@ -18,7 +18,7 @@ def content(page: Page) -> dict[str, Any]:
         "eyebrow": _eyebrow(page),
         "verdict": _with_minus(shorten(c.verdict, 600)),
         "advice": _with_minus(shorten(c.advice, 1000)),
-        "cards": _old_cards(page) if c.ladder is None else _cards(page, c.ladder),
+        "cards": _cards(page, c.ladder),
         "warnings": [shorten(w, 500) for w in dict.fromkeys(c.warnings)],
     }
 
@@ -56,32 +56,3 @@ def _cards(page: Page, ladder: Ladder) -> list[dict[str, str]]:
 def _card(label: str, rung: Rung) -> dict[str, str]:
     value, detail = formats.number(rung.mean), formats.interval(rung.low, rung.high)
     return {"label": label, "value": value, "detail": detail, "class_": ""}
-
-
-def _old_cards(page: Page) -> list[dict[str, str]]:
-    """The winner, its rival, and what is between them, where there is no ladder."""
-    c = page.comparison
-    by_id = {x.id: x for x in c.candidates}
-    winner, other = by_id[c.winner], by_id.get(c.reference)
-    compared = winner
-    if c.winner == c.reference:
-        # Nothing beats the reference: the reader asks what training on the metric gave.
-        rivals = [x for x in c.candidates if x.difference and x.family == "metric"]
-        other = rivals[0] if rivals else None
-        compared = other or winner
-    cards = [
-        {
-            "label": f"{page.metric}, {page.names[x.id]}",
-            "value": formats.number(x.mean),
-            "detail": formats.interval(x.low, x.high),
-            "class_": "accent" if x is winner else "",
-        }
-        for x in (winner, other)
-        if x is not None
-    ]
-    d = compared.difference
-    if d is not None:
-        detail = signed_interval(d.low, d.high)
-        value = formats.signed(d.mean)
-        cards.append({"label": "difference", "value": value, "detail": detail, "class_": ""})
-    return cards

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from softset.checks import warn_user
+from softset.storage.files import SavedFileError
+from softset.storage.schema import decoded, encoded
 from softset.tables.kinds.cells import Cells, Mask, Values
-from softset.tables.kinds.saved import Saved
 
 # A column of text holds numbers, or dates, if at least this share of its cells does; the others
 # then count as missing, which is said.
@@ -159,36 +160,21 @@ class Fitted(ABC):
 
     def state(self) -> dict[str, Any]:
         """As plain data: the description of the column, what was learnt, the outputs."""
-        column = {f.name: getattr(self.column, f.name) for f in fields(Column)}
-        learnt = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "column"}
-        found = {**column, **learnt, "outputs": self.names}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
+        learnt = encoded(self)
+        return {**learnt.pop("column"), **learnt, "outputs": self.names}
 
     @classmethod
-    def from_state(cls, state: Saved) -> Self:
+    def from_state(cls, state: dict[str, Any]) -> Self:
         """The inverse; every entry is checked, for the file may be anybody's."""
-        column = Column(
-            name=state.text("name"),
-            kind=state.text("kind"),
-            missing=state.count("missing"),
-            values=state.count("values", optional=True),
-            note=state.text("note"),
-            identifier=state.flag("identifier"),
-            words=tuple(state.texts("words", ())),
-            format=state.text("format", optional=True),
-            time=state.flag("time"),
-        )
-        outputs = state.texts("outputs")
-        fitted = cls(column, **cls.learnt(column, state))
-        state.finish()
+        column, learnt = {}, dict(state)
+        outputs = learnt.pop("outputs", None)
+        for f in fields(Column):
+            if f.name in learnt:
+                column[f.name] = learnt.pop(f.name)
+        fitted: Self = decoded(cls, {"column": column, **learnt})
         if fitted.names != outputs:
-            raise ValueError(f"column {column.name!r} has other outputs than it says.")
+            raise SavedFileError(f"column {fitted.column.name!r} has other outputs than it says.")
         return fitted
-
-    @classmethod
-    def learnt(cls, column: Column, state: Saved) -> dict[str, Any]:
-        """What ``fit`` learnt, from a file."""
-        return {}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from softset.checks import warn_user
 from softset.tables.kinds.base import IDENTIFIER_ROWS, Column, Fitted, UnseenWarning
 from softset.tables.kinds.cells import MISSING_WORDS, Cells, Mask, Values, as_text
 from softset.tables.kinds.number import read_numbers
-from softset.tables.kinds.saved import Saved
 
 # A category gets at most so many outputs; rarer values share one.
 MOST_VALUES = 50
@@ -107,13 +106,6 @@ class Category(Fitted):
             return ""
         count, name = self.column.missing, self.column.name
         return f"column {name!r}: {count} missing value(s) are a category of their own."
-
-    @classmethod
-    def learnt(cls, column: Column, state: Saved) -> dict[str, Any]:
-        kept, rare = state.texts("kept"), state.texts("rare")
-        if len({*kept, *rare}) < len(kept) + len(rare):
-            raise ValueError(f"column {column.name!r} names a category twice.")
-        return {"kept": tuple(kept), "rare": tuple(rare)}
 
 
 def value_key(word: str) -> str:

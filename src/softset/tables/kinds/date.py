@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from softset.storage.files import SavedFileError
 from softset.tables.kinds.base import ENOUGH, Column, Fitted, refuse_or_warn, unreadable
 from softset.tables.kinds.cells import MISSING_WORDS, Cells, Mask, Values, is_constant, median
-from softset.tables.kinds.saved import Saved
 
 # How dates are written. Of two that fit as well, the first is taken; that it was a choice is said.
 _DAYS = {
@@ -85,10 +85,13 @@ class Date(Fitted):
         return missing
 
     @classmethod
-    def learnt(cls, column: Column, state: Saved) -> dict[str, Any]:
-        if column.format is not None and column.format not in _FORMATS:
-            raise ValueError(f"column {column.name!r} has an unknown format of dates.")
-        return {"fill": state.numbers("fill", _used(column))}
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The inverse of ``state``: parts of dates that ``fit`` uses, and a known format."""
+        fitted = super().from_state(state)
+        column, form = fitted.column, fitted.column.format
+        if list(fitted.fill) != _used(column) or (form is not None and form not in _FORMATS):
+            raise SavedFileError(f"column {column.name!r} has unknown parts or formats of dates.")
+        return fitted
 
 
 def _format(words: Sequence[str], counts: Values, forms: Sequence[str] = ()) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from softset.tables.kinds.cells import (
     is_constant,
     median,
 )
-from softset.tables.kinds.saved import Saved
 
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
 # A code such as 007 is a name, not a number.
@@ -97,10 +96,6 @@ class Number(Fitted):
         missing = np.isnan(values)
         out[:, 0] = np.where(missing, self.fill, values)
         return missing
-
-    @classmethod
-    def learnt(cls, column: Column, state: Saved) -> dict[str, Any]:
-        return {"fill": state.number("fill"), "truth": state.flag("truth", default=True)}
 
 
 def _notes(cells: Cells, present: Values, whole: bool, identifier: bool, read: bool) -> list[str]:

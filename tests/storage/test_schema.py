@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from softset.comparison.schema import checksum, decoded, encoded
+from softset.storage.schema import checksum, decoded, encoded
 
 
 @dataclass

@@ -1,15 +1,20 @@
-"""Dataclasses as JSON and back. Reading is strict: what was not written by us is refused."""
+"""Dataclasses as plain data (JSON) and back: the one strict reader of saved things.
+
+Types, keys and checksums are checked here; whatever was not written by us is a ``SavedFileError``
+of one line that names the place inside the document."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
+import sys
 import types
 from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from softset.storage.files import SavedFileError
 
 _PLAIN: dict[Any, str] = {
     bool: "true or false",
@@ -30,6 +35,21 @@ def checksum(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def sealed(content: dict[str, Any]) -> dict[str, Any]:
+    """``content`` with its checksum."""
+    return {**content, "checksum": checksum(content)}
+
+
+def unsealed(content: Any) -> dict[str, Any]:
+    """The inverse of ``sealed``; refuses what has no checksum, or another one."""
+    if not isinstance(content, dict) or "checksum" not in content:
+        raise SavedFileError(f"an object with a checksum was expected, got {_brief(content)}.")
+    rest = {k: v for k, v in content.items() if k != "checksum"}
+    if content["checksum"] != checksum(rest):
+        raise SavedFileError("it was changed after it was written: its checksum is off.")
+    return rest
+
+
 def encoded(value: Any) -> Any:
     """Dataclasses, and lists and dictionaries of them, as what JSON can hold."""
     if is_dataclass(value):
@@ -44,46 +64,50 @@ def decoded(kind: Any, value: Any, place: str = "") -> Any:
     """``value`` as ``kind``; an error names the ``place`` inside the document.
 
     ``kind`` is a dataclass (its fields without a default must be there, and no others), a plain
-    type, or ``list``, ``tuple``, ``dict``, ``Literal`` and unions of such.
+    type, ``Any``, or ``list``, ``tuple``, ``dict``, ``Literal`` and unions of such.
 
     >>> decoded(list[float], [1, 2.5], "scores")
     [1.0, 2.5]
     """
     if is_dataclass(kind):
         return _dataclass(kind, value, place)
+    if kind is Any:
+        return value
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return _one_of(inner, value, place)
-    if origin is list and isinstance(value, list):
+    if origin is list and isinstance(value, list | tuple):
         return [decoded(inner[0], v, f"{place}[{i}]") for i, v in enumerate(value)]
-    if origin is tuple and isinstance(value, list) and len(value) == len(inner):
+    if origin is tuple and inner[-1] is Ellipsis:
+        return tuple(decoded(list[inner[0]], value, place))  # type: ignore[valid-type]
+    if origin is tuple and isinstance(value, list | tuple) and len(value) == len(inner):
         pairs = zip(inner, value, strict=True)
         return tuple(decoded(k, v, f"{place}[{i}]") for i, (k, v) in enumerate(pairs))
     if origin is dict and isinstance(value, dict):
         return {str(k): decoded(inner[1], v, f"{place}.{k}") for k, v in value.items()}
-    if kind is float and type(value) in (int, float) and math.isfinite(value):
+    if kind is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
         return float(value)
     if (kind in _PLAIN and kind is not float and type(value) is kind) or (
         origin is Literal and value in inner
     ):
         return value
-    raise ValueError(f"{place} must be {_words(kind)}, got {_brief(value)}.")
+    raise SavedFileError(f"{place} must be {_words(kind)}, got {_brief(value)}.")
 
 
 def _dataclass(kind: Any, value: Any, place: str) -> Any:
     start = f"{place}." if place else ""
     if not isinstance(value, dict):
-        raise ValueError(f"{place or 'it'} must be {_words(kind)}, got {_brief(value)}.")
+        raise SavedFileError(f"{place or 'it'} must be {_words(kind)}, got {_brief(value)}.")
     known = _fields(kind)
     for name in value:
         if name not in known:
-            raise ValueError(f"{start}{name} is not known; {', '.join(known)} may be there.")
+            raise SavedFileError(f"{start}{name} is not known; {', '.join(known)} may be there.")
     found = {}
     for name, (hint, needed) in known.items():
         if name in value:
             found[name] = decoded(hint, value[name], f"{start}{name}")
         elif needed:
-            raise ValueError(f"{start}{name} is missing.")
+            raise SavedFileError(f"{start}{name} is missing.")
     return kind(**found)
 
 
@@ -102,13 +126,13 @@ def _one_of(kinds: Sequence[Any], value: Any, place: str) -> Any:
     for kind in kinds:
         try:
             return decoded(kind, value, place)
-        except ValueError as error:
+        except SavedFileError as error:
             failed = error
     others = [k for k in kinds if k is not types.NoneType]
     if len(others) == 1:  # null is allowed, but it was not null: say what is wrong inside
         decoded(others[0], value, place)
     words = " or ".join(_words(k) for k in kinds)
-    raise ValueError(f"{place} must be {words}, got {_brief(value)}.") from failed
+    raise SavedFileError(f"{place} must be {words}, got {_brief(value)}.") from failed
 
 
 def _words(kind: Any) -> str:
