@@ -57,8 +57,9 @@ def problems(draw):
     if is_area(metric):
         settled["thresholds"] = draw(st.sampled_from([None, [0.2, 0.5, 0.9], (0.25, 0.5, 0.75)]))
     elif task != "multiclass":
-        settled["threshold"] = draw(st.sampled_from([0.5, 0.5, 0.03, 0.3, 0.98]))
         settled["thresholds"] = draw(st.sampled_from([None, None, [0.1, 0.2, 0.7], [0.5]]))
+        if settled["thresholds"] is None:
+            settled["threshold"] = draw(st.sampled_from([0.5, 0.5, 0.03, 0.3, 0.98]))
     settled["step"] = draw(st.sampled_from([None, *STEPS]))
     if lead and draw(st.booleans()):
         delta, width = (torch.rand(lead, generator=g) for _ in range(2))
