@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 
 from softset.checks import check_number, require
 from softset.comparison.result import Comparison
-from softset.counting.cuts import all_cuts
 from softset.counting.problem import arrange, probabilities
 from softset.counting.steps import (
     HardStep,
@@ -30,6 +30,7 @@ from softset.counting.values import check_labels, refuse_rows
 from softset.decisions.evaluation import evaluate_problem
 from softset.decisions.thresholds import best_threshold, thresholded
 from softset.metrics.registry import MetricLike, label_of
+from softset.report.counts import Scores
 from softset.tasks import BINARY
 from softset.training.loop import History
 
@@ -130,11 +131,6 @@ def threshold(
     if torch.isnan(p).any():
         refuse_rows(torch.isnan(p))
     check_labels(problem.y)
-    cuts = all_cuts(p, problem.y, problem.w, BINARY)
-    real = cuts.width > 0  # between equal scores there is no cut
-    values, ordered = m(cuts.counts)[real], torch.unique(p)
-    # Cut k says positive from the k-th distinct probability on: for thresholds above the one
-    # before it, up to itself.
     taus = {"1/2": 0.5, "best": best_threshold(scores, target, metric, **settings)}
     if at is not None:
         check_number("at", at, 0, 1)
@@ -143,24 +139,15 @@ def threshold(
         name: (tau, float(evaluate_problem(problem, m.of_decisions, threshold=tau)))
         for name, tau in taus.items()
     }
-    edges = torch.cat([ordered.new_zeros(1), ordered, ordered.new_ones(1)])
-    inner = edges[1:] > edges[:-1]  # a probability of 0 or 1 leaves no room beside it
-    edges, values = torch.cat([edges[:1], edges[1:][inner]]), values[inner]
-    edges, values = _thinned(edges, values, [tau for tau, _ in marks.values()])
+    w = None if problem.w is None else problem.w.double().cpu().numpy()
+    known = Scores(p.cpu().numpy(), problem.y.cpu().numpy() > 0, w)
+    edges = np.unique(np.append(known.p, [0.0, 1.0]))
+    if len(edges) > PIECES:  # those next to a threshold of a grid, or to a mark
+        wanted = np.append(np.linspace(0, 1, PIECES), list(taus.values()))
+        edges = edges[np.unique(np.searchsorted(edges, wanted))]
+    values = known.values(m, edges[1:])
     shown = ThresholdDisplay(edges.tolist(), values.tolist(), marks, label_of(metric))
     return shown.plot(ax)
-
-
-def _thinned(
-    edges: torch.Tensor, values: torch.Tensor, marks: list[float]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """At most some thousands of pieces: those that hold a threshold of a grid, or a mark."""
-    if len(values) <= PIECES:
-        return edges, values
-    grid = torch.linspace(0, 1, PIECES, dtype=edges.dtype)[1:-1]
-    wanted = torch.cat([grid, torch.tensor(marks, dtype=edges.dtype)])
-    kept = torch.unique(torch.searchsorted(edges, wanted) - 1)
-    return torch.cat([edges[:1], edges[kept[1:]], edges[-1:]]), values[kept]
 
 
 @dataclass

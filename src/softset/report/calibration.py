@@ -10,9 +10,11 @@ import textwrap
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
 
-from softset.report.counts import Ints, Scores
+from softset.report.counts import Scores
 from softset.report.geometry import Floats
 
 _FOLDS = 5
@@ -27,7 +29,7 @@ class Bins:
 
     score: Floats
     share: Floats
-    rows: Ints
+    rows: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -120,17 +122,11 @@ def _sigmoid(p: Floats, slope: float, shift: float) -> Floats:
 
 
 def _fit_platt(p: Floats, y: np.ndarray) -> tuple[float, float]:
-    """Logistic regression on the log-odds by Newton's method, with Platt's smoothed targets."""
+    """Logistic regression on the log-odds, with Platt's smoothed targets."""
     positives, negatives = y.sum(), (~y).sum()
     target = np.where(y, (positives + 1) / (positives + 2), 1 / (negatives + 2))
-    x = np.stack([_log_odds(p), np.ones_like(p)])
-    w = np.array([1.0, 0.0])
-    for _ in range(50):
-        q = 1 / (1 + np.exp(-np.clip(w @ x, -50, 50)))
-        slope = x @ (q - target)
-        curve = (x * (q * (1 - q))) @ x.T + 1e-6 * len(p) * np.eye(2)
-        step = np.linalg.solve(curve, slope)
-        w = w - step * min(1.0, 2.0 / max(abs(step).max(), 1e-12))
-        if abs(step).max() < 1e-8:
-            break
-    return float(w[0]), float(w[1])
+    # A target between 0 and 1 is a row of each class, weighted.
+    x, label = np.tile(_log_odds(p), 2)[:, None], np.repeat([1, 0], len(p))
+    model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8)
+    model.fit(x, label, np.append(target, 1 - target))
+    return float(model.coef_[0, 0]), float(model.intercept_[0])

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from softset.counting.cells import Confusion
+from softset.counting.cuts import all_cuts
 from softset.decisions.evaluation import evaluate
-from softset.metrics.base import Metric
 from softset.metrics.custom import Custom
 from softset.metrics.goals import Goal
 from softset.metrics.registry import get_goal
 from softset.report.geometry import Axis, Floats
-
-Ints = NDArray[np.int64]
+from softset.tasks import BINARY
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of one decision: positive or not. ``p`` and ``y`` are ``[rows]``."""
+    """The scores of one decision: positive or not. All are ``[rows]``; ``w`` are weights.
+
+    >>> scores = Scores(np.array([0.2, 0.4, 0.4, 0.9]), np.array([False, True, False, True]))
+    >>> scores.confusion(np.array([0.4, 0.5])).predicted.tolist()
+    [3.0, 1.0]
+    """
 
     p: Floats
     y: NDArray[np.bool_]
+    w: Floats | None = None
 
     @property
     def positives(self) -> int:
@@ -34,21 +42,21 @@ class Scores:
     def total(self) -> int:
         return len(self.y)
 
-    def counts(self, thresholds: Floats) -> tuple[Ints, Ints]:
-        """True positives and positive decisions, ``p >= threshold``, at each threshold: exact."""
-        everyone, found = np.sort(self.p), np.sort(self.p[self.y])
-        predicted = len(everyone) - np.searchsorted(everyone, thresholds, "left")
-        tp = len(found) - np.searchsorted(found, thresholds, "left")
-        return tp.astype(np.int64), predicted.astype(np.int64)
+    @cached_property
+    def cuts(self) -> tuple[Floats, Confusion]:
+        """Every distinct score, and the counts at each as the threshold and above all of them."""
+        w = None if self.w is None else torch.from_numpy(self.w)
+        cuts = all_cuts(torch.from_numpy(self.p), torch.from_numpy(self.y), w, BINARY)
+        distinct = cuts.width > 0
+        return np.unique(self.p), cuts.counts.map(lambda t: t[distinct])
 
     def confusion(self, thresholds: Floats) -> Confusion:
-        """The same as a ``Confusion`` with a dimension of thresholds."""
-        tp, predicted = (torch.as_tensor(c).double() for c in self.counts(thresholds))
-        return Confusion(
-            tp, predicted, torch.full_like(tp, self.positives), torch.full_like(tp, self.total)
-        )
+        """The counts where ``p >= threshold`` is positive, with a dimension of thresholds."""
+        scores, counts = self.cuts
+        place = torch.from_numpy(np.searchsorted(scores, thresholds, "left"))
+        return counts.map(lambda t: t[place])
 
-    def values(self, metric: Metric, thresholds: Floats) -> Floats:
+    def values(self, metric: Callable[[Confusion], Tensor], thresholds: Floats) -> Floats:
         """The metric at each threshold."""
         return np.asarray(metric(self.confusion(thresholds)).numpy(), dtype=np.float64)
 
@@ -60,14 +68,13 @@ class Scores:
 
     def curves(self) -> dict[str, tuple[Floats, Floats]]:
         """``pr``: recall and precision; ``roc``: false and true positive rate; at every cut."""
-        tp, predicted = self.counts(np.unique(self.p)[::-1])
-        fp = predicted - tp
+        downwards = self.cuts[1].map(lambda t: t.flip(0))  # from "all are negative" on
+        cells = (downwards.tp, downwards.fp, downwards.predicted)
+        tp, fp, predicted = (cell.numpy() for cell in cells)
         recall, rejected = tp / max(self.positives, 1), fp / max(self.total - self.positives, 1)
         precision = tp / np.maximum(predicted, 1)
-        return {
-            "pr": (np.append(0.0, recall), np.append(precision[0], precision)),
-            "roc": (np.append(0.0, rejected), np.append(0.0, recall)),
-        }
+        precision[0] = precision[1]
+        return {"pr": (recall, precision), "roc": (rejected, recall)}
 
     def histogram(self, axis: Axis, bins: int = 40) -> tuple[Floats, Floats]:
         """The share of the positives, and of the negatives, in each of equal parts of the axis."""

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 
 from softset.comparison.result import Comparison
-from softset.counting.cells import Confusion
-from softset.decisions.decision import Decision
+from softset.counting.cells import Confusion, confusion
 from softset.metrics.registry import label_of
 from softset.report import formats
 from softset.report.layout import shorten
@@ -63,18 +61,11 @@ class Page:
     def counts(self, key: str) -> Confusion:
         """The counts of every class (label) by a candidate's decisions, ``[classes]``."""
         found, task = self.comparison.predictions[key], get_task(self.comparison.task)
-        p, y = np.asarray(found.scores, dtype=np.float64), np.asarray(found.target)
-        width = task.outputs(p.shape[-1])
-        decision = Decision.plain(task, width)
+        settings = {"task": task, "from_logits": False, "matrix": task.exclusive}
         if found.threshold is not None:
-            decision = Decision.at(task, found.threshold, width)
-        said = decision(task.scores(p))
-        if task.independent:
-            sums = [torch.from_numpy(v.sum(0)).double() for v in (said * y, said, y, y >= 0)]
-            return Confusion(sums[0], sums[1], sums[2], sums[3], task)
-        n = len(self.comparison.classes)
-        cells = np.bincount(y * n + said, minlength=n * n).reshape(n, n)
-        return Confusion.from_matrix(torch.from_numpy(cells).double())
+            settings["offsets" if task.exclusive else "threshold"] = found.threshold
+        c = confusion(np.asarray(found.scores), np.asarray(found.target), **settings)
+        return Confusion.from_matrix(c.matrix) if task.single else c
 
 
 def signed_interval(low: float | None, high: float | None) -> str:
