@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from softset.checks import require
 from softset.report import formats
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -105,13 +106,7 @@ def source(name: str) -> str:
 @cache
 def environment() -> Any:
     """The templates, with everything escaped that is not marked as HTML."""
-    try:
-        import jinja2
-    except ImportError:
-        raise ValueError(
-            "the report needs the package jinja2, which is not installed: "
-            "pip install 'softset[report]'."
-        ) from None
+    jinja2 = require("jinja2", "report", "the report")
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader([_TEMPLATES, _SECTIONS]),
         autoescape=True,

@@ -98,7 +98,7 @@ class Moving:
 
 
 class Operating:
-    """Everything of the views: data for the page's script, and the plots as they first look."""
+    """Everything of the views: data for the page's script, and the numbers as they first are."""
 
     def __init__(self, comparison: Comparison, parts: int = 1000) -> None:
         self.task = get_task(comparison.task)
@@ -126,9 +126,7 @@ class Operating:
             telling = [s.threshold for s in sides] + list(self.best.values())
             everyone = np.concatenate([s.scores.p for s in sides])
             self.axis = Axis.of_thresholds(everyone, telling)
-        self._made = [[self._side(s) for s in v.sides] for v in self.views]
-
-    # --- data for the script -------------------------------------------------------------------
+        self.made = [[self._side(s) for s in v.sides] for v in self.views]
 
     def data(self) -> dict[str, Any]:
         """What the script reads."""
@@ -145,7 +143,7 @@ class Operating:
             "average": self.average if self.complete else None,
             "views": [
                 {"label": v.label, "sides": made}
-                for v, made in zip(self.views, self._made, strict=True)
+                for v, made in zip(self.views, self.made, strict=True)
             ],
         }
 
@@ -198,57 +196,6 @@ class Operating:
             made["negative"] = {key: _whole(get_metric(key)(rest)) for key in PER_CLASS}
         return made
 
-    # --- the first picture ---------------------------------------------------------------------
-
-    def pictures(self) -> dict[str, str]:
-        """The plots of the first view."""
-        made = self._made[0]
-        found = {}
-        if self.has_slider:
-            found["threshold"] = self._threshold_picture()
-        for key, x, y, title in _RATES:
-            plot = plots.rates(title, key, x, y)
-            if len(made) > 1:
-                plot.shape(made[1]["paths"][key], "curve theirs", data_rival=key)
-            plot.shape(made[0]["paths"][key], "curve ours", data_path=key)
-            if self.has_slider:
-                v = self.values_at_start()
-                across = {"pr": v["recall"], "roc": 1 - v["specificity"]}[key]
-                up = {"pr": v["precision"], "roc": v["recall"]}[key]
-                plot.dot(across, up, "ours point", 6, data_point=key)
-            found[key] = str(plot)
-        spread = plots.histogram(self.axis)
-        spread.shape(made[0]["paths"]["positives"], "filled ours", data_path="positives")
-        spread.shape(made[0]["paths"]["negatives"], "filled theirs", data_path="negatives")
-        spread.shape(made[0]["paths"]["zero"], "curve zero", data_path="zero")
-        if self.has_slider:
-            spread.upright(self.views[0].sides[0].threshold, "cursor", data_cursor="histogram")
-        found["histogram"] = str(spread)
-        honest = plots.reliability()
-        for key, colour in (("raw", "theirs"), ("repaired", "ours")):
-            honest.shape(made[0]["paths"][key], f"curve {colour}", data_path=key)
-            marks = f"{key}Dots"
-            honest.shape(made[0]["paths"][marks], f"curve dots {colour}", data_path=marks)
-        found["reliability"] = str(honest)
-        return found
-
-    def _threshold_picture(self) -> str:
-        sides, made = self.views[0].sides, self._made[0]
-        curves = [
-            (np.array(m["thresholds"]), s.scores.values(self.metric, np.array(m["thresholds"])))
-            for s, m in zip(sides, made, strict=True)
-        ]
-        plot = plots.threshold_curve(self.axis, range_of(self.metric), self.metrics[0].name)
-        if len(curves) > 1:
-            plot.curve(*curves[1], "theirs", most=10**6, data_rival="metric")
-        plot.curve(*curves[0], "ours", most=10**6, data_path="metric")
-        start = sides[0].threshold
-        plot.upright(start, "chosen", data_chosen="1")
-        plot.upright(start, "cursor", data_cursor="threshold")
-        value = self.values_at_start()[self.metrics[0].key]
-        plot.dot(start, value, "ours point", 6, data_point="metric")
-        return str(plot)
-
     def at_start(self, side: int = 0) -> Confusion:
         """The counts of the first view at the candidate's own threshold."""
         s = self.views[0].sides[side]
@@ -260,10 +207,6 @@ class Operating:
 
 
 _OF_ONE: dict[str, Any] = {"average": "macro", "both_classes": False}
-_RATES = (
-    ("pr", "recall", "precision", "precision against recall"),
-    ("roc", "false positive rate", "true positive rate", "true against false positive rate"),
-)
 
 
 def _negatives(c: Confusion) -> Confusion:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softset.comparison.result import History
+from softset.metrics.registry import range_of
 from softset.report import formats
 from softset.report.calibration import Bins
 from softset.report.geometry import Axis, Floats, Row, nice_ticks
 from softset.report.svg import Plot, area, dots, path, percent, tag
 
+if TYPE_CHECKING:
+    from softset.report.operating import Operating
+
 _HEIGHT = 260
+_HISTOGRAM = {"positives": "filled ours", "negatives": "filled theirs", "zero": "curve zero"}
 
 
 @dataclass(frozen=True)
@@ -65,23 +71,54 @@ def colour_of(accent: bool) -> str:
     return "ours" if accent else "theirs"
 
 
-def threshold_curve(axis: Axis, limits: tuple[float, float], metric: str) -> Plot:
-    """The empty axes of metric against threshold; ``limits`` are those of the metric."""
-    return Plot(
-        f"{metric} at every threshold",
+def pictures(operating: Operating) -> dict[str, str]:
+    """The plots of the first view, as they look before the page's script moves them."""
+    start = operating.views[0].sides[0].threshold if operating.has_slider else None
+    paths, *others = (made["paths"] for made in operating.made[0])
+    drawn = {
+        "pr": Plot("precision against recall", x_name="recall", y_name="precision"),
+        "roc": Plot(
+            "true against false positive rate",
+            x_name="false positive rate",
+            y_name="true positive rate",
+        ),
+        "histogram": _histogram(operating.axis, paths, start),
+        "reliability": _reliability(paths),
+    }
+    drawn["roc"].curve([0, 1], [0, 1], "guide")
+    for key in ("pr", "roc"):
+        drawn[key].height, drawn[key].name = _HEIGHT + 20, key
+        for rival in others:
+            drawn[key].shape(rival[key], "curve theirs", data_rival=key)
+        drawn[key].shape(paths[key], "curve ours", data_path=key)
+    if start is not None:
+        v = operating.values_at_start()
+        drawn["pr"].dot(v["recall"], v["precision"], "ours point", 6, data_point="pr")
+        drawn["roc"].dot(1 - v["specificity"], v["recall"], "ours point", 6, data_point="roc")
+        drawn["threshold"] = _threshold(operating, start)
+    return {key: str(plot) for key, plot in drawn.items()}
+
+
+def _threshold(operating: Operating, start: float) -> Plot:
+    """The metric against the threshold."""
+    own = operating.metrics[0]
+    plot = Plot(
+        f"{own.name} at every threshold",
         height=_HEIGHT,
-        x=axis,
-        y=Axis(*limits),
+        x=operating.axis,
+        y=Axis(*range_of(own.metric)),
         left=7.0,
         name="threshold",
     )
-
-
-def rates(title: str, name: str, x_name: str, y_name: str) -> Plot:
-    """The empty unit square of a precision-recall or ROC plot."""
-    plot = Plot(title, height=_HEIGHT + 20, x_name=x_name, y_name=y_name, name=name)
-    if name == "roc":
-        plot.curve([0, 1], [0, 1], "guide")
+    ways = (("ours", {"data_path": "metric"}), ("theirs", {"data_rival": "metric"}))
+    sides = zip(ways, operating.views[0].sides, operating.made[0], strict=False)
+    for (colour, found_by), side, made in reversed(list(sides)):
+        stops = np.array(made["thresholds"])
+        values = side.scores.values(own.metric, stops)
+        plot.curve(stops, values, colour, most=10**6, **found_by)
+    plot.upright(start, "chosen", data_chosen="1")
+    plot.upright(start, "cursor", data_cursor="threshold")
+    plot.dot(start, operating.values_at_start()[own.key], "ours point", 6, data_point="metric")
     return plot
 
 
@@ -98,9 +135,9 @@ def histogram_paths(shares: tuple[Floats, Floats]) -> dict[str, str]:
     }
 
 
-def histogram(axis: Axis) -> Plot:
-    """The empty axes of the score histograms."""
-    return Plot(
+def _histogram(axis: Axis, paths: dict[str, str], start: float | None) -> Plot:
+    """How the scores of both classes are spread."""
+    plot = Plot(
         "How the scores of both classes are spread",
         height=_HEIGHT - 40,
         x=axis,
@@ -110,10 +147,20 @@ def histogram(axis: Axis) -> Plot:
         left=2.0,
         name="histogram",
     )
+    for key, class_ in _HISTOGRAM.items():
+        plot.shape(paths[key], class_, data_path=key)
+    if start is not None:
+        plot.upright(start, "cursor", data_cursor="histogram")
+    return plot
 
 
-def reliability() -> Plot:
-    """The empty axes of the reliability diagram."""
+def reliability_paths(name: str, bins: Bins) -> dict[str, str]:
+    """The curve of one set of scores, and its points."""
+    return {name: path(bins.score, bins.share), f"{name}Dots": dots(bins.score, bins.share)}
+
+
+def _reliability(paths: dict[str, str]) -> Plot:
+    """The reliability diagram: scores as they are, and recalibrated."""
     plot = Plot(
         "Share of positives among rows with about the same score",
         height=_HEIGHT - 40,
@@ -121,12 +168,10 @@ def reliability() -> Plot:
         y_name="share that was positive",
     )
     plot.curve([0, 1], [0, 1], "guide")
+    for key, colour in (("raw", "theirs"), ("repaired", "ours")):
+        plot.shape(paths[key], f"curve {colour}", data_path=key)
+        plot.shape(paths[f"{key}Dots"], f"curve dots {colour}", data_path=f"{key}Dots")
     return plot
-
-
-def reliability_paths(name: str, bins: Bins) -> dict[str, str]:
-    """The curve of one set of scores, and its points."""
-    return {name: path(bins.score, bins.share), f"{name}Dots": dots(bins.score, bins.share)}
 
 
 def training(histories: Sequence[History], metric: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from softset.comparison.result import Comparison
 from softset.report.layout import environment, page, shorten, source
 from softset.report.operating import Operating, views_of
+from softset.report.plots import pictures
 from softset.report.sections import SECTIONS, verdict
 from softset.report.sections.base import Page
 from softset.storage.files import write_safely
@@ -39,7 +40,7 @@ def _rendered(about: Page) -> str:
     operating = about.operating
     moves = bool(operating.views)
     templates = environment()
-    shared = {"operating": operating, "pictures": operating.pictures() if moves else {}}
+    shared = {"operating": operating, "pictures": pictures(operating) if moves else {}}
     sections = []
     for section in SECTIONS:
         found = section.content(about)

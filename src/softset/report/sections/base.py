@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class Page:
     def counts(self, key: str) -> Confusion:
         """The counts of every class (label) by a candidate's decisions, ``[classes]``."""
         found, task = self.comparison.predictions[key], get_task(self.comparison.task)
-        settings = {"task": task, "from_logits": False, "matrix": task.exclusive}
+        settings: dict[str, Any] = {"task": task, "from_logits": False, "matrix": task.exclusive}
         if found.threshold is not None:
             settings["offsets" if task.exclusive else "threshold"] = found.threshold
         c = confusion(np.asarray(found.scores), np.asarray(found.target), **settings)
