@@ -31,6 +31,7 @@ from softset.decisions.evaluation import evaluate_problem
 from softset.decisions.thresholds import best_threshold, thresholded
 from softset.metrics.registry import MetricLike, label_of
 from softset.report.counts import Scores
+from softset.report.geometry import Row, difference_rows, score_rows
 from softset.tasks import BINARY
 from softset.training.loop import History
 
@@ -273,44 +274,34 @@ def training(history: History | Sequence[History], *, ax: Axes | None = None) ->
 
 @dataclass
 class ComparisonDisplay(Display):
-    """Candidates and their differences to the reference, as ``compare`` found them.
-
-    >>> import softset as ss
-    >>> from sklearn.datasets import make_classification
-    >>> X, y = make_classification(200, weights=[0.8], random_state=0)
-    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1,
-    ...                    quick=True)
-    >>> ComparisonDisplay(found).plot().figure_.get_size_inches().tolist()
-    [7.2, 2.4]
-    """
+    """Candidates and their differences to the reference, as ``compare`` found them."""
 
     found: Comparison
 
     def plot(self, ax: Axes | None = None) -> ComparisonDisplay:
         """Draw on ``ax``, or on new axes."""
-        rows = [c for c in self.found.candidates if c.mean is not None]
+        scored = score_rows(self.found.candidates)
+        gaps = {row.id: row for row in difference_rows(self.found.candidates)}
+        # The reference has no difference to itself.
+        rows = [gaps.get(r.id, Row(r.id, r.accent, 0.0, None, None)) for r in scored]
+        names = {c.id: c.name for c in self.found.candidates}
         ax = self.axes(ax, size=(7.2, 1.8 + 0.3 * len(rows)))
         ax.axvline(0, color=GREY, linewidth=1)
-        for place, c in enumerate(rows):
-            colour = "C1" if c.family == "metric" else "C0"
-            label = "trained for the metric" if c.family == "metric" else "not trained for it"
-            if label in ax.get_legend_handles_labels()[1]:
-                label = f"_{label}"  # a second time it is not in the legend
-            d = c.difference
-            if d is not None and d.low is not None and d.high is not None:
-                ax.plot([d.low, d.high], [place, place], color=colour, linewidth=2)
-            ax.plot([0 if d is None else d.mean], [place], "o", color=colour, label=label)
-        ax.set_yticks(range(len(rows)), [f"{c.name}  {c.mean:.3f}" for c in rows])
+        labels = {"C1": "trained for the metric", "C0": "not trained for it"}
+        for place, row in enumerate(rows):
+            colour = "C1" if row.accent else "C0"
+            if row.low is not None and row.high is not None:
+                ax.plot([row.low, row.high], [place, place], color=colour, linewidth=2)
+            label = labels.pop(colour, None)  # in the legend once
+            ax.plot([row.mean], [place], "o", color=colour, label=label)
+        ax.set_yticks(range(len(rows)), [f"{names[r.id]}  {r.mean:.3f}" for r in scored])
         ax.invert_yaxis()
-        metric, best = label_of(self.found.metric), self._name(self.found.reference)
+        metric, best = label_of(self.found.metric), names[self.found.reference]
+        best = f"{best[:1].lower()}{best[1:]}"
         ax.set_xlabel(_wrapped(f"difference in {metric} to {best}, 95 % interval"))
         ax.set_title(_wrapped(self.found.verdict), fontsize="medium")
         ax.legend()
         return self
-
-    def _name(self, key: str) -> str:
-        (name,) = [c.name for c in self.found.candidates if c.id == key]
-        return name[:1].lower() + name[1:]
 
 
 def _wrapped(text: str) -> str:

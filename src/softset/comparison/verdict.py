@@ -73,7 +73,7 @@ def _steps(ladder: Ladder) -> str:
     steps = [(r.clear, f"{r.name} ({r.step.mean:+.3f})") for r in ladder.rungs if r.step]
     parts = [
         f"{word}: {', '.join(names)}"
-        for word, clear in (("Clear steps", True), ("not clear", False))
+        for word, clear in ((f"{significance(True)} steps", True), (significance(False), False))
         if (names := [name for found, name in steps if found == clear])
     ]
     text = "; ".join(parts)
@@ -87,9 +87,14 @@ def _price(simpler: Simpler, name: str) -> str:
     'Simpler: logistic regression is 0.004 behind (not clear) and 310 times as small.'
     """
     d = simpler.difference
-    clear = "clear" if simpler.clear else "not clear"
+    clear = significance(simpler.clear)
     small = f"{times_in_words(simpler.times)} times as small"
     return f"Simpler: {name} is {-d.mean:.3f} behind ({clear}) and {small}."
+
+
+def significance(clear: bool) -> str:
+    """Whether a difference is significant, in the words of verdict and report."""
+    return "clear" if clear else "not clear"
 
 
 def times_in_words(times: float) -> str:

@@ -196,9 +196,9 @@ class Operating:
             made["negative"] = {key: _whole(get_metric(key)(rest)) for key in PER_CLASS}
         return made
 
-    def at_start(self, side: int = 0) -> Confusion:
+    def at_start(self) -> Confusion:
         """The counts of the first view at the candidate's own threshold."""
-        s = self.views[0].sides[side]
+        s = self.views[0].sides[0]
         return s.scores.confusion(np.array([s.threshold])).map(lambda t: t[0])
 
     def values_at_start(self) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from softset.comparison.verdict import significance
 from softset.metrics.registry import METRICS, label_of
 from softset.report.counts import known_goal
 from softset.report.sections.base import Page
@@ -18,8 +19,8 @@ _WORDS = {
     "chosen on the other splits": "The candidate with the best mean there is scored on this split: "
     "what choosing is worth on rows that had no say in it. The best of many on the same rows "
     "flatters itself.",
-    "clear": "A difference as large would come by chance in at most 5 of 100 comparisons in which "
-    "there is none, all steps of the ladder taken together.",
+    significance(True): "A difference as large would come by chance in at most 5 of 100 "
+    "comparisons in which there is none, all steps of the ladder taken together.",
     "split": "The rows cut into training and test rows. A repeat cuts them into folds, each of "
     "which is the test once.",
     "95 % interval": "Would hold the true mean in 95 of 100 such comparisons.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from softset.comparison.statistics import Difference
+from softset.comparison.verdict import significance
 from softset.report import formats, plots
 from softset.report.geometry import gain_rows
 from softset.report.layout import shorten
@@ -42,9 +43,10 @@ def content(page: Page) -> dict[str, Any] | None:
 
 def _step(step: Difference | None, clear: bool) -> dict[str, Any]:
     if step is None:
-        return {"step": "", "interval": "", "said": ""}
+        return {"step": ""}
     return {
         "step": formats.signed(step.mean),
         "interval": signed_interval(step.low, step.high),
-        "said": "clear" if clear else "not clear",
+        "significant": clear,
+        "said": significance(clear),
     }

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from softset.comparison.ladder import Ladder, Rung
+from softset.comparison.verdict import significance
 from softset.report import formats
 from softset.report.layout import shorten
 from softset.report.sections.base import Page, signed_interval
@@ -48,9 +49,9 @@ def _cards(page: Page, ladder: Ladder) -> list[dict[str, str]]:
     if c.winner != c.reference:
         cards.insert(0, _card(f"{page.metric} to expect", last) | {"class_": "accent"})
     worth = ladder.worth
-    detail = f"{signed_interval(worth.low, worth.high)} {'' if ladder.clear else 'not '}clear"
-    value = formats.signed(worth.mean)
-    return [*cards, {"label": "worth", "value": value, "detail": detail.strip(), "class_": ""}]
+    detail = f"{signed_interval(worth.low, worth.high)} {significance(ladder.clear)}".strip()
+    gain = {"label": "worth", "value": formats.signed(worth.mean), "detail": detail, "class_": ""}
+    return [*cards, gain]
 
 
 def _card(label: str, rung: Rung) -> dict[str, str]:
