@@ -94,7 +94,7 @@ def test_what_is_refused(run, folder):
     assert "needs all rows in memory" in run.refused("train", path, "-t", "y", "--recipe", "forest")
     assert "no column 'z'" in run.refused("train", path, "-t", "z")
     facts = run.json("train", path, *SMALL)
-    assert "must be one of" in run.refused("predict", facts["model"], path, "-o", "x.arrow")
+    assert "must be one of" in run.refused("predict", facts["model"], path, "-o", "x.xlsx")
     frame.drop(columns="a").to_parquet(path / "1.parquet")
     assert "no column 'a'" in run.refused("predict", facts["model"], path)
     (path / "3.parquet").write_text("")

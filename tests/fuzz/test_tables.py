@@ -15,6 +15,7 @@ import json
 import math
 import random
 import re
+import string
 import warnings
 
 import numpy as np
@@ -197,7 +198,6 @@ def oracle(data, sep):
         return None
     if not content.strip() or "\0" in content:
         return None
-    marked = content.endswith("\n\r\n") and not content.endswith("\r\n\r\n")
     try:
         rows = [
             r for r in csv.reader(io.StringIO(content, newline=""), delimiter=sep, strict=True) if r
@@ -208,15 +208,20 @@ def oracle(data, sep):
         rows.pop(0)
     if len(rows) < 2 or not any(rows[0]) or any(len(r) != len(rows[0]) for r in rows):
         return None
-    names = rows.pop(0)
-    if marked:
-        names = [n.removeprefix("'") for n in names]
-        rows = [[c.removeprefix("'") for c in row] for row in rows]
-    else:
-        names = [n.strip() or f"column {i}" for i, n in enumerate(names, 1)]
-        if len(names) == 1 and any(s in names[0] for s in ",;\t|" if s != sep):
-            return None
+    names = [unguarded(n.strip()) or f"column {i}" for i, n in enumerate(rows.pop(0), 1)]
+    rows = [[unguarded(c) for c in row] for row in rows]
+    if len(names) == 1 and any(s in names[0] for s in ",;\t|" if s != sep):
+        return None
     return None if len(set(names)) < len(names) else (names, rows)
+
+
+def unguarded(text):
+    """Without the ``'`` that keeps a spreadsheet from running it."""
+    rest = text.lstrip("'")
+    blanks = "\u200b\u2060\ufeff" + string.whitespace
+    formula = rest.lstrip(blanks).startswith(tuple("=+-@＝＋－＠"))
+    begins = rest.startswith(("\t", "\r", "\n", "\ufeff"))
+    return text[1:] if text.startswith("'") and (formula or begins or not rest) else text
 
 
 def number(text):
@@ -332,6 +337,8 @@ def text_case(chance, folder, tally):
 
 def round_trip(chance, folder, frame, tally):
     """Written and read again, a table is the same."""
+    if len(frame.columns) == 1 and set(frame.columns[0]) & set(",;\t|"):
+        return  # in text, its only name is a sign of another separator
     path = folder / f"again{chance.choice(['.csv', '.tsv', '.parquet', '.feather'])}"
     path.unlink(missing_ok=True)
     write_table(frame, path)

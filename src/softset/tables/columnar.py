@@ -4,64 +4,60 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from softset.checks import listed, repeated
-from softset.tables.limits import too_large
+from softset.tables.limits import Reading, too_large
 
 # An Arrow stream begins with a continuation mark.
 STREAM = b"\xff\xff\xff\xff"
 
 
-def read_parquet(path: Path, limit: int) -> Any:
+def read_parquet(path: Path, reading: Reading) -> Any:
     """The table in a Parquet file as a data frame."""
-    return _frame(path, limit, "Parquet", _parquet)
+    return _frame(path, reading.limit, "Parquet", _parquet)
 
 
-def read_arrow(path: Path, limit: int) -> Any:
+def read_arrow(path: Path, reading: Reading) -> Any:
     """The table in an Arrow (Feather) file or stream as a data frame."""
-    return _frame(path, limit, "Arrow", _arrow)
+    return _frame(path, reading.limit, "Arrow", _arrow)
 
 
-def write_parquet(frame: Any, path: Path) -> None:
-    """Write a data frame as Parquet."""
-    _write(frame, "Parquet", lambda plain: plain.to_parquet(path, index=False))
-
-
-def write_parquet_parts(frames: Iterable[Any], path: Path) -> None:
+def write_parquet(frames: Iterable[Any], path: Path) -> None:
     """Write data frames of the same columns as the row groups of one Parquet file."""
-    import pyarrow as pa
     from pyarrow import parquet
 
-    writer = None
-    try:
-        for frame in frames:
-            schema = None if writer is None else writer.schema
-            table = pa.Table.from_pandas(frame, schema, preserve_index=False)
-            writer = parquet.ParquetWriter(path, table.schema) if writer is None else writer
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
+    _write(frames, "Parquet", lambda schema: parquet.ParquetWriter(path, schema))
 
 
-def write_arrow(frame: Any, path: Path) -> None:
-    """Write a data frame as an Arrow (Feather) file."""
-    _write(frame, "Arrow", lambda plain: plain.to_feather(path))
+def write_arrow(frames: Iterable[Any], path: Path) -> None:
+    """Write data frames of the same columns as one Arrow (Feather) file."""
+    from pyarrow import ipc
+
+    options = ipc.IpcWriteOptions(compression="lz4")
+    _write(frames, "Arrow", lambda schema: ipc.new_file(path, schema, options=options))
 
 
-def _write(frame: Any, kind: str, write: Any) -> None:
+def _write(frames: Iterable[Any], kind: str, start: Callable[[Any], Any]) -> None:
     import pyarrow as pa
 
+    schema = writer = None
     try:
-        write(frame.reset_index(drop=True))
+        for frame in frames:
+            table = pa.Table.from_pandas(frame, schema, preserve_index=False)
+            if writer is None:
+                schema, writer = table.schema, start(table.schema)
+            writer.write_table(table)
     except (pa.ArrowException, UnicodeError) as error:
         raise ValueError(
             f"the table cannot be written as {kind} ({_first_line(error)}). Write it as .csv, or "
             "make every column one type."
         ) from error
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def damaged(path: Path, kind: str, error: Exception) -> ValueError:

@@ -6,18 +6,18 @@ value late in the file cannot change what the first rows meant.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import csv
 import io
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
 from softset.checks import listed, repeated
-from softset.tables.guards import is_marked, unguard
+from softset.tables.guards import GUARDED, unguard
 from softset.tables.kinds.cells import MISSING_WORDS
+from softset.tables.limits import Reading
 
 _SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
@@ -30,48 +30,33 @@ _PLAIN_NUMBER = r"^-?(0|[1-9]\d*)(\.\d*[1-9]|\.0)?(e-?\d+)?$"
 _THOUSANDS = r"^[+-]?\d{1,3}(\.\d{3})+(,\d*)?$"
 # Arrow reads so many bytes at a time; a row must fit into one block.
 _BLOCK = 1 << 24
-# The line of column names is looked for here first.
-_HEAD = 1 << 16
+# A line with its end, which may be any of three.
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
 # Fractions as most programs write them, to be told at one glance.
 _PLAIN_FRACTION = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$"
-# What text in another encoding than UTF-8 begins with. UTF-32 comes first: it begins as UTF-16.
-_MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 
 
-def parse_delimited(
-    data: bytes,
-    name: str,
-    *,
-    sep: str,
-    encoding: str | None,
-    decimal: str,
-    labels: Collection[str],
-    text: Collection[str],
-) -> Any:
+def parse_delimited(data: bytes, name: str, sep: str, reading: Reading) -> Any:
     """The bytes of file ``name`` as a data frame; ``ValueError`` says what is wrong, and where."""
     import pandas as pd
+    from pyarrow import compute as pc
 
-    content = _decoded(data, name, encoding)
-    marked = is_marked(content)
-    header, body, line = _header(content, name, sep, marked)
-    table = _parsed(body, len(header), name, sep, line, marked)
+    header, body, line = _header(_decoded(data, name, reading.encoding), name, sep)
+    table = _parsed(body, len(header), name, sep, line)
     if table.num_rows == 0:
         raise ValueError(f"{name} has 0 rows: there is nothing after the line of column names.")
     columns: dict[str, Any] = {}
-    labels = {part.strip() for name in labels for part in (name, *name.split(","))} | set(labels)
+    labels = {part.strip() for label in reading.labels for part in (label, *label.split(","))}
+    labels |= set(reading.labels)
     for column, values in zip(header, table.columns, strict=True):
-        values, guarded = _unguarded(values) if marked else (values, False)
-        if column in labels and not guarded:
+        if "'" in body:
+            values = pc.replace_substring_regex(values, GUARDED, r"\1")
+        if column in labels:
             columns[column] = _labels(values)
-        elif column in text or guarded:
+        elif column in reading.text:
             columns[column] = _texts(values)
         else:
-            columns[column] = _typed(values, decimal)
+            columns[column] = _typed(values, reading.decimal)
     return pd.DataFrame(columns)
 
 
@@ -79,10 +64,6 @@ def parse_delimited(
 
 
 def _decoded(data: bytes, name: str, encoding: str | None) -> str:
-    if encoding is None and (likely := _likely_encoding(data)):
-        raise ValueError(
-            f"{name} is not UTF-8; it looks like {likely.upper()}. Say so: --encoding {likely}"
-        )
     try:
         content = data.decode(encoding or "utf-8")
         if encoding is not None:
@@ -96,7 +77,7 @@ def _decoded(data: bytes, name: str, encoding: str | None) -> str:
         if isinstance(error, UnicodeDecodeError):
             line = data.count(b"\n", 0, error.start) + 1
             place = f" (line {line}, byte {data[error.start]:#04x})"
-        hint = "" if encoding else " Give its encoding, e.g. --encoding latin-1 or cp1252."
+        hint = "" if encoding else " Give its encoding: --encoding latin-1, cp1252 or utf-16, say."
         raise ValueError(f"{name} is not {encoding or 'UTF-8'}{place}.{hint}") from None
     content = content.removeprefix("\ufeff")
     if not content or content.isspace():
@@ -104,26 +85,10 @@ def _decoded(data: bytes, name: str, encoding: str | None) -> str:
     if "\0" in content:
         line = content.count("\n", 0, content.index("\0")) + 1
         raise ValueError(
-            f"{name} has a NUL byte in line {line}: it is damaged, or not a text file. Write it "
-            "again, or give its encoding with --encoding."
+            f"{name} has a NUL byte in line {line}: it is damaged, not a text file, or not UTF-8. "
+            "Write it again, or give its encoding: --encoding utf-16-le, say."
         )
     return content
-
-
-def _likely_encoding(data: bytes) -> str:
-    """The encoding that bytes seem to have, if it is not UTF-8: by their mark, or by their zeros.
-
-    >>> [_likely_encoding("a,b".encode(e)) for e in ("utf-8", "utf-16", "utf-32", "utf-16-be")]
-    ['', 'utf-16', 'utf-32', 'utf-16-be']
-    """
-    for mark, encoding in _MARKS.items():
-        if data.startswith(mark):
-            return encoding
-    head = data[:400]
-    if head.count(0) <= len(head) // 4:
-        return ""
-    width = 32 if head.count(0) > len(head) * 5 // 8 else 16
-    return f"utf-{width}-{'be' if head.startswith(bytes(1)) else 'le'}"
 
 
 # --- text -> fields -------------------------------------------------------------------------------
@@ -139,34 +104,25 @@ def _long_fields(length: int) -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _header(content: str, name: str, sep: str, marked: bool) -> tuple[list[str], str, int]:
+def _header(content: str, name: str, sep: str) -> tuple[list[str], str, int]:
     """Column names, the text after them, and the number of the line where that begins."""
     used = 0
 
     def lines() -> Iterator[str]:
         nonlocal used
-        # Mostly the beginning will do; a large text need not be copied for it.
-        head = io.StringIO(content[:_HEAD], newline="")
-        for line in head:
-            if head.tell() == _HEAD:  # it may have been cut off
-                break
-            used += len(line)
-            yield line
-        for line in io.StringIO(content[used:] if len(content) > used else "", newline=""):
-            used += len(line)
-            yield line
+        while used < len(content) and (line := _LINE.match(content, used)):
+            used = line.end()
+            yield line[0]
 
     reader = csv.reader(lines(), delimiter=sep, strict=True)
     try:
         with _long_fields(len(content)):
-            names = next(row for row in reader if any(row) and (len(row) > 1 or row[0].strip()))
+            cells = next(row for row in reader if any(row) and (len(row) > 1 or row[0].strip()))
     except (csv.Error, StopIteration) as error:
         what = str(error) or "there is nothing but separators"
         raise ValueError(f"{name}: the line of column names cannot be read ({what}).") from None
-    if not marked:
-        names = [cell.strip() or f"column {i}" for i, cell in enumerate(names, 1)]
-    names = [unguard(cell) if marked else cell for cell in names]
-    if len(names) == 1 and not marked and (hint := _other_separator(names[0], sep)):
+    names = [unguard(cell.strip()) or f"column {i}" for i, cell in enumerate(cells, 1)]
+    if len(names) == 1 and (hint := _other_separator(names[0], sep)):
         raise ValueError(
             f"{name} has one column only, {names[0][:60]!r}: the separator is wrong.{hint}"
         )
@@ -180,7 +136,7 @@ def _header(content: str, name: str, sep: str, marked: bool) -> tuple[list[str],
     return names, content[used:], reader.line_num + 1
 
 
-def _parsed(body: str, width: int, name: str, sep: str, line: int, marked: bool) -> Any:
+def _parsed(body: str, width: int, name: str, sep: str, line: int) -> Any:
     """A table of text, ``None`` where a cell is empty and not quoted."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
@@ -202,8 +158,7 @@ def _parsed(body: str, width: int, name: str, sep: str, line: int, marked: bool)
                 column_types=dict.fromkeys(columns, pa.string()),
                 null_values=[""],
                 strings_can_be_null=True,
-                # "" is an empty text, nothing is missing; our own writer has a guard for that.
-                quoted_strings_can_be_null=marked,
+                quoted_strings_can_be_null=False,  # "" is an empty text, nothing is missing
             ),
         )
 
@@ -266,16 +221,6 @@ def _other_separator(text: str, sep: str) -> str:
 
 
 # --- fields -> columns ----------------------------------------------------------------------------
-
-
-def _unguarded(values: Any) -> tuple[Any, bool]:
-    """Text without our guards, and whether there was one: then it was text when it was written."""
-    from pyarrow import compute as pc
-
-    guarded = pc.starts_with(values, "'")
-    if not pc.any(guarded).as_py():
-        return values, False
-    return pc.if_else(guarded, pc.replace_substring_regex(values, "^'", ""), values), True
 
 
 def _texts(values: Any) -> Any:

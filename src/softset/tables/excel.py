@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import warnings
 import zipfile
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,18 @@ import numpy as np
 
 from softset.checks import listed, repeated, require, warn_user
 from softset.tables.columns import as_text
-from softset.tables.limits import too_large
+from softset.tables.limits import Reading, too_large
 
 # A cell takes about so many bytes in memory for each byte that the limit is meant for.
 _CELL = 8
 Row = tuple[Any, ...]
 
 
-def read_excel(path: Path, limit: int, text: Collection[str] = ()) -> Any:
-    """The first sheet as a data frame; columns in ``text`` stay text."""
+def read_excel(path: Path, reading: Reading) -> Any:
+    """The first sheet as a data frame."""
     import pandas as pd
 
+    limit, text = reading.limit, reading.text
     sheets, rows = _rows(path, limit, stored=True)
     if len(sheets) > 1:
         warn_user(

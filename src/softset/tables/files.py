@@ -5,14 +5,12 @@ What cannot be read exactly is refused with the place and a way out; nothing is 
 
 from __future__ import annotations
 
-import csv
 import gzip
 import os
 import sys
 import zlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -27,12 +25,11 @@ from softset.tables.columnar import (
     read_parquet,
     write_arrow,
     write_parquet,
-    write_parquet_parts,
 )
 from softset.tables.delimited import parse_delimited
 from softset.tables.excel import read_excel
-from softset.tables.guards import MARK, guard, guard_name
-from softset.tables.limits import bytes_allowed, too_large
+from softset.tables.guards import guard
+from softset.tables.limits import Reading, bytes_allowed, too_large
 
 if TYPE_CHECKING:
     import pandas
@@ -42,31 +39,17 @@ _BOMB_BYTES, _BOMB_TIMES = 100 * 2**20, 200
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How to read: the options of ``read_table``, with the limit in bytes."""
-
-    sep: str | None
-    encoding: str | None
-    decimal: str
-    labels: Collection[str]
-    text: Collection[str]
-    limit: int
-
-
-@dataclass(frozen=True)
 class Format:
     """A kind of file: the endings of its names, what it begins with (nothing: it may begin with
-    anything), how it is read, how it is written, if it can be, and whether it is text, which may
-    also come packed (``.gz``) or through a pipe: ``read`` then unpacks it. ``write_all`` writes
-    frames one behind the other."""
+    anything), how it is read, how data frames are written one behind the other, if they can be, and
+    whether it is text, which may also come packed (``.gz``) or through a pipe."""
 
     name: str
     endings: tuple[str, ...]
     begins: tuple[bytes, ...]
     read: Callable[[Path, Reading], Any]
-    write: Callable[[Any, Path], Any] | None = None
+    write: Callable[[Iterable[Any], Path], Any] | None = None
     is_text: bool = False
-    write_all: Callable[[Iterable[Any], Path], Any] | None = None
 
 
 def read_table(
@@ -203,14 +186,17 @@ def _refuse_infinite(name: str, frame: Any, labels: Collection[str]) -> None:
 
 def _read_text(sep: str) -> Callable[[Path, Reading], Any]:
     def read(path: Path, reading: Reading) -> Any:
-        limit = reading.limit
-        if path.is_file() and path.suffix.lower() != ".gz" and path.stat().st_size > limit:
-            raise too_large(path.name, path.stat().st_size, limit)
-        if path.suffix.lower() == ".gz":
-            data = _unpacked(path, limit)
-        else:
-            with open(path, "rb") as file:
-                data = _all_of(file, path.name, limit)
+        packed = path.stat().st_size if path.suffix.lower() == ".gz" else None
+        if packed is None and path.is_file() and path.stat().st_size > reading.limit:
+            raise too_large(path.name, path.stat().st_size, reading.limit)
+        opened: Any = open if packed is None else gzip.open
+        try:
+            with opened(path, "rb") as file:
+                data = _all_of(file, path.name, reading.limit, packed)
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise ValueError(
+                f"{path.name} is damaged or no gzip file ({error}). Pack it again."
+            ) from None
         return _parsed(data, path.name, sep, reading)
 
     return read
@@ -221,15 +207,8 @@ def _parsed(data: bytes, name: str, sep: str, reading: Reading) -> Any:
         raise ValueError(f"{name} is not text but {what}. Give a file with the right ending.")
     if not data:
         raise ValueError(f"{name} is empty. A table with column names and rows is expected.")
-    return parse_delimited(
-        data,
-        name,
-        sep=sep if reading.sep is None else _separator(reading.sep),
-        encoding=reading.encoding,
-        decimal=reading.decimal,
-        labels=reading.labels,
-        text=reading.text,
-    )
+    sep = sep if reading.sep is None else _separator(reading.sep)
+    return parse_delimited(data, name, sep, reading)
 
 
 def _separator(sep: str) -> str:
@@ -239,8 +218,10 @@ def _separator(sep: str) -> str:
     return sep
 
 
-def _all_of(stream: IO[bytes], name: str, limit: int) -> bytes:
-    """Everything that a stream holds, as long as it stays within the limit."""
+def _all_of(stream: IO[bytes], name: str, limit: int, packed: int | None = None) -> bytes:
+    """Everything that a stream holds, as long as it stays within the limit; and, of a packed file
+    of so many bytes, as long as it is no bomb."""
+    most = None if packed is None else max(_BOMB_BYTES, _BOMB_TIMES * packed)
     parts, size = [], 0
     while part := stream.read(1 << 22):
         if not isinstance(part, bytes):
@@ -248,53 +229,28 @@ def _all_of(stream: IO[bytes], name: str, limit: int) -> bytes:
         size += len(part)
         if size > limit:
             raise too_large(name, None, limit)
+        if most is not None and size > most:
+            raise ValueError(
+                f"{name} unpacks to more than {_BOMB_TIMES} times its size. If that is right, "
+                "unpack it first."
+            )
         parts.append(part)
     return b"".join(parts)
 
 
-def _unpacked(path: Path, limit: int) -> bytes:
-    """The content of a gzip file, as long as it stays within the limit."""
-    bomb = max(_BOMB_BYTES, _BOMB_TIMES * path.stat().st_size)
-    parts, size = [], 0
-    try:
-        with gzip.open(path) as file:
-            while part := file.read(1 << 22):
-                size += len(part)
-                if size > limit:
-                    raise too_large(path.name, None, limit)
-                if size > bomb:
-                    raise ValueError(
-                        f"{path.name} unpacks to more than {_BOMB_TIMES} times its size. If that "
-                        "is right, unpack it first."
-                    )
-                parts.append(part)
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise ValueError(
-            f"{path.name} is damaged or no gzip file ({error}). Pack it again."
-        ) from None
-    return b"".join(parts)
+def _write_text(sep: str) -> Callable[[Iterable[Any], Path], None]:
+    def write(frames: Iterable[Any], path: Path) -> None:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            for number, frame in enumerate(frames):
+                safe = _guarded(frame)
+                # Python's writer quotes a lone carriage return only if lines end with one.
+                texts = (safe[name].unique() for name in safe if safe[name].dtype.kind == "O")
+                returns = any(isinstance(v, str) and "\r" in v for v in chain(safe.columns, *texts))
+                end = "\r\n" if returns else "\n"
+                settings: Any = {"header": number == 0, "lineterminator": end}
+                _spelled(safe).to_csv(file, index=False, sep=sep, **settings)
 
-
-def _write_text(sep: str) -> Callable[[Any, Path], None]:
-    return lambda frame, path: _write_texts([frame], path, sep)
-
-
-def _write_texts(frames: Iterable[Any], path: Path, sep: str) -> None:
-    """Frames of the same columns, one behind the other."""
-    marked = False
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        for number, frame in enumerate(frames):
-            safe, changed = _guarded(frame)
-            marked |= changed
-            # Python's writer leaves a lone carriage return without quotes.
-            texts = (safe[name].unique() for name in safe if safe[name].dtype.kind == "O")
-            returns = any(isinstance(v, str) and "\r" in v for v in chain(safe.columns, *texts))
-            quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
-            safe = safe if returns else _spelled(safe)
-            settings: Any = {"header": number == 0, "quoting": quoting}
-            safe.to_csv(file, index=False, sep=sep, lineterminator="\n", **settings)
-        if marked:
-            file.write(MARK)
+    return write
 
 
 def _spelled(frame: Any) -> Any:
@@ -311,74 +267,34 @@ def _spelled(frame: Any) -> Any:
     return pd.DataFrame(columns)
 
 
-def _guarded(frame: Any) -> tuple[Any, bool]:
-    """``frame`` with its text and column names guarded, and whether that changed anything."""
+def _guarded(frame: Any) -> Any:
+    """``frame`` with its text and column names guarded."""
     import pandas as pd
 
-    names = [guard_name(str(name)) for name in frame.columns]
-    changed = names != [str(name) for name in frame.columns]
-    if len(names) == 1:  # a missing cell is "" then, and ";" in the name a sign of trouble
-        changed |= bool(frame.iloc[:, 0].isna().any()) or not names[0].isalnum()
     columns = {}
-    for i, name in enumerate(names):
-        series = frame.iloc[:, i]
+    for name, series in frame.items():
         if series.dtype.kind not in "biufcmM":
             codes, words = pd.factorize(series.to_numpy(dtype=object))  # few in many cells
-            cells = [guard(word) for word in words]
-            if any(isinstance(cell, str) and "\0" in cell for cell in cells):
+            if any(isinstance(word, str) and "\0" in word for word in words):
                 raise ValueError(
                     f"column {name!r} holds text with a NUL character, which CSV cannot hold. Take "
                     "it out, or write Parquet."
                 )
-            changed |= any(a is not b for a, b in zip(words, cells, strict=True))
             # A missing cell has the code -1: the last entry.
-            series = pd.Series(np.array([*cells, None], dtype=object)[codes], dtype=object)
-        columns[name] = series.reset_index(drop=True)
-    return pd.DataFrame(columns), changed
+            cells = np.array([*map(guard, words), None], dtype=object)
+            series = pd.Series(cells[codes], dtype=object)
+        columns[guard(str(name))] = series.reset_index(drop=True)
+    return pd.DataFrame(columns)
 
 
 # --- formats --------------------------------------------------------------------------------------
 
 FORMATS = (
-    Format(
-        "CSV",
-        (".csv", ".txt", ".data", ""),
-        (),
-        _read_text(","),
-        _write_text(","),
-        True,
-        partial(_write_texts, sep=","),
-    ),
-    Format(
-        "TSV",
-        (".tsv", ".tab"),
-        (),
-        _read_text("\t"),
-        _write_text("\t"),
-        True,
-        partial(_write_texts, sep="\t"),
-    ),
-    Format(
-        "Parquet",
-        (".parquet", ".pq"),
-        (b"PAR1",),
-        lambda path, reading: read_parquet(path, reading.limit),
-        write_parquet,
-        write_all=write_parquet_parts,
-    ),
-    Format(
-        "Arrow",
-        (".arrow", ".feather", ".ipc"),
-        (b"ARROW1", STREAM),
-        lambda path, reading: read_arrow(path, reading.limit),
-        write_arrow,
-    ),
-    Format(
-        "Excel",
-        (".xlsx", ".xlsm"),
-        (b"PK\x03\x04",),
-        lambda path, reading: read_excel(path, reading.limit, reading.text),
-    ),
+    Format("CSV", (".csv", ".txt", ".data", ""), (), _read_text(","), _write_text(","), True),
+    Format("TSV", (".tsv", ".tab"), (), _read_text("\t"), _write_text("\t"), True),
+    Format("Parquet", (".parquet", ".pq"), (b"PAR1",), read_parquet, write_parquet),
+    Format("Arrow", (".arrow", ".feather", ".ipc"), (b"ARROW1", STREAM), read_arrow, write_arrow),
+    Format("Excel", (".xlsx", ".xlsm"), (b"PK\x03\x04",), read_excel),
 )
 _BY_ENDING = {ending: form for form in FORMATS for ending in form.endings}
 # What else files begin with that are named as tables.
@@ -407,31 +323,20 @@ def write_table(
     formula (it begins with ``=``, ``+``, ``-`` or ``@``) gets a ``'`` in front, which
     ``read_table`` takes away again (see ``softset.tables.guards``).
     """
-    path = Path(path)
-    endings = [ending for ending, form in _BY_ENDING.items() if form.write and ending]
-    check_choice("the ending of the output", path.suffix.lower(), endings)
-    write = _BY_ENDING[path.suffix.lower()].write
-    assert write is not None
-    _write_safely(path, force, lambda temporary: write(frame, temporary))
+    write_blocks([frame], path, force=force)
 
 
 def write_blocks(
     frames: Iterable[Any], path: str | os.PathLike[str], *, force: bool = False
 ) -> None:
-    """Write data frames of the same columns one behind the other, as CSV, TSV or Parquet; only one
-    is in memory at a time."""
+    """Write data frames of the same columns one behind the other, as ``write_table``; only one is
+    in memory at a time."""
     path = Path(path)
-    several = {e: form for e, form in _BY_ENDING.items() if e and form.write_all is not None}
-    check_choice("the ending of the output", path.suffix.lower(), several)
-    write = several[path.suffix.lower()].write_all
-    assert write is not None
-    _write_safely(path, force, lambda temporary: write(frames, temporary))
-
-
-def _write_safely(path: Path, force: bool, write: Callable[[Path], Any]) -> None:
+    known = {e: form.write for e, form in _BY_ENDING.items() if form.write is not None and e}
+    check_choice("the ending of the output", path.suffix.lower(), known)
     check_writable(path, force)
     try:
-        write_safely(path, write)
+        write_safely(path, lambda temporary: known[path.suffix.lower()](frames, temporary))
     except UnicodeEncodeError as error:
         raise ValueError(
             f"{path.name} cannot be written: text holds {error.object[error.start]!r}, which UTF-8 "

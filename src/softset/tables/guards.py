@@ -1,9 +1,7 @@
 """Text that a spreadsheet would run as a formula: made harmless in CSV, and given back by us.
 
-A guarded text has ``'`` in front. So that reading gives back what was written, text that begins
-with ``'`` itself is guarded too, and so is the empty text, for an empty cell means "missing". A
-file with guarded text ends in ``MARK``, an empty line with an end of its own, which readers of CSV
-skip; only in such a file does our reader take the guards away, so that nobody else's ``'`` is lost.
+A guarded text has ``'`` in front, as spreadsheets mark text. An empty text is guarded too, for an
+empty cell is a missing value. Reading takes one ``'`` away wherever writing would have put it.
 """
 
 from __future__ import annotations
@@ -12,42 +10,30 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-MARK = "\r\n"
 # What spreadsheets skip before a formula, and its first character, also in full width.
-_BLANK = r"[\s\x00-\x20\ufeff\u200b-\u200f\u2060]"
-_FORMULA = re.compile(rf"{_BLANK}*[-=+@＝＋－＠]|[\t\r\n\ufeff']|$")
+_BLANK = "[\x01-\x20\x85\xa0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]"
+_FORMULA = f"{_BLANK}*[-=+@＝＋－＠]|[\t\r\n\ufeff]|$"
+_NEEDS_GUARD = re.compile(f"'*(?:{_FORMULA})")
+# What reading takes the first character of; Python and Arrow understand it alike.
+GUARDED = f"^'('*(?:{_FORMULA}))"
 
 
 def guard(cell: Any) -> Any:
     """A text cell as a spreadsheet may show it; what is no text stays.
 
-    >>> guard("=1+1"), guard("a"), guard(-1), guard("'a"), guard("")
-    ("'=1+1", 'a', -1, "''a", "'")
+    >>> guard("=1+1"), guard("a"), guard(-1), guard("'=a"), guard("'a"), guard("")
+    ("'=1+1", 'a', -1, "''=a", "'a", "'")
     """
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+    return f"'{cell}" if isinstance(cell, str) and _NEEDS_GUARD.match(cell) else cell
 
 
-def unguard(cell: str) -> str:
+def unguard(text: str) -> str:
     """The text that ``guard`` was given.
 
-    >>> unguard(guard("=1+1")), unguard(guard("'a"))
-    ('=1+1', "'a")
+    >>> unguard(guard("=1+1")), unguard(guard("'=a")), unguard("'a")
+    ('=1+1', "'=a", "'a")
     """
-    return cell.removeprefix("'")
-
-
-def guard_name(name: str) -> str:
-    """The same for a column's name, with blanks around it, which readers may take away."""
-    return f"'{name}" if name != name.strip() else str(guard(name))
-
-
-def is_marked(content: str) -> bool:
-    """Whether a file was written with guards.
-
-    >>> is_marked("a\\n'=1\\n" + MARK), is_marked("a\\r\\n'=1\\r\\n\\r\\n")
-    (True, False)
-    """
-    return content.endswith(f"\n{MARK}") and not content.endswith(f"\r\n{MARK}")
+    return re.sub(GUARDED, r"\1", text)
 
 
 def guarded_rows(rows: Iterable[Iterable[Any]]) -> list[list[Any]]:

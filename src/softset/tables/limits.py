@@ -1,12 +1,26 @@
-"""How much of a file is read: no more than the memory holds."""
+"""How a file is read, and how much of it: no more than the memory holds."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
+from dataclasses import dataclass
 
 # A table in memory takes several times the size of its text.
 _TIMES = 8
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read: the options of ``read_table``, with the limit in bytes."""
+
+    sep: str | None
+    encoding: str | None
+    decimal: str
+    labels: Collection[str]
+    text: Collection[str]
+    limit: int
 
 
 def bytes_allowed(limit: int | None) -> int:
