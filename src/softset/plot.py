@@ -274,7 +274,16 @@ def training(history: History | Sequence[History], *, ax: Axes | None = None) ->
 
 @dataclass
 class ComparisonDisplay(Display):
-    """Candidates and their differences to the reference, as ``compare`` found them."""
+    """Candidates and their differences to the reference, as ``compare`` found them.
+
+    >>> import softset as ss
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, weights=[0.8], random_state=0)
+    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1,
+    ...                    quick=True)
+    >>> ComparisonDisplay(found).plot().figure_.get_size_inches().tolist()
+    [7.2, 2.4]
+    """
 
     found: Comparison
 

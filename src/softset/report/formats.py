@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 MINUS, DASH = "−", "–"
@@ -39,11 +40,11 @@ def signed(value: Any, digits: int = 3) -> str:
     return f"+{text}" if is_number(value) and float(f"{value:.{digits}f}") > 0 else text
 
 
-def interval(low: Any, high: Any, digits: int = 3) -> str:
-    """``[0.701, 0.723]``, or nothing."""
+def interval(low: Any, high: Any, write: Callable[[Any], str] = number) -> str:
+    """``[0.701, 0.723]``, or nothing; ``write=signed`` for that of a difference."""
     if not (is_number(low) and is_number(high)):
         return ""
-    return f"[{number(low, digits)}, {number(high, digits)}]"
+    return f"[{write(low)}, {write(high)}]"
 
 
 def count(value: Any) -> str:

@@ -67,8 +67,3 @@ class Page:
             settings["offsets" if task.exclusive else "threshold"] = found.threshold
         c = confusion(np.asarray(found.scores), np.asarray(found.target), **settings)
         return Confusion.from_matrix(c.matrix) if task.single else c
-
-
-def signed_interval(low: float | None, high: float | None) -> str:
-    """The interval of a difference."""
-    return "" if low is None or high is None else f"[{formats.signed(low)}, {formats.signed(high)}]"

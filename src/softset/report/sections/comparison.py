@@ -8,7 +8,7 @@ from softset.comparison.result import CandidateResult
 from softset.report import formats, plots
 from softset.report.geometry import difference_rows, score_rows
 from softset.report.layout import shorten
-from softset.report.sections.base import Page, signed_interval
+from softset.report.sections.base import Page
 
 ID, GROUP = "comparison", ""
 TITLE = "Every candidate, same splits"
@@ -51,7 +51,7 @@ def _candidate(c: CandidateResult, page: Page) -> dict[str, Any]:
         "interval": formats.interval(c.low, c.high),
         "rank": formats.number(c.rank, 1),
         "difference": formats.signed(d.mean) if d else formats.DASH,
-        "difference_interval": signed_interval(d.low, d.high) if d else "",
+        "difference_interval": formats.interval(d.low, d.high, formats.signed) if d else "",
         "p": formats.p_value(d.p) if d else formats.DASH,
         "p_adjusted": formats.p_value(d.p_adjusted) if d else formats.DASH,
         "probability": formats.percent(d.probability, 0) if d else formats.DASH,

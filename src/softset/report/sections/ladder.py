@@ -9,7 +9,7 @@ from softset.comparison.verdict import significance
 from softset.report import formats, plots
 from softset.report.geometry import gain_rows
 from softset.report.layout import shorten
-from softset.report.sections.base import Page, signed_interval
+from softset.report.sections.base import Page
 
 ID, GROUP = "ladder", ""
 TITLE = "What each step is worth"
@@ -46,7 +46,7 @@ def _step(step: Difference | None, clear: bool) -> dict[str, Any]:
         return {"step": ""}
     return {
         "step": formats.signed(step.mean),
-        "interval": signed_interval(step.low, step.high),
+        "interval": formats.interval(step.low, step.high, formats.signed),
         "significant": clear,
         "said": significance(clear),
     }

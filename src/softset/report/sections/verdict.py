@@ -9,7 +9,7 @@ from softset.comparison.ladder import Ladder, Rung
 from softset.comparison.verdict import significance
 from softset.report import formats
 from softset.report.layout import shorten
-from softset.report.sections.base import Page, signed_interval
+from softset.report.sections.base import Page
 
 
 def content(page: Page) -> dict[str, Any]:
@@ -49,7 +49,8 @@ def _cards(page: Page, ladder: Ladder) -> list[dict[str, str]]:
     if c.winner != c.reference:
         cards.insert(0, _card(f"{page.metric} to expect", last) | {"class_": "accent"})
     worth = ladder.worth
-    detail = f"{signed_interval(worth.low, worth.high)} {significance(ladder.clear)}".strip()
+    around = formats.interval(worth.low, worth.high, formats.signed)
+    detail = f"{around} {significance(ladder.clear)}".strip()
     gain = {"label": "worth", "value": formats.signed(worth.mean), "detail": detail, "class_": ""}
     return [*cards, gain]
 
