@@ -85,7 +85,7 @@ def test_what_looks_wrong_is_said_once_and_noted(number, values, words):
 
 
 def test_infinite_nested_and_repeated_columns_are_refused():
-    with pytest.raises(ValueError, match=r"'a' has 2 infinite value\(s\), the first in row 2"):
+    with pytest.raises(ValueError, match=r"'a' has 2 infinite value\(s\) .*, the first in row 2"):
         infer_schema(pd.DataFrame({"a": [1, np.inf, -np.inf]}))
     with pytest.raises(ValueError, match=r"'a' holds a list in each cell \(nested"):
         infer_schema(pd.DataFrame({"a": [[1], [2]]}))

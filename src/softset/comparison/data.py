@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from softset.checks import warn_user
+from softset.checks import listed, warn_user
 from softset.comparison.result import ClassCount
 from softset.tables.columns import Schema, infer_schema
 from softset.tables.kinds.number import is_identifier
 from softset.tables.labels import read_labels
-from softset.tables.rows import equal_rows, kept_together, strata_of
+from softset.tables.rows import alike, strata_of
 from softset.tables.splits import join
 from softset.tasks import Task, task_of
 
@@ -66,6 +66,13 @@ def check_table(
     compared = x
     if schema is None:
         identifiers: list[Any] = [i for i, column in enumerate(x.T) if is_identifier(column)]
+        if identifiers and len(identifiers) < x.shape[1] and duplicates != "ignore":
+            warn_user(
+                f"column(s) {listed(identifiers)} hold a different whole number in every row, as a "
+                "customer number does; duplicate rows are searched for without them. If they are "
+                "identifiers, leave them out."
+            )
+            compared = np.delete(x, identifiers, axis=1)
     else:
         used = [c for c in schema if c.kind != "dropped"]
         if not used:
@@ -139,7 +146,7 @@ def _groups(
             )
     if duplicates == "ignore":
         return given, 0, []
-    equal = kept_together(equal_rows(compared), 1 / folds)
+    equal = alike(compared, 1 / folds)
     sizes = np.bincount([] if equal is None else equal)
     repeated = int(sizes[sizes > 1].sum())
     if equal is None or repeated == 0:

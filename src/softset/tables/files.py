@@ -29,6 +29,7 @@ from softset.tables.columnar import (
 from softset.tables.delimited import parse_delimited
 from softset.tables.excel import read_excel
 from softset.tables.guards import guard
+from softset.tables.kinds.cells import check_finite
 from softset.tables.limits import Reading, bytes_allowed, too_large
 
 if TYPE_CHECKING:
@@ -104,7 +105,9 @@ def read_table(
     labels, drop = expanded(labels, columns), expanded(drop, columns)
     check_columns(name, columns, [*labels, *drop])
     frame = frame.drop(columns=drop)
-    _refuse_infinite(name, frame, labels)
+    for column, series in frame.items():
+        if series.dtype.kind == "f" and column not in labels:
+            check_finite(str(column), series.to_numpy(dtype=np.float64, na_value=np.nan), name)
     return frame
 
 
@@ -165,19 +168,6 @@ def check_columns(name: str, columns: list[str], wanted: Iterable[str]) -> None:
             hint = nearest(column, columns)
             raise ValueError(
                 f"{name} has no column {column!r}.{hint} Its columns: {listed(columns, 30)}."
-            )
-
-
-def _refuse_infinite(name: str, frame: Any, labels: Collection[str]) -> None:
-    for column, series in frame.items():
-        if series.dtype.kind != "f" or column in labels:
-            continue
-        infinite = np.isinf(series.to_numpy(dtype=np.float64, na_value=np.nan))
-        if infinite.any():
-            raise ValueError(
-                f"{name}: column {column!r} has {infinite.sum()} infinite value(s) (inf, or beyond "
-                f"1e308), the first in row {int(infinite.argmax()) + 1}. Correct them, or leave "
-                "the cells empty: missing values are allowed."
             )
 
 

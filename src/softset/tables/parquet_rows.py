@@ -19,7 +19,7 @@ from softset.tables.columnar import check_schema, damaged, row_numbers, unpacked
 from softset.tables.files import check_columns, expanded
 from softset.tables.labels import label_matrix
 from softset.tables.limits import bytes_allowed
-from softset.tables.rows import kept_together, row_codes
+from softset.tables.rows import frame_codes, kept_together, row_codes
 
 Array = NDArray[Any]
 # A table, its labels and, if there are any, the weights of its rows.
@@ -186,7 +186,7 @@ class ParquetRows:
                 )
         frame = frame[used]
         if self._share:
-            codes = _codes(frame[self.columns])
+            codes = frame_codes(frame[self.columns])
             if self._by_place:
                 file = zlib.crc32(name.encode())
                 at = [(file, group, place) for place in islice(places, len(frame))]
@@ -207,16 +207,10 @@ class ParquetRows:
         """Of at most ``_SAMPLE`` rows, from row groups in a random order."""
         codes: list[NDArray[np.uint64]] = []
         for block in self.shuffled(0):
-            codes.append(_codes(block[0]))
+            codes.append(frame_codes(block[0]))
             if sum(map(len, codes)) >= _SAMPLE:
                 break
         return np.concatenate(codes)[:_SAMPLE]
-
-
-def _codes(X: Any) -> NDArray[np.uint64]:
-    from pandas.util import hash_pandas_object
-
-    return hash_pandas_object(X, index=False).to_numpy()
 
 
 def is_beyond_memory(path: Path) -> bool:

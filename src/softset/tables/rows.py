@@ -11,9 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from softset.checks import listed, warn_user
-from softset.tables.kinds.number import is_identifier
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _BLOCK = 4096
@@ -149,38 +146,17 @@ def strata_of(y: Ints) -> Ints:
     return np.where(y.any(1), rarity.argmin(1), -1)
 
 
-def equal_rows(X: Any) -> Ints:
-    """A number for each row of a data frame or array, the same for rows that are equal.
-
-    In an array, columns with a different whole number in every row (identifiers) are not looked
-    at, with a warning; of a data frame leave out those that its schema marks.
+def equal_rows(X: Any) -> Ints | None:
+    """A number for each row of whatever estimators take, the same for rows that are equal, counted
+    as they come; ``None`` where equal rows cannot be told (texts).
 
     >>> equal_rows(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])).tolist()
     [0, 1, 0]
-    """
-    if hasattr(X, "columns"):
-        from pandas.util import hash_pandas_object
-
-        codes = hash_pandas_object(X, index=False).to_numpy()
-    else:
-        codes = row_codes(_without_identifiers(np.asarray(X, dtype=np.float64)))
-    _, first, found = np.unique(codes, return_index=True, return_inverse=True)
-    order = np.argsort(np.argsort(first))  # numbered as they come
-    return order[found.ravel()].astype(np.int64)
-
-
-def alike(X: Any, share: float) -> Ints | None:
-    """``kept_together`` of the rows of whatever estimators take; ``None`` also where equal rows
-    cannot be told (texts).
-
-    >>> alike([[1.0], [2.0], [1.0]], 0.5).tolist(), alike(["some", "texts"], 0.5)
-    ([0, 1, 0], None)
+    >>> equal_rows(["some", "texts"])
     """
     if hasattr(X, "iloc"):
-        from pandas.util import hash_pandas_object
-
         try:
-            codes = hash_pandas_object(X, index=False).to_numpy()
+            codes = frame_codes(X)
         except TypeError:  # a column of lists, say
             return None
     else:
@@ -188,18 +164,23 @@ def alike(X: Any, share: float) -> Ints | None:
         if values.ndim != 2 or values.dtype.kind not in "biuf":
             return None
         codes = row_codes(values)
-    # By their first row: a data frame and an array of the same rows have the same groups.
     _, first, kind = np.unique(codes, return_index=True, return_inverse=True)
-    return kept_together(first[kind.ravel()], share)
+    order = np.argsort(np.argsort(first))  # numbered as they come
+    return order[kind.ravel()].astype(np.int64)
 
 
-def _without_identifiers(x: Floats) -> Floats:
-    alike = [not is_identifier(column) for column in x.T]
-    if all(alike) or not any(alike):
-        return x
-    warn_user(
-        f"column(s) {listed(i for i, other in enumerate(alike) if not other)} hold a different "
-        "whole number in every row, as a customer number does; duplicate rows are searched for "
-        "without them. If they are identifiers, leave them out.",
-    )
-    return x[:, alike]
+def frame_codes(X: Any) -> NDArray[np.uint64]:
+    """A 64-bit hash of each row of a data frame."""
+    from pandas.util import hash_pandas_object
+
+    return hash_pandas_object(X, index=False).to_numpy()
+
+
+def alike(X: Any, share: float) -> Ints | None:
+    """``kept_together`` of ``equal_rows``; ``None`` also where equal rows cannot be told.
+
+    >>> alike([[1.0], [2.0], [1.0]], 0.5).tolist(), alike(["some", "texts"], 0.5)
+    ([0, 1, 0], None)
+    """
+    equal = equal_rows(X)
+    return None if equal is None else kept_together(equal, share)

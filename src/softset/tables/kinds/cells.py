@@ -144,14 +144,14 @@ def _word(value: Any) -> str:
     return str(value)
 
 
-def check_finite(cells: Cells, values: Values) -> None:
-    """Refuse infinite numbers, with the first row."""
+def check_finite(name: str, values: Values, file: str = "") -> None:
+    """Refuse infinite numbers in column ``name``, with the first row."""
     infinite = np.isinf(values)
     if infinite.any():
         raise ValueError(
-            f"column {cells.name!r} has {infinite.sum()} infinite value(s), the first in row "
-            f"{int(infinite.argmax()) + 1}; numbers must be finite. Correct them, or leave the "
-            "cells empty: missing values are allowed."
+            f"{file}{': ' if file else ''}column {name!r} has {infinite.sum()} infinite value(s) "
+            f"(inf, or beyond 1e308), the first in row {int(infinite.argmax()) + 1}. Correct them, "
+            "or leave the cells empty: missing values are allowed."
         )
 
 

@@ -57,7 +57,7 @@ class Number(Fitted):
             values, bad = _read(cells, truth=False)
         elif cells.stored != "number":
             return None
-        check_finite(cells, values)
+        check_finite(cells.name, values)
         missing = np.isnan(values)
         note, words = unreadable(cells, bad, "numbers")
         present = values[~missing]
@@ -188,5 +188,5 @@ def _numbers(column: Column, cells: Cells, truth: bool) -> NDArray[np.float64]:
     if cells.is_text:
         values, bad = _read(cells, truth)
         refuse_or_warn(column, cells, bad, "a number")
-    check_finite(cells, values)
+    check_finite(cells.name, values)
     return values
