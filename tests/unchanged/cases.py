@@ -92,8 +92,12 @@ def described(model: Any, x: Any, y: Any, w: Any) -> Numbers:
         "score": model.score(x, y),
         "weighted score": model.score(x, y, sample_weight=w),
     }
-    for name in ("threshold_", "offsets_", "interval_", "coef_", "intercept_", "score_"):
-        found[name] = getattr(model, name, None)
+    names = ["threshold_", "offsets_", "interval_", "coef_", "intercept_", "score_"]
+    names += ["history_", "rounds_", "warm_rounds_", "chosen_", "feature_importances_"]
+    for name in names:
+        value = getattr(model, name, None)
+        nested = isinstance(value, list | dict)
+        found[name] = list(_numbers_in("", value).values()) if nested else value
     for name in ("worth_", "gain_"):
         if getattr(model, name, None) is not None:
             found["gain"] = list(getattr(model, name))
