@@ -97,6 +97,17 @@ def tuned_decisions():
     return ss.best_offsets(z, y, "quadratic_kappa") + ss.best_offsets(z, y, "f1")
 
 
+def met_constraints():
+    """The recall that the soft counts have at the threshold of the loss is the one asked for."""
+    z, y = random_problem("binary", n=60)
+    loss = ss.MetricLoss("precision@recall>=0.7")
+    x = z.clone().requires_grad_()
+    loss(x, y).backward()
+    c = loss.confusion(z, y)
+    assert float(c.tp / c.support) == pytest.approx(0.7)
+    return [float(loss(z, y)), *x.grad]
+
+
 def intervals_of_labels():
     z, y = random_problem("multilabel", n=40)
     decided = (z > 0).long().numpy()
@@ -274,6 +285,7 @@ class _quiet:  # noqa: N801
 CASES = {
     soft_counts: {"counting.kernels.chunks.CHUNK": 7},
     tuned_decisions: {"decisions.thresholds.BLOCK": 16},
+    met_constraints: {"metrics.meeting._BLOCK": 130},
     intervals_of_labels: {
         "decisions.intervals._BLOCK": 90,
         "decisions.intervals._AREA_RESAMPLES": 20,
@@ -287,7 +299,7 @@ CASES = {
     hashes: {"tables.rows._BLOCK": 7},
     columns_that_vary: {"tables.scaling._SOME": 5},
     parquet_parts: {"tables.parquet_rows._SAMPLE": 60},
-    text_tables: {"tables.delimited._BLOCK": 128, "tables.delimited._HEAD": 5},
+    text_tables: {"tables.delimited._BLOCK": 128},
     expected_dice: {"decisions.expected.EXACT": 8},
     smoothed_cut: {"decisions.smoothing.GROUPS": 40},
     gains_of_many_kinds: {"decisions.tuner.KINDS": 2},
@@ -338,6 +350,7 @@ REACHED = {
     "decisions.shrinking._QUANTILES": "reached",
     "decisions.smoothing._QUANTILES": "reached",
     "decisions.smoothing._WIDEST": "reached",
+    "metrics.meeting._TRIED": "reached",
     "losses.ranks.HEADER": "numbers that describe a form",
     "plot.PIECES": "of a picture",
     "plot.POINTS": "of a picture",

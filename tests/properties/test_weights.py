@@ -118,7 +118,7 @@ def objective(make, target):
         for total, each in zip(sums, (g, h - floor), strict=True):
             np.add.at(total, copies.numpy(), each)
         value = np.ravel(found.evaluate(y.numpy(), z.numpy(), w))
-        value = [float(v) for v in value if v not in (found.metric.name, "True")]
+        value = [float(v) for v in value if v not in (found.goal.name, "True")]
         return np.concatenate([*(s.ravel() / np.abs(sums[0]).max() for s in sums), value])
 
     return run
