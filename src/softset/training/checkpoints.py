@@ -137,16 +137,10 @@ def fingerprint(settings: dict[str, Any], tensors: dict[str, Tensor | None]) -> 
     return digest.hexdigest()
 
 
-# Settings that losses of version 0.1 had not, at the value they had in effect: a checkpoint of then
-# still fits.
-LATER = {"per": "batch", "soft_targets": False}
-
-
 def _named(value: Any) -> str:
     """A description without an address in memory, which differs between processes."""
     if isinstance(value, torch.nn.Module):
         parts = {k: v for k, v in vars(value).items() if isinstance(v, bool | int | float | str)}
-        parts = {k: v for k, v in parts.items() if LATER.get(k) != v}
         buffers = {name: b.tolist() for name, b in value.named_buffers()}
         step = getattr(value, "step", None)
         inner = [_named(loss) for loss in value.losses] if isinstance(value, Mixture) else ""

@@ -260,18 +260,6 @@ class _Single(Loop):
             "numpy": (name, np.asarray(keys).tolist(), *rest),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if "stopper" in state:  # a file of version 0.1
-            ids = [] if state["stopped"] else [0]
-            unknown = [None for _ in state["history"]["phase"]]
-            state |= {
-                "ids": ids,
-                "outcome": [""],
-                "history": [{**state["history"], "validation_soft": unknown}],
-                "stoppers": [state["stopper"] for _ in ids],
-            }
-        super().load_state_dict(state)
-
     def load_own_state(self, state: dict[str, Any]) -> None:
         check_form(state["best"], dict(self.best))
         check_finite(state["best"][name] for name, _ in self.model.named_parameters())
