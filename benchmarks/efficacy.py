@@ -297,20 +297,13 @@ class Told(ClassifierMixin, BaseEstimator):
 # --- measuring ------------------------------------------------------------------------------------
 
 
-class Cut(ss.MetricThresholdClassifier):
-    """Without intervals, which nobody looks at here."""
-
-    def _describe(self, crossed: Any, scores: Any, y: Any, w: Any, seed: int) -> None:
-        pass
-
-
 def cuts(split: Split, found: Scores, metric: str, theirs: bool) -> dict[str, np.ndarray]:
     """Decisions of the test rows by each way of cutting the same scores."""
     told = Told(np.concatenate([found.oof, found.test]))
     n = len(split.fold)
     rows, test = np.arange(n)[:, None], n + np.arange(len(split.test.y))[:, None]
     folds = list(split.folds())
-    ours = Cut(told, metric, cv=folds, random_state=SEED)
+    ours = ss.MetricThresholdClassifier(told, metric, cv=folds, random_state=SEED)
     decided = {
         "half": found.test.argmax(1),
         "ours": ours.fit(rows, split.train.y, sample_weight=split.train.w).predict(test),

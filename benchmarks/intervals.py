@@ -182,9 +182,11 @@ class OnlyIntervals(ss.MetricThresholdClassifier):
     def _tuner(self):
         return Tuner(ss.get_metric("f1"), self._task, "exact", clear=False)
 
-    def _describe(self, crossed, scores, y, w, seed):
+    @property
+    def logits_(self):
+        _, scores, y, w = self._tuned_on
         found = [Tuner(ss.get_metric(m), "binary", clear=False) for m in METRICS]
-        self.logits_ = [cut_interval(tuner, scores, y, w, seed) for tuner in found]
+        return [cut_interval(tuner, scores, y, w, self._seed) for tuner in found]
 
 
 class Logistic(ClassifierMixin, BaseEstimator):
@@ -263,11 +265,12 @@ def gain_cell(name: str, n: int, share: float, fits: int) -> dict:
 class Remembering(ss.MetricThresholdClassifier):
     """With the gain that the threshold was chosen by."""
 
-    def _describe(self, crossed, scores, y, w, seed):
-        super()._describe(crossed, scores, y, w, seed)
+    @property
+    def decided_by_(self):
+        crossed, scores, y, w = self._tuned_on
         tuner = self._tuner()
         values = [tuner.values(d, y, w[None])[0] for d in (crossed, (scores >= 0).astype(float))]
-        self.decided_by_ = float(values[0] - values[1])
+        return float(values[0] - values[1])
 
 
 # --- evaluate -------------------------------------------------------------------------------------

@@ -83,15 +83,15 @@ class AllPoints(ss.MetricLinearClassifier):
 
         out_of_fold = AllPoints._out_of_fold
 
-        def watch(self, problem, sample, fold, start, metric, tuner):
-            kept["oof"], models = out_of_fold(self, problem, sample, fold, start, metric, tuner)
+        def watch(self, problem, sample, fold, start, tuner):
+            kept["oof"], models = out_of_fold(self, problem, sample, fold, start, tuner)
             whole = problem(np.arange(len(fold)))
             part = problem(sample)
             cuts = [tuner.best(z, part.y, part.w) for z in kept["oof"]]
             first = linear._shifted(start, cuts[0], 2)
             flats, at = [start], first
             for penalty in self.path:
-                at = linear.move(whole, metric, first, penalty, at)
+                at = linear.move(whole, tuner.goal, first, penalty, at)
                 flats.append(at)
             kept["flats"], kept["cuts"] = flats, cuts
             return kept["oof"], models

@@ -375,7 +375,7 @@ def test_58_59_70_71_model_files_that_are_refused(trained, tmp_path):
         write_file(path, "model", {**content, "classifier": name})
         refused(trained("predict", "m.softset", "data.csv"), "m.softset", name)
     write_file(path, "model", {"classifier": "MetricClassifier"})
-    refused(trained("predict", "m.softset", "data.csv"), "m.softset", "whole model")
+    refused(trained("predict", "m.softset", "data.csv"), "m.softset", "state is missing")
 
 
 def test_60_what_a_killed_process_left_is_swept(trained, tmp_path):

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import softset as ss
 from softset import MetricLinearClassifier
 from softset.classifiers.path import choose
+from softset.metrics.registry import get_goal
 from softset.storage.container import write_file
 from softset.training import linear
 
@@ -60,7 +61,7 @@ def test_the_gradient_of_the_soft_metric_is_right(metric, classes):
     rng = np.random.default_rng(0)
     x, y, w = rng.normal(size=(40, 3)), rng.integers(0, classes, 40), rng.random(40)
     problem = linear.LinearProblem(x, y, w, classes)
-    m, start = ss.get_metric(metric), rng.normal(size=problem.outputs * 4)
+    m, start = get_goal(metric), rng.normal(size=problem.outputs * 4)
     at = start + 0.3 * rng.normal(size=start.shape)
 
     def value(flat):
@@ -76,7 +77,7 @@ def test_the_loss_is_that_of_metric_loss_with_the_identity_step():
     rng = np.random.default_rng(1)
     x, y, w = rng.normal(size=(50, 2)), rng.integers(0, 2, 50), rng.random(50)
     flat = rng.normal(size=3)
-    found = linear.soft_loss(linear.LinearProblem(x, y, w, 2), ss.F1(), flat, flat, 0.0)[0]
+    found = linear.soft_loss(linear.LinearProblem(x, y, w, 2), get_goal("f1"), flat, flat, 0.0)[0]
     z = x @ flat[:2] + flat[2]
     known = ss.metric_loss(z, y, "f1", step=ss.IdentityStep(), sample_weight=w)
     assert found == pytest.approx(float(known), abs=1e-12)

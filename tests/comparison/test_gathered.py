@@ -16,7 +16,7 @@ from softset.comparison.fits import Sizes
 from softset.comparison.own import own_candidates
 from softset.comparison.shelf import Fitted, Shelf
 from softset.comparison.worker import Experiment, Source, outcomes, receive, run_one
-from softset.metrics.registry import get_metric
+from softset.metrics.registry import get_goal, get_metric
 from softset.tables.splits import repeated_folds
 from softset.tasks import get_task
 
@@ -106,7 +106,7 @@ def test_a_metric_may_be_a_function_of_the_users_own(tmp_path):
 
 def test_a_candidate_of_the_users_own_may_have_any_name(tmp_path):
     task = task_of()
-    own = own_candidates({"a/b": LogisticRegression()}, "F1", False)
+    own = own_candidates({"a/b": LogisticRegression()}, "F1", get_goal("f1"))
     task.fits[own[0].fit] = own
     assert set(outcomes(task, 0, own[0].fit, tmp_path)) == {"a/b", "a/b-tuned"}
     assert not list(tmp_path.iterdir())

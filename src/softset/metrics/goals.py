@@ -42,12 +42,14 @@ class Where:
     def check(self, metric: Metric, task: Task) -> None:
         """Refuse a task that it is not for."""
 
-    def refuse_threshold(self, name: str, threshold: Any, offsets: Any = None) -> None:
+    def refuse_threshold(self, goal: Goal, threshold: Any, offsets: Any = None) -> None:
         """Refuse a threshold that would be ignored."""
         default = isinstance(threshold, int | float) and threshold == 0.5
         if self.by_scores and not (default and offsets is None):
             word = "threshold" if offsets is None else "offsets"
-            raise ValueError(f"{word} does not apply to {name!r}, which has a place of its own.")
+            raise ValueError(
+                f"{word} does not apply to {goal.name!r}, which has a place of its own."
+            )
 
     def soft_cells(
         self, metric: Metric, problem: Problem, step: Step, threshold: Any = 0.5
@@ -136,7 +138,7 @@ class Goal:
 
     def soft_cells(self, problem: Problem, step: Step, threshold: Any = 0.5) -> Confusion:
         """The soft counts that it is trained on, with their graph."""
-        self.where.refuse_threshold(self.name, threshold)
+        self.where.refuse_threshold(self, threshold)
         self.check(problem.task)
         return self.where.soft_cells(self.metric, problem, step, threshold)
 
@@ -148,7 +150,7 @@ class Goal:
         self, problem: Problem, threshold: Any = 0.5, offsets: Any = None, empty: str | None = None
     ) -> Tensor:
         """What it is judged by."""
-        self.where.refuse_threshold(self.name, threshold, offsets)
+        self.where.refuse_threshold(self, threshold, offsets)
         self.check(problem.task)
         counted = self.where.hard_cells(self.metric, problem, threshold, offsets)
         return self._value(counted, empty, problem.in_sets)
