@@ -45,7 +45,7 @@ def test_annealing_starts_at_its_temperature_and_cools_at_its_rate():
     (phase,) = make_recipe(
         {"loss": "fbeta", "beta": {"dog": 5}, "anneal": 0.9}, ("cat", "dog", "frog")
     )
-    assert phase.loss.metric.beta == (1.0, 5.0, 1.0)
+    assert phase.loss.goal.metric.beta == (1.0, 5.0, 1.0)
     assert phase.cooling == {"rate": 0.9}
     (searched,) = make_recipe({"loss": "f1", "anneal": True, "cooling": 0.8})
     assert searched.cooling == {"rate": 0.8}
