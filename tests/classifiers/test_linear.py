@@ -418,3 +418,11 @@ def test_values_far_from_those_of_training_have_finite_scores(kind, data):
     d = model.decision_function(kind(far))
     assert d.shape == (1,)
     assert 1e90 < d[0] < np.inf
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_standardised_coefficients_are_those_of_columns_of_unit_variance(data, first):
+    x, y = data
+    model = MetricLinearClassifier(pos_label=first).fit(x, y)
+    wanted = model.coef_ * x.std(0)
+    np.testing.assert_allclose(model.standardised_coef_, wanted, rtol=1e-6, atol=1e-9)

@@ -182,3 +182,12 @@ def test_a_problem_is_counted_as_its_arguments_are():
             b = ss.confusion(z, y, step=step, **where, **settings)
             assert torch.equal(a.tp, b.tp)
             assert torch.equal(a.predicted, b.predicted)
+
+
+def test_counts_of_sets_of_several_sizes_come_in_the_order_of_their_numbers():
+    z, y = random_problem("binary", n=15)
+    numbers = torch.tensor([2] * 3 + [0] * 4 + [1] * 1 + [3] * 7)
+    c = ss.confusion(z, y, per=numbers)
+    for k in range(4):
+        own = ss.confusion(z[numbers == k], y[numbers == k])
+        assert (c.tp[k], c.predicted[k], c.total[k]) == (own.tp, own.predicted, own.total)
