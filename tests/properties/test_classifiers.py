@@ -90,8 +90,11 @@ def test_two_classes(row):
     assert model.score(clean, truth, own) == pytest.approx(weighed)
     if row["model"] == "MetricLinearClassifier":
         sign = 1 if at == 1 else -1
-        assert sign * model.coef_[0, 0] > 0.5
-        assert sign * model.coef_[0, 1] < -0.5
+        by_feature = [name for name, value in vars(model).items() if np.shape(value) == (1, 3)]
+        assert {"coef_", "standardised_coef_"} <= set(by_feature)
+        for name in by_feature:  # each of them is about the last class
+            assert sign * getattr(model, name)[0, 0] > 0.5, name
+            assert sign * getattr(model, name)[0, 1] < -0.5, name
         np.testing.assert_allclose(
             clean @ model.coef_[0] + model.intercept_[0] - margin,
             np.log(p[0, 1] / p[0, 0]) - margin[0],

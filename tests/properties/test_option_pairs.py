@@ -178,20 +178,28 @@ def check_evaluation(task, number, row):
     (z,), (mass,) = case.rows, case.masses
     wanted = 1 - oracle_loss(z, mass, case.sets, s)
     np.testing.assert_allclose(found, np.real(wanted), rtol=1e-9, atol=1e-12)
-    if case.sets is None and not is_area(metric) and not known["k"]:
+    if not is_area(metric) and not known["k"]:
         check_counts(task, case, {**case.settings, **thresholds}, z, mass, s)
 
 
 def check_counts(task, case, settings, z, mass, s):
+    """Of each set its own, in the order of their numbers."""
     c = ss.confusion(case.scores, case.target, **settings, matrix=task == "multiclass")
-    if task == "multiclass":
-        m = loss_oracle.matrix(z, mass, s).real
-        np.testing.assert_allclose(c.matrix, m, rtol=1e-9, atol=1e-9)
-        cells = loss_oracle.class_cells(m)
-    else:
-        cells = [cell[0].real for cell in loss_oracle.binary_cells(z, *mass, s)]
-    for name, cell in zip(("tp", "fp", "fn", "tn"), cells, strict=True):
-        np.testing.assert_allclose(getattr(c, name), cell, rtol=1e-9, atol=1e-9)
+    sets = [...] if case.sets is None else [case.sets == k for k in np.unique(case.sets)]
+    if case.sets is not None:
+        assert len(c.tp) == len(sets)
+    for i, own in enumerate(sets):
+        at = ... if case.sets is None else i
+        if task == "multiclass":
+            m = loss_oracle.matrix(z[own], mass[own], s).real
+            np.testing.assert_allclose(c.matrix[at], m, rtol=1e-9, atol=1e-9)
+            cells = loss_oracle.class_cells(m)
+        else:
+            yes, no = mass
+            cells = loss_oracle.binary_cells(z[own], yes[own], no[own], s)
+            cells = [cell[0].real for cell in cells]
+        for name, cell in zip(("tp", "fp", "fn", "tn"), cells, strict=True):
+            np.testing.assert_allclose(getattr(c, name)[at], cell, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -46,10 +46,8 @@ class Where:
         """Refuse a threshold that would be ignored."""
         default = isinstance(threshold, int | float) and threshold == 0.5
         if self.by_scores and not (default and offsets is None):
-            word = "threshold" if offsets is None else "offsets"
-            raise ValueError(
-                f"{word} does not apply to {goal.name!r}, which has a place of its own."
-            )
+            what = "threshold does" if offsets is None else "offsets do"
+            raise ValueError(f"{what} not apply to {goal.name!r}, which has a place of its own.")
 
     def soft_cells(
         self, metric: Metric, problem: Problem, step: Step, threshold: Any = 0.5
