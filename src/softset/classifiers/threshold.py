@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -62,10 +63,15 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             best if every row is taken for the positive class: choose one to which false positives
             matter too, such as ``"f2"``.
         cv: folds (fewer where a class has fewer rows, with a warning), a splitter, or pairs of
-            training and test rows. ``"prefit"``: the estimator is fitted already, and only the
-            threshold is tuned on ``X`` and ``y``, which it should not have seen.
+            training and test rows. ``"oob"``: the estimator is fitted once, and the threshold is
+            tuned on its out-of-bag probabilities: for random forests, ``ExtraTreesClassifier``
+            with ``bootstrap=True``, and whatever else has ``oob_decision_function_``.
+            ``"prefit"``: the estimator is fitted already, and only the threshold is tuned on ``X``
+            and ``y``, which it should not have seen.
         refit: fit the estimator on all rows, for predictions; if not, the mean of the fold models
-            predicts. Without effect where ``cv="prefit"``.
+            predicts. Without effect where ``cv`` is ``"oob"`` or ``"prefit"``.
+        threshold: ``"tuned"``; ``None`` for 1/2 or the largest probability; or a probability in
+            (0, 1), one for each label; for several classes offsets, one for each.
         pos_label: the positive class of two; the last of ``classes_`` if left out.
         n_jobs: fits at the same time; ``None`` is one.
         random_state: of the folds and the intervals.
@@ -100,7 +106,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     (True, (3,))
     """
 
-    threshold, class_weight = "tuned", None
+    class_weight = None
     _response = _RESPONSES[0]
 
     def __init__(
@@ -110,6 +116,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         *,
         cv: Any = 5,
         refit: bool = True,
+        threshold: Any = "tuned",
         pos_label: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -118,6 +125,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         self.metric = metric
         self.cv = cv
         self.refit = refit
+        self.threshold = threshold
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -146,21 +154,26 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         _, codes, weight = self._start(np.empty((_num_samples(X), 0)), y, sample_weight)
         random = check_random_state(self.random_state)
         seeds = [int(seed) for seed in random.randint(2**31 - 1, size=2)]
-        self._least = TINY
+        self._least, self._estimators, self._constant = TINY, 0, None
         splits: Splits = []
-        if self._is_fitted_already():
+        if self._cv_is("prefit"):
             if fit_params:
                 raise ValueError(f"cv='prefit' fits nothing, got {listed(fit_params)} for fit.")
             models = self.estimators_ = [self.estimator]
         else:
             given = None if sample_weight is None else checked_weights(sample_weight, codes)
             passed, to_splitter = self._routed(given, fit_params)
-            if self._tunes() or not self.refit:
+            refit, everything = self.refit or self._cv_is("oob"), np.flatnonzero(weight > 0)
+            target = self._labels.decode(codes)
+            if self._cv_is("oob"):
+                target = self._varying(target, codes[everything])
+            elif self._tunes() or not refit:
                 splits = cv_splits(self.cv, X, self._labels, codes, weight, seeds[0], **to_splitter)
-            everything = [np.flatnonzero(weight > 0)] if self.refit else []
-            parts = [*(train for train, _ in splits), *everything]
-            models = self._fitted(X, self._labels.decode(codes), parts, passed)
-            self.estimators_ = models[-1:] if self.refit else models
+            parts = [*(train for train, _ in splits), *([everything] if refit else [])]
+            models = self._fitted(self._within_float32(X), target, parts, passed)
+            self.estimators_ = models[-1:] if refit else models
+            if self._cv_is("oob"):
+                self._estimators = len(models[0].estimators_)
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
             if hasattr(models[-1], name):
@@ -177,11 +190,28 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             )
         return found[0]
 
-    def _is_fitted_already(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == "prefit"
+    def _check_threshold(self) -> None:
+        given = self.threshold is not None and not isinstance(self.threshold, str)
+        if given and self._response == "decision_function":
+            raise ValueError(
+                "threshold must be 'tuned' or None where estimator has no predict_proba, got "
+                f"{self.threshold!r}."
+            )
+        super()._check_threshold()
+
+    def _cv_is(self, name: str) -> bool:
+        return isinstance(self.cv, str) and self.cv == name
+
+    def _varying(self, target: Array, codes: Array) -> Array:
+        """The labels that are not constant: out-of-bag probabilities need both values of each."""
+        if not self._task.independent:
+            return target
+        constant = np.where(np.ptp(codes, axis=0) == 0, codes[0].astype(float), np.nan)
+        self._constant = constant
+        return np.squeeze(target[:, np.isnan(constant)])
 
     def _read_labels(self, y: Any) -> tuple[Labels, Array]:
-        if not self._is_fitted_already():
+        if not self._cv_is("prefit"):
             return super()._read_labels(y)
         check_is_fitted(self.estimator)
         labels, codes = super()._read_labels(y)
@@ -228,13 +258,26 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         self, X: Any, target: Array, parts: list[Array], passed: dict[str, Any]
     ) -> list[Any]:
         """A fitted estimator for each of some sets of rows."""
-        fits = []
+        estimator, fits = self._to_be_fitted(), []
         for rows in parts:
-            x, own = _safe_split(self.estimator, X, target, rows)
+            x, own = _safe_split(estimator, X, target, rows)
             settings = _check_method_params(X, passed, indices=rows)
-            fits.append(delayed(_fit)(clone(self.estimator), x, own, settings))
+            fits.append(delayed(_fit)(clone(estimator), x, own, settings))
         models: list[Any] = Parallel(n_jobs=self.n_jobs)(fits)
         return models
+
+    def _to_be_fitted(self) -> Any:
+        """The estimator, told to keep out-of-bag probabilities if the threshold needs them."""
+        if not self._cv_is("oob") or not self._tunes():
+            return self.estimator
+        estimator = clone(self.estimator)
+        if not hasattr(estimator, "oob_score") or not getattr(estimator, "bootstrap", True):
+            raise ValueError(
+                "cv='oob' needs an estimator with out-of-bag scores, such as "
+                "RandomForestClassifier() or ExtraTreesClassifier(bootstrap=True), got "
+                f"{self.estimator!r}."
+            )
+        return estimator.set_params(oob_score=estimator.oob_score or True)
 
     def _tune(
         self,
@@ -257,15 +300,20 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
                 for model, (train, test) in zip(models, splits, strict=False)
             ]
             raw, rows = np.concatenate(parts), np.concatenate([test for _, test in splits])
+        elif self._cv_is("oob"):
+            raw, rows = self._out_of_bag(models[0], np.flatnonzero(weight > 0))
         else:
             rows = np.flatnonzero(weight > 0)
             raw = self._raw(self.estimator, X)[rows]
-        # The given order may mean something.
-        order = np.random.RandomState(seed).permutation(len(rows))
+        # The given order may mean something. The same forest has the same out-of-bag threshold.
+        shuffle = np.random.RandomState(0 if self._cv_is("oob") else seed)
+        order = shuffle.permutation(len(rows))
         raw, rows = raw[order], rows[order]
         if self._response == "predict_proba":
             self._least = least_probability(raw)
         scores, y, w = self._as_scores(raw), codes[rows], weight[rows]
+        self._unseen = np.full((len(codes), *scores.shape[1:]), np.nan)
+        self._unseen[rows] = scores
         tuner = self._tuner()
         crossed = tuner.crossed(scores, y, w) if tuner.can_tune(y) else None
         self._keep(tuner.tune(scores, y, w, crossed))
@@ -301,7 +349,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             self.threshold_ = float(decision.cut) if decision.cut.ndim == 0 else decision.cut
 
     def _tuner(self) -> Tuner:
-        return Tuner(get_goal(self.metric), self._task, clear=False)
+        return Tuner(get_goal(self.metric), self._task, clear=self._cv_is("oob"))
 
     # --- predict ---------------------------------------------------------------------------------
 
@@ -311,12 +359,34 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     def _raw(self, model: Any, X: Any) -> Array:
         """What the estimator says, columns in the order of codes; labels ``(n, labels)``."""
-        found = getattr(model, self._response)(X)
+        return self._arranged(model, getattr(model, self._response)(self._within_float32(X)))
+
+    def _within_float32(self, X: Any) -> Any:
+        """Trees compare float32 numbers: larger ones become the largest, infinity is refused."""
+        if not self._cv_is("oob") or getattr(X, "dtype", None) != np.float64:
+            return X
+        largest = float(np.finfo(np.float32).max)
+        return np.where(np.isinf(X), X, np.clip(X, -largest, largest))
+
+    def _out_of_bag(self, model: Any, rows: Array) -> tuple[Array, Array]:
+        """``_raw`` by estimators that have not seen the row, and the ``rows`` that have such."""
+        p = model.oob_decision_function_  # (rows, classes), of several labels (rows, 2, labels)
+        seen = np.flatnonzero((p.sum(1) > 0).reshape(len(p), -1).all(1))
+        found = p[seen] if p.ndim == 2 else [p[seen, :, k] for k in range(p.shape[2])]
+        return self._arranged(model, found), rows[seen]
+
+    def _arranged(self, model: Any, found: Any) -> Array:
         if self._task.independent:
+            classes = model.classes_
+            if self._constant is not None and not isinstance(found, list):  # one label varies
+                found, classes = [found], [classes]
             if isinstance(found, list):  # of (n, classes of the label)
-                pairs = zip(found, model.classes_, strict=True)
-                found = np.column_stack([_of_one(p, classes) for p, classes in pairs])
+                pairs = zip(found, classes, strict=True)
+                found = np.column_stack([_of_one(p, own) for p, own in pairs])
             raw = np.asarray(found, dtype=np.float64)
+            if self._constant is not None:
+                raw, varying = np.tile(self._constant, (len(raw), 1)), raw
+                raw[:, np.isnan(self._constant)] = varying
         else:
             raw = np.asarray(found, dtype=np.float64)
             known = self._labels.encode(model.classes_)
@@ -339,6 +409,12 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         """The logits or log-probabilities that a ``Decision`` takes."""
         if self._response == "decision_function":
             return raw
+        if self._estimators:  # half of one is added on each side, so that all are finite
+            logs = np.log(raw * self._estimators + 0.5)
+            if self._task.exclusive:
+                return logs
+            p, logs = (raw[:, 1], logs[:, 1]) if self._task.single else (raw, logs)
+            return logs - np.log((1 - p) * self._estimators + 0.5)
         logs = to_log_probabilities(raw, self._least)
         if self._task.single:
             return logs[:, 1] - logs[:, 0]
@@ -405,7 +481,12 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
 
 def _fit(estimator: Any, x: Any, y: Array, weights: dict[str, Any]) -> Any:
-    return estimator.fit(x, y, **weights)
+    if getattr(estimator, "oob_score", False) is False:
+        return estimator.fit(x, y, **weights)
+    # Rows that every tree has seen are left out of the tuning; sums of large numbers look for NaN.
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
+        warnings.filterwarnings("ignore", "Some inputs do not have OOB scores")
+        return estimator.fit(x, y, **weights)
 
 
 def _weight_name(estimator: Any) -> str | None:
