@@ -327,7 +327,9 @@ OWN: dict[str, Callable[[str], Any]] = {
         metric, time_limit=None, random_state=SEED
     ),
     "MetricLinearClassifier": ss.MetricLinearClassifier,
-    "MetricForestClassifier": lambda metric: ss.MetricForestClassifier(metric, random_state=SEED),
+    "forest-oob": lambda metric: ss.MetricThresholdClassifier(
+        RandomForestClassifier(200, random_state=SEED), metric, cv="oob"
+    ),
     "MetricBoostingClassifier": lambda metric: ss.MetricBoostingClassifier(
         metric, random_state=SEED
     ),

@@ -107,7 +107,7 @@ def trained(loss, network=None):
 # What each says, and how to hear it: through our own functions, scikit-learn's and torch's.
 WARNINGS = {
     "linear, (n, 1)": ("column-vector", lambda: ss.MetricLinearClassifier().fit(X, column())),
-    "forest, blanks": ("blanks", lambda: ss.MetricForestClassifier(n_trees=5).fit(X, blanks())),
+    "linear, blanks": ("blanks", lambda: ss.MetricLinearClassifier().fit(X, blanks())),
     "boosting": (
         "too few distinct",
         lambda: ss.MetricBoostingClassifier(warm_rounds=1, rounds=1).fit(X, np.arange(40) == 0),

@@ -32,8 +32,10 @@ import numpy as np, softset as ss
 x = np.random.default_rng(0).normal(size=(120, 3))
 y = (x[:, 0] > 0.5).astype(int)
 print(float(ss.MetricLoss("f1")(x[:, 0], y)) < 1)
-for make in (ss.MetricClassifier, ss.MetricForestClassifier, ss.MetricLinearClassifier):
-    model = make("f1").fit(x, y)
+from sklearn.ensemble import RandomForestClassifier
+forest = ss.MetricThresholdClassifier(RandomForestClassifier(), "f1", cv="oob")
+for model in (ss.MetricClassifier("f1"), forest, ss.MetricLinearClassifier("f1")):
+    model.fit(x, y)
     print(ss.evaluate(model.predict(x).astype(float), y, "f1", from_logits=False) > 0.5)
 """
 
@@ -54,7 +56,7 @@ def test_losses_classifiers_and_evaluation_need_no_extra():
 
 
 def test_boosting_alone_trains_and_without_it_the_install_line_is_said():
-    code = CORE.partition("for make")[0] + "ss.MetricBoostingClassifier('f1').fit(x, y)"
+    code = CORE.partition("from sklearn")[0] + "ss.MetricBoostingClassifier('f1').fit(x, y)"
     assert python(["boosting"], code).returncode == 0
     said = python([], code).stderr.splitlines()[-1]
     assert "pip install softset[boosting]" in said

@@ -90,7 +90,6 @@ METHODS = {
     "MetricBoostingClassifier": FITTED,
     "MetricClassifier": [*FITTED, "to_torch", "to_onnx"],
     "MetricEnsembleClassifier": [*FITTED, "summary"],
-    "MetricForestClassifier": FITTED,
     "MetricLinearClassifier": [*FITTED, "summary", "scorecard", "to_torch", "to_onnx"],
     "MetricThresholdClassifier": FITTED,
     "Model": ["predict", "predict_proba", "predict_both", "inputs", "save", "to_torch", "to_onnx"],

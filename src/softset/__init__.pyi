@@ -67,7 +67,6 @@ from .boosting.objective import lightgbm_objective as lightgbm_objective
 from .boosting.objective import xgboost_objective as xgboost_objective
 from .classifiers.network import MetricClassifier as MetricClassifier
 from .classifiers.boosting import MetricBoostingClassifier as MetricBoostingClassifier
-from .classifiers.forest import MetricForestClassifier as MetricForestClassifier
 from .classifiers.linear import MetricLinearClassifier as MetricLinearClassifier
 from .classifiers.threshold import MetricThresholdClassifier as MetricThresholdClassifier
 from .classifiers.ensemble import MetricEnsembleClassifier as MetricEnsembleClassifier

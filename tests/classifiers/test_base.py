@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
@@ -20,7 +20,6 @@ from softset import (
     MetricBoostingClassifier,
     MetricClassifier,
     MetricEnsembleClassifier,
-    MetricForestClassifier,
     MetricLinearClassifier,
     MetricThresholdClassifier,
     get_metric,
@@ -47,6 +46,11 @@ class Told(DecidingClassifier):
         return self._task.scores(x[:, 0] if self._task.single else x)
 
 
+def forest(trees, metric="f1", **settings):
+    inner = RandomForestClassifier(trees, random_state=0)
+    return MetricThresholdClassifier(inner, metric, cv="oob", **settings)
+
+
 def first_and_last_apart(c):
     """A metric of one's own that reads the matrix, as docs/core.md promises it."""
     return 1 - (c.matrix[0, -1] + c.matrix[-1, 0] + c.matrix[0, 1] / 2) / c.total[0]
@@ -61,7 +65,7 @@ def first_and_last_apart(c):
         (lambda m: MetricThresholdClassifier(LogisticRegression(), m), first_and_last_apart),
         (lambda m: MetricClassifier(m, max_epochs=3, n_members=2), first_and_last_apart),
         (lambda m: MetricBoostingClassifier(m, warm_rounds=5, rounds=5), first_and_last_apart),
-        (lambda m: MetricForestClassifier(m, n_trees=20), first_and_last_apart),
+        (lambda m: forest(20, m), first_and_last_apart),
     ],
 )
 def test_metrics_that_read_the_matrix_train_and_tune_every_classifier(make, metric):
@@ -118,7 +122,6 @@ def test_offsets_move_the_choice_among_several_classes():
 WEIGHTED = [
     MetricClassifier(n_members=2, max_epochs=3, random_state=0),
     MetricLinearClassifier(path=(0.003,), C=0.01),
-    MetricForestClassifier(n_trees=5, random_state=0),
     MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0),
     MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0, library="xgboost"),
 ]
@@ -176,7 +179,7 @@ def test_weights_that_are_all_equal_are_none():
     "make",
     [
         lambda: MetricClassifier(n_members=1, max_epochs=3, random_state=0, pos_label=None),
-        lambda: MetricForestClassifier(random_state=0),
+        lambda: forest(100),
         MetricLinearClassifier,
         lambda: MetricThresholdClassifier(LogisticRegression()),
     ],
@@ -201,7 +204,7 @@ def test_both_predictions_at_once_are_those_of_each(make, classes):
 ALL = {
     "network": MetricClassifier(n_members=2, max_epochs=3, random_state=0),
     "linear": MetricLinearClassifier(cv=2),
-    "forest": MetricForestClassifier(n_trees=7, random_state=0),
+    "forest": forest(7),
     "boosting": MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0),
     "threshold": MetricThresholdClassifier(
         ExtraTreesClassifier(5, random_state=0), cv=2, random_state=0
@@ -262,7 +265,7 @@ def test_class_weights_of_labels_are_those_of_scikit_learn(kind, given):
 @pytest.mark.parametrize("given", [{0: 1, 1: 2}, [{1: 2}], [{2: 1}] * 3, "balancd"], ids=str)
 def test_class_weights_of_labels_that_cannot_be_meant_are_refused(given):
     with pytest.raises(ValueError, match="class_weight"):
-        clone(ALL["forest"]).set_params(class_weight=given).fit(*of_task("multilabel"))
+        clone(ALL["linear"]).set_params(class_weight=given).fit(*of_task("multilabel"))
 
 
 # --- scores of rows that were not seen ------------------------------------------------------------
@@ -278,7 +281,7 @@ def noise_with_twins():
 MODELS = {
     "linear": MetricLinearClassifier("f1", path=()),  # on noise F1 would flag every row
     "network": MetricClassifier("f1", n_members=5, patience=30, random_state=0),
-    "forest": MetricForestClassifier("f1", n_trees=60, random_state=0),
+    "forest": forest(60),
 }
 
 

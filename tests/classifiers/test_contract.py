@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -14,7 +15,6 @@ from softset import (
     MetricBoostingClassifier,
     MetricClassifier,
     MetricEnsembleClassifier,
-    MetricForestClassifier,
     MetricLinearClassifier,
     MetricThresholdClassifier,
 )
@@ -23,6 +23,7 @@ from softset.classifiers import ensemble
 NETWORK = {"n_members": 2, "max_epochs": 60}
 ROUNDS = {"warm_rounds": 10, "rounds": 10}
 BLEND = {"cv": 2, "random_state": 0}
+EXTRA = ExtraTreesClassifier(25, bootstrap=True, random_state=0)
 # As they are, for another metric, and for one of several classes.
 SETTINGS = [
     MetricClassifier(**NETWORK),
@@ -31,9 +32,8 @@ SETTINGS = [
     MetricLinearClassifier(),
     MetricLinearClassifier("mcc", cv=2, path=(1.0,)),
     MetricLinearClassifier("quadratic_kappa", C=10, cv=2, path=()),
-    MetricForestClassifier(n_trees=25, random_state=0),
-    MetricForestClassifier("mcc", n_trees=15, random_state=0),
-    MetricForestClassifier("f1_micro", n_trees=25, extra=True, random_state=0),
+    MetricThresholdClassifier(RandomForestClassifier(25, random_state=0), cv="oob"),
+    MetricThresholdClassifier(EXTRA, "f1_micro", cv="oob"),
     MetricBoostingClassifier(**ROUNDS),
     MetricBoostingClassifier(library="xgboost", **ROUNDS),
     MetricBoostingClassifier("mcc", warm_rounds=8, rounds=2),
@@ -51,9 +51,8 @@ SETTINGS = [
 WEIGHTS = {
     MetricClassifier: "folds and batches are of rows",
     MetricLinearClassifier: "penalties count rows: the scale of weights means nothing",
-    MetricForestClassifier: "bootstrap samples are of rows, as in scikit-learn's forest",
     MetricBoostingClassifier: "leaves count rows, not weights, as in scikit-learn's boosting",
-    MetricThresholdClassifier: "the folds are of rows",
+    MetricThresholdClassifier: "bootstrap samples and folds are of rows",
     MetricEnsembleClassifier: "bootstrap samples and folds are of rows",
 }
 OLD = parse_version(sklearn.__version__) < parse_version("1.8")
@@ -62,7 +61,7 @@ OLD = parse_version(sklearn.__version__) < parse_version("1.8")
 def expected(model):
     kinds = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
     found = dict.fromkeys(kinds, WEIGHTS[type(model)])
-    if OLD and isinstance(model, MetricForestClassifier):
+    if OLD and getattr(model, "cv", 0) == "oob":
         # Bootstrap samples know no weights there; the check helps with min_weight_fraction_leaf.
         found["check_class_weight_classifiers"] = "weights come after the bootstrap sample"
     if isinstance(model, MetricLinearClassifier):  # it always tunes where positives are few
@@ -74,9 +73,7 @@ def expected(model):
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
     """Small forests in ensembles, for time."""
-    own = ensemble.MetricForestClassifier
-    few = {"n_trees": 15}
-    monkeypatch.setattr(ensemble, "MetricForestClassifier", lambda m, **kw: own(m, **{**kw, **few}))
+    monkeypatch.setattr(ensemble, "TREES", 15)
 
 
 @parametrize_with_checks(SETTINGS)

@@ -16,13 +16,7 @@ from softset.storage.container import read_file, write_file
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
     """Small forests, for time."""
-    own = ensemble.MetricForestClassifier
-
-    def make(metric, **settings):
-        return own(metric, **{**settings, "n_trees": 15})
-
-    monkeypatch.setattr(ensemble, "MetricForestClassifier", make)
-    return own
+    monkeypatch.setattr(ensemble, "TREES", 15)
 
 
 def problem(task="binary", n=500):
@@ -80,8 +74,8 @@ def test_every_kind_of_part_takes_part_in_every_task(task, small, monkeypatch, t
     assert again.get_params() == model.get_params()
 
 
-def test_the_blend_is_the_weighted_mean_of_the_fold_models(few_trees, monkeypatch):
-    monkeypatch.setattr(ensemble, "MetricForestClassifier", few_trees)
+def test_the_blend_is_the_weighted_mean_of_the_fold_models(monkeypatch):
+    monkeypatch.setattr(ensemble, "TREES", 100)
     X, y = problem()
     model = blend().fit(X, y)
     expected = sum(
@@ -92,9 +86,9 @@ def test_the_blend_is_the_weighted_mean_of_the_fold_models(few_trees, monkeypatc
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=0.01)
 
 
-def test_it_is_about_as_good_as_its_best_part_where_parts_differ(few_trees, monkeypatch):
+def test_it_is_about_as_good_as_its_best_part_where_parts_differ(monkeypatch):
     """Classes that depend on a product: no linear model can tell them, trees can."""
-    monkeypatch.setattr(ensemble, "MetricForestClassifier", few_trees)  # as many as users have
+    monkeypatch.setattr(ensemble, "TREES", 100)  # as many as users have
     random = np.random.RandomState(0)
     X = random.randn(1200, 4)
     y = (X[:, 0] * X[:, 1] > 0.7).astype(int)
@@ -251,7 +245,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(change, tmp_path):
     if change == "weight":
         parts[0]["numbers"][0] = 0.3
     elif change == "classifier":
-        parts[0]["models"][0]["classifier"] = "MetricThresholdClassifier"
+        parts[0]["models"][0]["classifier"] = "MetricEnsembleClassifier"
     elif change == "features":
         content["fitted"]["features"] = 3
     else:

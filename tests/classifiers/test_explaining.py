@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 import softset as ss
 from softset.classifiers.explaining import Importance, permutation_importances, worst_mistakes
@@ -110,11 +111,13 @@ def test_mistakes_of_several_classes_and_labels():
 def test_a_forest_keeps_its_importances_in_its_file(tmp_path):
     x = np.random.default_rng(0).normal(size=(100, 3))
     y = (x[:, 1] > 0).astype(int)
-    model = ss.MetricForestClassifier("f1", n_trees=10, random_state=0).fit(x, y)
-    assert model.feature_importances_.argmax() == 1
+    forest = RandomForestClassifier(10, random_state=0)
+    model = ss.MetricThresholdClassifier(forest, "f1", cv="oob").fit(x, y)
     model.save(tmp_path / "m")
-    loaded = ss.MetricForestClassifier.load(tmp_path / "m")
-    assert loaded.feature_importances_.tolist() == model.feature_importances_.tolist()
+    loaded = ss.MetricThresholdClassifier.load(tmp_path / "m")
+    importances = loaded.estimator_.feature_importances_
+    assert importances.argmax() == 1
+    assert importances.tolist() == model.estimator_.feature_importances_.tolist()
 
 
 def test_bad_arguments(model):

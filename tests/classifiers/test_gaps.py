@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 import softset as ss
 
@@ -12,7 +13,9 @@ MAKERS = {
     "lightgbm": lambda **s: ss.MetricBoostingClassifier("f1", **s),
     "xgboost": lambda **s: ss.MetricBoostingClassifier("f1", library="xgboost", **s),
     "linear": lambda random_state, **s: ss.MetricLinearClassifier("f1", **s),
-    "forest": lambda **s: ss.MetricForestClassifier("f1", n_trees=100, **s),
+    "forest": lambda random_state, **s: ss.MetricThresholdClassifier(
+        RandomForestClassifier(100, random_state=random_state), "f1", cv="oob", **s
+    ),
     "threshold": lambda random_state, **s: ss.MetricThresholdClassifier(
         ss.MetricLinearClassifier("f1"), "f1", **s
     ),

@@ -199,9 +199,7 @@ def test_labels_of_several_targets():
 
 
 def test_every_recipe_names_a_known_classifier():
-    # MetricThresholdClassifier takes an estimator, which no recipe names.
-    named = {row.classifier for row in RECIPES.values()}
-    assert named == set(CLASSIFIERS) - {"MetricThresholdClassifier"}
+    assert {row.classifier for row in RECIPES.values()} == set(CLASSIFIERS)
 
 
 def test_rows_may_be_dictionaries(saved):  # 23

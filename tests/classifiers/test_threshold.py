@@ -256,7 +256,7 @@ def test_a_fitted_estimator_as_scikit_learn_tunes_it():
 
 def test_classes_are_those_of_the_fitted_estimator(tmp_path):
     X, y = problem("multiclass")
-    fitted = ss.MetricForestClassifier(n_trees=9, random_state=0).fit(X, y)
+    fitted = RandomForestClassifier(9, random_state=0).fit(X, y)
     some = y != 2
     model = cut(fitted, cv="prefit", metric="accuracy").fit(X[some], y[some])
     assert model.classes_.tolist() == [0, 1, 2]
@@ -427,12 +427,15 @@ def test_bad_arguments_are_named(arguments, message):
 
 # --- files ----------------------------------------------------------------------------------------
 
+FOREST = RandomForestClassifier(8, max_features=None, random_state=0)
+EXTRA_TREES = ExtraTreesClassifier(8, min_samples_leaf=2, random_state=0)
+
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
 @pytest.mark.parametrize("refit", [True, False])
-def test_a_classifier_of_ours_is_saved_within_it(task, refit, tmp_path):
+@pytest.mark.parametrize("inner", [ss.MetricLinearClassifier("mcc"), FOREST, EXTRA_TREES])
+def test_forests_and_classifiers_of_ours_are_saved_within_it(inner, task, refit, tmp_path):
     X, y = problem(task, 300)
-    inner = ss.MetricForestClassifier("mcc", n_trees=8, random_state=0)
     model = cut(inner, "f2", cv=3, refit=refit).fit(X, y)
     model.save(tmp_path / "cut.softset")
     again = MetricThresholdClassifier.load(tmp_path / "cut.softset")
@@ -453,7 +456,7 @@ def test_a_metric_of_ones_own_is_passed_at_loading(tmp_path):
     def own(c):
         return c.tp / (c.tp + c.fp + c.fn)
 
-    inner = ss.MetricForestClassifier(own, n_trees=5, random_state=0)
+    inner = ss.MetricLinearClassifier(own)
     model = cut(inner, own, cv=3).fit(X, y)
     model.save(tmp_path / "cut.softset")
     with pytest.raises(ss.SavedFileError, match="metric of your own"):

@@ -4,7 +4,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from softset import SavedFileError
 from softset.boosting.trees import as_float32
-from softset.classifiers.trees import Trees, with_constants
+from softset.classifiers.trees import SavedForest, Trees
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def grown(x, y):
 
 @pytest.fixture(scope="module")
 def trees(data):
-    return Trees.of(grown(*data), None)
+    return Trees.of(grown(*data))
 
 
 def test_probabilities_are_those_of_scikit_learn(data, trees):
@@ -29,26 +29,34 @@ def test_probabilities_are_those_of_scikit_learn(data, trees):
     new[0] = 1e300
     wanted = grown(x, y).predict_proba(as_float32(new))
     np.testing.assert_allclose(trees(new), wanted, atol=1e-12)
-    trees.check(4)
+    trees.check(4, [3])
 
 
-def test_labels_that_do_not_vary_keep_their_value(data):
+def through_a_file(forest):
+    return SavedForest.from_state(type(forest).__name__, SavedForest.of(forest).state())
+
+
+def test_a_forest_of_labels_gives_a_list_as_it_does_in_scikit_learn(data):
     x, y = data
-    several = np.column_stack([y > 0, y > 1]).astype(int)
-    found = Trees.of(grown(x, several), np.array([np.nan, 1.0, np.nan]))(x)
-    wanted = grown(x, several).predict_proba(as_float32(x))
-    np.testing.assert_allclose(found[:, 0], wanted[0][:, 1], atol=1e-12)
-    np.testing.assert_allclose(found[:, 2], wanted[1][:, 1], atol=1e-12)
-    assert (found[:, 1] == 1).all()
-    filled = with_constants(np.array([[0.2], [0.3]]), np.array([0.0, np.nan]))
-    assert filled.tolist() == [[0.0, 0.2], [0.0, 0.3]]
+    forest = grown(x, np.column_stack([y > 0, np.ones(300), y > 1]).astype(int))
+    found, wanted = through_a_file(forest).predict_proba(x), forest.predict_proba(x)
+    assert [p.shape for p in found] == [(300, 2), (300, 1), (300, 2)]
+    for p, own in zip(found, wanted, strict=True):
+        assert np.array_equal(p, own)
+
+
+def test_missing_values_go_where_they_went(data):
+    x, y = data
+    gaps = np.where(np.random.default_rng(0).random(x.shape) < 0.2, np.nan, x)
+    forest = RandomForestClassifier(9, random_state=0).fit(gaps, y)
+    assert np.array_equal(through_a_file(forest).predict_proba(gaps), forest.predict_proba(gaps))
 
 
 def test_one_leaf_is_a_constant():
     leaf = np.array([-1])
     values = np.array([[0.25, 0.75]])
-    trees = Trees(np.array([0, 1]), leaf, np.array([-2.0]), leaf, leaf, values)
-    trees.check(3)
+    trees = Trees(np.array([0, 1]), leaf, np.array([-2.0]), leaf, leaf, np.array([0]), values)
+    trees.check(3, [2])
     assert trees(np.zeros((2, 3))).tolist() == [[0.25, 0.75]] * 2
 
 
@@ -72,6 +80,7 @@ def with_item(array, index, value):
         ("first", lambda a: with_item(a, 1, 2**60), "length"),
         ("first", lambda a: a[:-1], "length"),
         ("first", lambda a: a[:0], "length"),
+        ("missing", lambda a: a[:-1], "cut"),
         ("cut", lambda a: a[:-1], "cut"),
         ("cut", lambda a: a.astype(int), "cut"),
         ("cut", lambda a: with_item(a, 0, np.nan), "NaN"),
@@ -86,4 +95,4 @@ def with_item(array, index, value):
 def test_arrays_that_do_not_fit_are_refused(trees, field, change, words):
     changed = trees._replace(**{field: change(getattr(trees, field))})
     with pytest.raises(SavedFileError, match=words):
-        changed.check(4)
+        changed.check(4, [3])

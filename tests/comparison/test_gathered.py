@@ -8,9 +8,9 @@ from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
 
 from softset.classifiers.boosting import MetricBoostingClassifier
-from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
+from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.comparison.candidates import choose
 from softset.comparison.fits import Sizes
 from softset.comparison.own import own_candidates
@@ -23,7 +23,7 @@ from softset.tasks import get_task
 SMALL = Sizes(members=5, patience=3, max_epochs=6, trees=20, quick=True)
 KINDS = [
     MetricLinearClassifier,
-    MetricForestClassifier,
+    MetricThresholdClassifier,
     MetricClassifier,
     MetricBoostingClassifier,
 ]
@@ -75,7 +75,7 @@ def test_the_ensemble_fits_no_part_that_its_split_has(counted, tmp_path):
     # Boosting and extra trees in three folds each.
     assert more == {
         "MetricLinearClassifier": 0,
-        "MetricForestClassifier": 3,
+        "MetricThresholdClassifier": 3,
         "MetricClassifier": 0,
         "MetricBoostingClassifier": 3,
     }

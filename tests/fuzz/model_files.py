@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import torch
 from safetensors.torch import load, save
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -78,8 +79,10 @@ def _write_files(folder):
     made["linear"] = ss.MetricLinearClassifier().fit(x, y)
     made["linear-classes"] = ss.MetricLinearClassifier().fit(x, classes)
     made["linear-labels"] = ss.MetricLinearClassifier().fit(x, labels)
-    made["forest"] = ss.MetricForestClassifier(n_trees=3, random_state=0).fit(x, labels)
-    inner = ss.MetricForestClassifier(n_trees=2, random_state=0)
+    made["forest"] = ss.MetricThresholdClassifier(
+        RandomForestClassifier(3, random_state=0), cv="oob"
+    ).fit(x, labels)
+    inner = ExtraTreesClassifier(2, random_state=0)
     made["cut"] = ss.MetricThresholdClassifier(inner, cv=2, refit=False).fit(x, classes)
     blend = ss.MetricEnsembleClassifier(parts=("linear",), cv=2, time_limit=None)
     made["blend"] = blend.fit(x, y)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.ensemble import RandomForestClassifier
 
 import softset as ss
 
@@ -22,7 +23,7 @@ TREES = {"warm_rounds": 4, "rounds": 3}
 MAKERS = [
     lambda m: ss.MetricClassifier(m, random_state=0, **SMALL),
     lambda m: ss.MetricLinearClassifier(m, cv=3, path=(0.003,)),
-    lambda m: ss.MetricForestClassifier(m, n_trees=5, random_state=0),
+    lambda m: ss.MetricThresholdClassifier(RandomForestClassifier(5, random_state=0), m, cv="oob"),
     lambda m: ss.MetricBoostingClassifier(m, random_state=0, **TREES),
     lambda m: ss.MetricBoostingClassifier(m, random_state=0, library="xgboost", **TREES),
 ]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -126,11 +127,13 @@ TAKING_A_METRIC = {
     "fit": lambda m: ss.fit(torch.nn.Linear(3, 3), "cross-entropy", *loaded(), metric=m, **JUDGED),
     "network": lambda m: ss.MetricClassifier(m, n_members=1, max_epochs=1).fit(X, Y),
     "linear": lambda m: ss.MetricLinearClassifier(m).fit(X, Y),
-    "forest": lambda m: ss.MetricForestClassifier(m, n_trees=5).fit(X, Y),
+    "forest": lambda m: ss.MetricThresholdClassifier(RandomForestClassifier(5), m, cv="oob").fit(
+        X, Y
+    ),
     "boosting": lambda m: ss.MetricBoostingClassifier(m, warm_rounds=1).fit(X, Y),
     "threshold": lambda m: ss.MetricThresholdClassifier(LogisticRegression(), m).fit(X, Y),
     "ensemble": lambda m: ss.MetricEnsembleClassifier(m, parts=["forest"], cv=2).fit(X, Y),
-    "score": lambda m: ss.MetricForestClassifier(m, threshold=None).fit(X, Y).score(X, Y),
+    "score": lambda m: ss.MetricLinearClassifier(m, threshold=None).fit(X, Y).score(X, Y),
     "lightgbm": lambda m: ss.lightgbm_objective(m)(Y, X),
     "xgboost": lambda m: ss.xgboost_objective(m)(Y, X),
     "compare": lambda m: ss.compare(X, Y, m, candidates=["linear", "linear-tuned"], jobs=1),

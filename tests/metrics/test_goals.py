@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import softset as ss
@@ -171,7 +172,9 @@ MODELS = {
     "linear": lambda: ss.MetricLinearClassifier(NAME),
     "network": lambda: ss.MetricClassifier(NAME, n_members=1, max_epochs=3, random_state=0),
     "boosting": lambda: ss.MetricBoostingClassifier(NAME, warm_rounds=5, rounds=2, random_state=0),
-    "forest": lambda: ss.MetricForestClassifier(NAME, n_trees=10, random_state=0),
+    "forest": lambda: ss.MetricThresholdClassifier(
+        RandomForestClassifier(10, random_state=0), NAME, cv="oob"
+    ),
     "ensemble": lambda: ss.MetricEnsembleClassifier(
         NAME, parts=["linear", "forest"], time_limit=None, random_state=0
     ),

@@ -102,9 +102,7 @@ def test_two_classes(row):
         )
 
 
-@pytest.mark.parametrize(
-    "name", ["MetricClassifier", "MetricLinearClassifier", "MetricForestClassifier"]
-)
+@pytest.mark.parametrize("name", ["MetricClassifier", "MetricLinearClassifier"])
 def test_heavier_classes_are_predicted_more_often(name):
     """At a threshold of 1/2, which nothing moves."""
     x, y = table()
@@ -116,9 +114,7 @@ def test_heavier_classes_are_predicted_more_often(name):
     assert counts[0] < counts[1] < counts[2]
 
 
-@pytest.mark.parametrize(
-    "name", ["MetricClassifier", "MetricLinearClassifier", "MetricForestClassifier"]
-)
+@pytest.mark.parametrize("name", ["MetricClassifier", "MetricLinearClassifier", "forest"])
 def test_thresholds_of_labels(name):
     x, first = table()
     y = np.column_stack([first, x[:, 2] > 0])

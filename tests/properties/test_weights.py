@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import f1_score
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
@@ -255,7 +256,9 @@ MODELS: dict[str, Callable[[], Any]] = {
         **TREES, library="xgboost", parameters={"subsample": 1, "colsample_bytree": 1},
         random_state=0,
     ),
-    "MetricForestClassifier": lambda: ss.MetricForestClassifier(n_trees=15, random_state=0),
+    "forest": lambda: ss.MetricThresholdClassifier(
+        RandomForestClassifier(15, random_state=0), cv="oob", random_state=0
+    ),
     "MetricThresholdClassifier": lambda: ss.MetricThresholdClassifier(
         DecisionTreeClassifier(max_depth=4, random_state=0), cv=3, random_state=0
     ),

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils import check_random_state
 
 from softset.checks import check_choice, check_number
@@ -20,10 +21,10 @@ from softset.classifiers.blending import blend_weights
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.export import averaged
 from softset.classifiers.folds import Splits, cv_splits, is_count
-from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
 from softset.classifiers.parts import pack_part, unpack_part
+from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal, label_of
 from softset.tables.rows import Rows, strata_of
@@ -32,6 +33,7 @@ from softset.tasks import Task
 Array = NDArray[Any]
 # A part that gets less than this share of an equal weight is dropped.
 LEAST_SHARE = 0.2
+TREES = 100
 # On more rows than this, so many of them tell first how long a part would take.
 _PROBE, _PROBE_FROM = 2_000, 10_000
 # Rows that tell what predicting costs, of a part that is there.
@@ -67,19 +69,18 @@ def _linear(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
     return {"linear": start, "linear-metric": model}
 
 
-def _forest(extra: bool) -> Callable[[Rows, Order], dict[str, DecidingClassifier]]:
-    def fit(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
-        model = MetricForestClassifier(
-            order.metric,
-            n_trees=100,
-            extra=extra,
-            threshold=None,
-            n_jobs=order.n_jobs,
-            random_state=order.seed,
-        )
-        return {"extra-trees" if extra else "forest": model.fit(*rows)}
+def _forest(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+    return {"forest": _of_trees(RandomForestClassifier, rows, order)}
 
-    return fit
+
+def _extra_trees(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+    return {"extra-trees": _of_trees(ExtraTreesClassifier, rows, order)}
+
+
+def _of_trees(kind: Any, rows: Rows, order: Order) -> DecidingClassifier:
+    forest = kind(TREES, n_jobs=order.n_jobs, random_state=order.seed)
+    model = MetricThresholdClassifier(forest, order.metric, cv="oob", threshold=None)
+    return model.fit(rows.x, rows.y, rows.w if np.ptp(rows.w) > 0 else None)
 
 
 def _boosting(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
@@ -100,8 +101,8 @@ def _network(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
 # In the order in which they are fitted while there is time.
 KINDS: dict[str, Kind] = {
     "linear": Kind(_linear),
-    "extra-trees": Kind(_forest(extra=True)),
-    "forest": Kind(_forest(extra=False)),
+    "extra-trees": Kind(_extra_trees),
+    "forest": Kind(_forest),
     "boosting": Kind(_boosting, needs="lightgbm"),
     "network": Kind(_network),
 }

@@ -204,10 +204,7 @@ def train_model(
     recipe = recipe or ("cross-entropy" if isinstance(X, ParquetRows) else "best")
     check_choice("recipe", recipe, RECIPES)
     get_goal(metric)
-    make, preset = classifier_class(RECIPES[recipe].classifier), RECIPES[recipe].settings
-    # A linear model has no seed: nothing in it is random.
-    seeded = {"random_state": seed} if "random_state" in make().get_params() else {}
-    classifier = make(metric, **{**seeded, **preset, **settings})
+    classifier = RECIPES[recipe].make(metric, seed, **settings)
     if isinstance(X, ParquetRows):
         if y is not None or sample_weight is not None:
             raise ValueError("ParquetRows names the columns with labels and weights itself.")
@@ -299,7 +296,9 @@ def load_model(path: str | os.PathLike[str], metric: MetricLike | None = None) -
     with whole(os.path.basename(path), _KIND):
         saved: SavedModel = decoded(SavedModel, content)
         if saved.classifier not in CLASSIFIERS:
-            raise SavedFileError(f"it names an unknown classifier, {saved.classifier!r}.")
+            raise SavedFileError(
+                f"it holds {saved.classifier!r}, which this version does not know. Train it again."
+            )
         classifier = classifier_class(saved.classifier).from_state(saved.state, metric)
         info = saved.info
         columns = ("target", "groups", "drop")

@@ -1,26 +1,25 @@
-"""Classifiers of ours inside of others: what a file may hold of them, and the way back."""
+"""Classifiers inside of others: what a file may hold of them, and the way back."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.recipes import CLASSIFIERS, classifier_class
+from softset.classifiers.trees import FORESTS, SavedForest
 from softset.metrics.registry import MetricLike
 from softset.storage.files import SavedFileError
 
-# Those that have no others inside.
-PARTS = [
-    name
-    for name in CLASSIFIERS
-    if name not in ("MetricThresholdClassifier", "MetricEnsembleClassifier")
-]
+OURS = [name for name in CLASSIFIERS if name != "MetricEnsembleClassifier"]
+PARTS = [*OURS, *FORESTS]
 
 
 def pack_part(model: Any) -> dict[str, Any]:
-    """A fitted classifier of ours as plain data and tensors; others are refused."""
+    """A fitted classifier of ours or a forest as plain data and tensors; others are refused."""
     kind = type(model).__name__
-    if kind not in PARTS or type(model) is not classifier_class(kind):
+    if isinstance(model, SavedForest) or type(model) in FORESTS.values():
+        saved = SavedForest.of(model)
+        return {"classifier": type(saved.forest).__name__, "state": saved.state()}
+    if kind not in OURS or type(model) is not classifier_class(kind):
         raise ValueError(
             f"estimator must be one of {', '.join(PARTS)} to be saved without pickle, got {kind}. "
             "Save it with the tools of its own library, or pickle the whole."
@@ -28,11 +27,12 @@ def pack_part(model: Any) -> dict[str, Any]:
     return {"classifier": kind, "state": model.state()}
 
 
-def unpack_part(packed: dict[str, Any], metric: MetricLike | None = None) -> DecidingClassifier:
+def unpack_part(packed: dict[str, Any], metric: MetricLike | None = None) -> Any:
     """The inverse of ``pack_part``; ``metric`` where it was a function of the user's own."""
     kind, state = packed["classifier"], packed["state"]
     if kind not in PARTS:
         raise SavedFileError(f"it names an unknown classifier, {kind!r}.")
+    if kind in FORESTS:
+        return SavedForest.from_state(kind, state)
     own = metric if state["metric"] is None else None
-    found: DecidingClassifier = classifier_class(kind).from_state(state, own)
-    return found
+    return classifier_class(kind).from_state(state, own)

@@ -12,7 +12,6 @@ from softset.training.recipes import RECIPES as OF_NETWORKS
 CLASSIFIERS = {
     "MetricClassifier": "network",
     "MetricBoostingClassifier": "boosting",
-    "MetricForestClassifier": "forest",
     "MetricLinearClassifier": "linear",
     "MetricThresholdClassifier": "threshold",
     "MetricEnsembleClassifier": "ensemble",
@@ -21,11 +20,25 @@ CLASSIFIERS = {
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """A classifier with settings, and what it is in a few words."""
+    """A classifier with settings, and what it is in a few words; of settings that are functions,
+    the value is what they give for the seed."""
 
     classifier: str
     about: str
     settings: dict[str, Any] = field(default_factory=dict)
+
+    def make(self, metric: Any, seed: int, **settings: Any) -> Any:
+        """The classifier, not fitted; a linear model has no seed, as nothing in it is random."""
+        kind = classifier_class(self.classifier)
+        preset = {k: v(seed) if callable(v) else v for k, v in self.settings.items()}
+        seeded = {"random_state": seed} if "random_state" in kind._get_param_names() else {}
+        return kind(metric=metric, **{**seeded, **preset, **settings})
+
+
+def _forest(seed: int) -> Any:
+    from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415
+
+    return RandomForestClassifier(200, random_state=seed)
 
 
 RECIPES: dict[str, ModelRecipe] = {
@@ -37,7 +50,9 @@ RECIPES: dict[str, ModelRecipe] = {
     "boosting-metric": ModelRecipe(
         "MetricBoostingClassifier", "gradient boosting, then rounds for the metric"
     ),
-    "forest": ModelRecipe("MetricForestClassifier", "random forest"),
+    "forest": ModelRecipe(
+        "MetricThresholdClassifier", "random forest", {"estimator": _forest, "cv": "oob"}
+    ),
     "linear": ModelRecipe("MetricLinearClassifier", "logistic regression", {"path": ()}),
     "linear-metric": ModelRecipe(
         "MetricLinearClassifier", "logistic regression moved to the metric"
@@ -49,7 +64,7 @@ RECIPES: dict[str, ModelRecipe] = {
 def classifier_class(name: str) -> Any:
     """The class of that name.
 
-    >>> classifier_class("MetricForestClassifier").__name__
-    'MetricForestClassifier'
+    >>> classifier_class("MetricLinearClassifier").__name__
+    'MetricLinearClassifier'
     """
     return getattr(import_module(f"softset.classifiers.{CLASSIFIERS[name]}"), name)

@@ -27,6 +27,7 @@ from softset.checks import listed, warn_user
 from softset.classifiers.base import DecidingClassifier, logs_of
 from softset.classifiers.folds import Splits, cv_splits
 from softset.classifiers.parts import pack_part, unpack_part
+from softset.classifiers.trees import SavedForest
 from softset.decisions.confidence import cut_interval
 from softset.decisions.decision import Decision
 from softset.decisions.resampling import Worth, worth
@@ -154,7 +155,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         _, codes, weight = self._start(np.empty((_num_samples(X), 0)), y, sample_weight)
         random = check_random_state(self.random_state)
         seeds = [int(seed) for seed in random.randint(2**31 - 1, size=2)]
-        self._least, self._estimators, self._constant = TINY, 0, None
+        self._least, self._estimators = TINY, 0
+        self._constant: Array | None = None  # labels that do not vary have their value there
         splits: Splits = []
         if self._cv_is("prefit"):
             if fit_params:
@@ -268,16 +270,17 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     def _to_be_fitted(self) -> Any:
         """The estimator, told to keep out-of-bag probabilities if the threshold needs them."""
-        if not self._cv_is("oob") or not self._tunes():
+        if not self._cv_is("oob"):
             return self.estimator
-        estimator = clone(self.estimator)
-        if not hasattr(estimator, "oob_score") or not getattr(estimator, "bootstrap", True):
+        estimator, tunes = clone(self.estimator), self._tunes()
+        bags = not tunes or getattr(estimator, "bootstrap", True)
+        if not hasattr(estimator, "oob_score") or not bags:
             raise ValueError(
                 "cv='oob' needs an estimator with out-of-bag scores, such as "
                 "RandomForestClassifier() or ExtraTreesClassifier(bootstrap=True), got "
                 f"{self.estimator!r}."
             )
-        return estimator.set_params(oob_score=estimator.oob_score or True)
+        return estimator.set_params(oob_score=True) if tunes else estimator
 
     def _tune(
         self,
@@ -363,7 +366,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     def _within_float32(self, X: Any) -> Any:
         """Trees compare float32 numbers: larger ones become the largest, infinity is refused."""
-        if not self._cv_is("oob") or getattr(X, "dtype", None) != np.float64:
+        if not self._cv_is("oob") or not isinstance(X, np.ndarray) or X.dtype != np.float64:
             return X
         largest = float(np.finfo(np.float32).max)
         return np.where(np.isinf(X), X, np.clip(X, -largest, largest))
@@ -439,6 +442,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return logs_of(self.predict_proba(X))
 
     def _by_class(self, p: Array) -> Array:
+        if self._task.independent:  # scikit-learn asks for inner points there
+            return np.clip(p, TINY, 1 - np.finfo(float).eps / 2)
         return p[:, ::-1] if self._task.single and self._labels.positive == 0 else p
 
     def _scored(self, x: Any) -> tuple[Array, Array]:
@@ -451,6 +456,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return {
             "parts": [pack_part(model) for model in self.estimators_],
             "least": self._least,
+            "estimators": self._estimators,
+            "constant": None if self._constant is None else torch.from_numpy(self._constant),
             "interval": None if self.interval_ is None else torch.from_numpy(self.interval_),
             "worth": None if self.worth_ is None else list(self.worth_),
         }
@@ -458,11 +465,12 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     def _relearn(self, fitted: dict[str, Any]) -> None:
         self.estimators_, self._least = fitted["parts"], float(fitted["least"])
         self.n_features_in_ = self.estimators_[0].n_features_in_
+        self._estimators, constant = int(fitted.get("estimators", 0)), fitted.get("constant")
+        self._constant = None if constant is None else constant.double().numpy()
         for model in self.estimators_:
-            same = model.task_ == self._task and model.n_features_in_ == self.n_features_in_
-            if not same or model.classes_.tolist() != self.classes_.tolist():
-                raise ValueError("parts with the features and classes of the whole expected")
-        if not 0 < self._least < 1:
+            if model.n_features_in_ != self.n_features_in_ or not self._is_part(model):
+                raise ValueError("base models must share the features and classes of the model")
+        if not 0 < self._least < 1 or self._estimators < 0:
             raise ValueError("a least probability in (0, 1) expected")
         interval, found = fitted["interval"], fitted["worth"]
         self._known = {
@@ -470,12 +478,28 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             "worth": None if found is None else Worth(*(float(v) for v in found)),
         }
 
+    def _is_part(self, model: Any) -> bool:
+        """Whether a model that was read has the classes of this one."""
+        if not isinstance(model, SavedForest):
+            same: bool = model.task_ == self._task
+            return same and model.classes_.tolist() == self.classes_.tolist()
+        several = isinstance(model.classes_, list)
+        if not self._task.independent:
+            return not several and sorted(model.classes_) == sorted(self.classes_)
+        if self._constant is None:
+            return several and len(model.classes_) == len(self.classes_)
+        varying = np.count_nonzero(np.isnan(self._constant))
+        shaped = self._constant.shape == (len(self.classes_),)
+        return shaped and varying == (len(model.classes_) if several else 1)
+
     @classmethod
     def from_state(cls, content: dict[str, Any], metric: MetricLike | None = None) -> Self:
         """The classifier of ``state()``; ``metric`` if it was a function of your own."""
         parts = [unpack_part(packed, metric) for packed in content["fitted"]["parts"]]
-        prefit = content["params"].get("cv") == "prefit"
-        params = {**content["params"], "estimator": parts[0] if prefit else clone(parts[0])}
+        inner = parts[0]
+        if content["params"].get("cv") != "prefit":
+            inner = inner.forest if isinstance(inner, SavedForest) else clone(inner)
+        params = {**content["params"], "estimator": inner}
         fitted = {**content["fitted"], "parts": parts}
         return super().from_state({**content, "params": params, "fitted": fitted}, metric)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from softset.classifiers.recipes import RECIPES, classifier_class
+from softset.classifiers.recipes import RECIPES
 from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import Labelled, check_files, need, parts, read_labelled, stem
@@ -83,7 +83,7 @@ def run(
 
     one_number(metric)
     check_choice("recipe", recipe, RECIPES)
-    known = classifier_class(RECIPES[recipe].classifier)().get_params()
+    known = RECIPES[recipe].make(metric, seed).get_params(deep=False)
     if "library" in known:
         need(known["library"])
     settings: dict[str, Any] = {"recipe": recipe, "pos_label": pos_label, "seed": seed}

@@ -6,12 +6,14 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
+from sklearn.ensemble import RandomForestClassifier
+
 from softset.checks import nearest
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.ensemble import MetricEnsembleClassifier
-from softset.classifiers.forest import MetricForestClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
+from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.comparison.fits import Candidate, Make, Obstacle, Order
 from softset.comparison.gathered import GatheredEnsemble
 from softset.comparison.own import own_candidates, split_off
@@ -60,14 +62,12 @@ def _boosting(rounds: int, tuned: bool) -> Make:
 
 
 def _forest(tuned: bool) -> Make:
-    def make(order: Order) -> MetricForestClassifier:
-        return MetricForestClassifier(
-            order.metric,
-            n_trees=order.sizes.trees,
-            min_samples_leaf=order.sizes.leaf,
-            threshold="tuned" if tuned else None,
-            random_state=order.seed,
+    def make(order: Order) -> MetricThresholdClassifier:
+        forest = RandomForestClassifier(
+            order.sizes.trees, min_samples_leaf=order.sizes.leaf, random_state=order.seed
         )
+        threshold = "tuned" if tuned else None
+        return MetricThresholdClassifier(forest, order.metric, cv="oob", threshold=threshold)
 
     return make
 

@@ -14,12 +14,6 @@ from softset.comparison.fits import Candidate, Make, Order
 from softset.metrics.goals import Goal
 
 
-class OwnClassifier(MetricThresholdClassifier):
-    """The estimator as it is, cut where its probability is 1/2."""
-
-    threshold = None  # type: ignore[assignment]
-
-
 def split_off(wanted: Any, known: Collection[str]) -> tuple[list[Any] | None, dict[str, Any]]:
     """The names that were asked for, None for all of them (``...``), and the user's estimators.
 
@@ -63,14 +57,14 @@ def own_candidates(own: dict[str, Any], label: str, goal: Goal) -> list[Candidat
     found = []
     for name, estimator in own.items():
         kind, fit = type(estimator).__name__, f"own {name}"
-        made = _make(OwnClassifier, estimator)
+        made = _make(estimator, None)
         text = f"your {kind} as it is"
         as_it_is = Candidate(name, name, "plain", "own", fit, text, made, own=repr(estimator))
         if not goal.where.exact:
             found.append(as_it_is)
         if goal.tunes:
             text = f"your {kind}, threshold tuned for {label} on rows out of fold"
-            made = _make(MetricThresholdClassifier, estimator)
+            made = _make(estimator, "tuned")
             tuned = Candidate(
                 f"{name}-tuned", f"{name}, tuned threshold", "plain", "tuned", fit, text, made
             )
@@ -78,10 +72,12 @@ def own_candidates(own: dict[str, Any], label: str, goal: Goal) -> list[Candidat
     return found
 
 
-def _make(kind: type[MetricThresholdClassifier], estimator: Any) -> Make:
+def _make(estimator: Any, threshold: str | None) -> Make:
     def make(order: Order) -> MetricThresholdClassifier:
         rarest = 5 if order.target.ndim == 2 else int(np.bincount(order.target).min())
         folds = max(2, min(5, rarest))
-        return kind(estimator, order.metric, cv=folds, random_state=order.seed)
+        return MetricThresholdClassifier(
+            estimator, order.metric, cv=folds, threshold=threshold, random_state=order.seed
+        )
 
     return make

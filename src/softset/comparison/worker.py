@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from softset.classifiers.base import DecidingClassifier
+from softset.classifiers.parts import pack_part
+from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.comparison.fits import Candidate, Order, Sizes, first_member, fit_candidates
 from softset.comparison.pickles import dump, dumps
 from softset.comparison.result import History, Threshold
@@ -227,10 +229,12 @@ def seed_of(task: Experiment, split: int) -> int:
 
 def size_of(classifier: DecidingClassifier) -> int:
     """Bytes of what a classifier has learned."""
-    estimators = getattr(classifier, "estimators_", None)
-    if estimators is not None:  # those of others have no state
-        return len(dumps(estimators))
-    return _bytes_of(classifier.state()["fitted"])
+    if not isinstance(classifier, MetricThresholdClassifier):
+        return _bytes_of(classifier.state()["fitted"])
+    try:
+        return _bytes_of([pack_part(model) for model in classifier.estimators_])
+    except ValueError:  # those of other libraries
+        return len(dumps(classifier.estimators_))
 
 
 def _bytes_of(value: Any) -> int:
