@@ -9,7 +9,7 @@ from sklearn.datasets import make_classification, make_multilabel_classification
 
 import softset as ss
 from softset.classifiers import ensemble
-from softset.classifiers.ensemble import KINDS, MetricEnsembleClassifier, Ready
+from softset.classifiers.ensemble import KINDS, MetricEnsembleClassifier
 from softset.storage.container import read_file, write_file
 
 
@@ -183,20 +183,22 @@ def test_a_part_that_would_take_too_long_is_left_out(monkeypatch):
     assert fitted == ["linear"] * 3  # the first in any case
 
 
-def test_many_rows_are_probed_before_they_are_fitted(monkeypatch):
-    monkeypatch.setattr(ensemble, "_PROBE_FROM", 100)
-    monkeypatch.setattr(ensemble, "_PROBE", 50)
-    sizes = []
+def test_which_kinds_are_fitted_depends_on_rows_and_columns_and_not_on_the_clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(ensemble, "time", clock)
 
-    def fit(rows, order):
-        sizes.append(len(rows.y))
+    def slow(rows, order):
+        clock.now += 10**6
         return KINDS["linear"].fit(rows, order)
 
-    monkeypatch.setattr(ensemble, "KINDS", {"a": KINDS["linear"], "b": ensemble.Kind(fit)})
-    blend(parts=None, time_limit=1000).fit(*problem(n=300))
-    assert sizes[0] < 80
-    assert len(sizes) == 4
-    assert min(sizes[1:]) > 190
+    kinds = {"few": ensemble.Kind(slow, most=1600), "fewer": ensemble.Kind(slow, most=1599)}
+    monkeypatch.setattr(ensemble, "KINDS", {**kinds, "linear": KINDS["linear"]})
+    X, y = problem(n=200)  # of 8 columns
+    model = MetricEnsembleClassifier(cv=2).fit(X, y)
+    assert model.left_out_ == {
+        "fewer": "takes long on more than 1,599 rows times columns: name it in parts to use it"
+    }
+    assert not MetricEnsembleClassifier(parts=("fewer",), cv=2).fit(X, y).left_out_
 
 
 # --- folds ----------------------------------------------------------------------------------------
@@ -277,14 +279,3 @@ def test_a_metric_of_ones_own_is_passed_at_loading(tmp_path):
     model.save(tmp_path / "blend.softset")
     again = MetricEnsembleClassifier.load(tmp_path / "blend.softset", own)
     assert np.array_equal(again.predict(X), model.predict(X))
-
-
-def test_scores_of_parts_that_are_there_stay_with_their_rows():
-    """Rows are shuffled, and those that weigh nothing left out: what a part says is still of the
-    same row."""
-    x, y = make_classification(300, 6, flip_y=0.3, random_state=0)
-    w = np.where(np.arange(300) % 7, 1.0, 0.0)
-    linear = ss.MetricLinearClassifier("f1").fit(x, y, w)
-    told = Ready("told", linear, np.where(y == 1, 3.0, -3.0))
-    model = MetricEnsembleClassifier("f1", parts=("linear",), random_state=0)
-    assert model.fit_around({"linear": [told]}, x, y, w).score_ == 1

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Self
@@ -27,17 +28,13 @@ from softset.classifiers.parts import pack_part, unpack_part
 from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal, label_of
-from softset.tables.rows import Rows, strata_of
+from softset.tables.rows import Rows
 from softset.tasks import Task
 
 Array = NDArray[Any]
 # A part that gets less than this share of an equal weight is dropped.
 LEAST_SHARE = 0.2
 TREES = 100
-# On more rows than this, so many of them tell first how long a part would take.
-_PROBE, _PROBE_FROM = 2_000, 10_000
-# Rows that tell what predicting costs, of a part that is there.
-_TIMED = 1_000
 
 
 # --- what it is made of ---------------------------------------------------------------------------
@@ -46,10 +43,12 @@ _TIMED = 1_000
 @dataclass(frozen=True)
 class Kind:
     """One kind of parts: ``fit(rows, order)`` gives fitted classifiers by name, trained for the
-    metric and without it where one fit gives both. ``needs`` is a package, of the extra."""
+    metric and without it where one fit gives both. ``needs`` is a package, of the extra; ``most``
+    are the rows times columns up to which it is fitted by default."""
 
     fit: Callable[[Rows, Order], dict[str, DecidingClassifier]]
     needs: str | None = None
+    most: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,10 @@ def _network(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
 # In the order in which they are fitted while there is time.
 KINDS: dict[str, Kind] = {
     "linear": Kind(_linear),
-    "extra-trees": Kind(_extra_trees),
-    "forest": Kind(_forest),
+    "extra-trees": Kind(_extra_trees, most=1_000_000),
+    "forest": Kind(_forest, most=500_000),
     "boosting": Kind(_boosting, needs="lightgbm"),
-    "network": Kind(_network),
+    "network": Kind(_network, most=1_000_000),
 }
 
 
@@ -126,16 +125,6 @@ class Part:
         return averaged(torch.from_numpy(z), task)
 
 
-@dataclass(frozen=True)
-class Ready:
-    """A part that is fitted already: ``scores`` are those of the rows to blend on, in their order,
-    by models that have not seen them, NaN for rows without; areas under curves need none."""
-
-    name: str
-    model: DecidingClassifier
-    scores: Array | None
-
-
 class MetricEnsembleClassifier(DecidingClassifier):
     """Linear models, trees, boosting and networks, blended and cut for the metric.
 
@@ -146,13 +135,15 @@ class MetricEnsembleClassifier(DecidingClassifier):
 
     Args:
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
-        parts: which kinds to use, names in ``softset.classifiers.ensemble.KINDS``; all if left
-            out. They are fitted in the order of that table.
+        parts: which kinds to use, names in ``softset.classifiers.ensemble.KINDS``, fitted in the
+            order of that table. By default all; the random forest only where rows times columns
+            are at most 500,000, extra trees and networks up to 1,000,000. Which kinds are used
+            thus depends on the data alone, not on the machine.
         cv: folds (fewer where a class has fewer rows, with a warning), a splitter, or pairs of
             training and test rows. Rows that no split tests have no say in weights and threshold.
-        time_limit: seconds of ``fit``, about. A kind that would take longer is left out; the first
-            one is fitted in any case. With a limit, which kinds are used depends on the machine;
-            ``None`` uses all.
+        time_limit: seconds of ``fit``, about; ``None`` for no limit. A kind that would take longer
+            by the time of its first fold is left out; the first one is fitted in any case. With a
+            limit, which kinds are used depends on the machine.
         pos_label: the positive class of two; the last of ``classes_`` if left out.
         n_jobs: threads of trees and boosting; ``None`` is one.
         random_state: int, ``RandomState`` or ``None``.
@@ -181,7 +172,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         *,
         parts: Sequence[str] | None = None,
         cv: Any = 5,
-        time_limit: float | None = 60,
+        time_limit: float | None = None,
         pos_label: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -198,13 +189,6 @@ class MetricEnsembleClassifier(DecidingClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1."""
-        return self.fit_around({}, X, y, sample_weight)
-
-    def fit_around(
-        self, ready: Mapping[str, Sequence[Ready]], X: Any, y: Any, sample_weight: Any = None
-    ) -> Self:
-        """``fit`` where some kinds are there: they are not fitted again. ``ready`` has their parts,
-        by the name of the kind; each predicts by its one model instead of those of the folds."""
         started = time.monotonic()
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit, 0, float("inf"))
@@ -218,15 +202,9 @@ class MetricEnsembleClassifier(DecidingClassifier):
         kinds = self._kinds()
         splits = self._splits(given, rows, place, seed)
         fits: list[_Fit] = []
-        self.left_out_: dict[str, str] = {
-            name: f"needs {KINDS[name].needs}: pip install 'softset[boosting]'"
-            for name in kinds
-            if name not in ready and not _is_there(KINDS[name])
-        }
+        self.left_out_ = self._not_fitted(kinds, x.size)
         for name in kinds:
-            if name in ready:
-                fits += [_Fit.of(part, rows.x, place) for part in ready[name]]
-            elif name not in self.left_out_:
+            if name not in self.left_out_:
                 wanted = Order(self.metric, seed, self.n_jobs)
                 found = self._fit_kind(KINDS[name], rows, splits, wanted, started, first=not fits)
                 fits += found
@@ -251,6 +229,17 @@ class MetricEnsembleClassifier(DecidingClassifier):
             )
         return wanted
 
+    def _not_fitted(self, kinds: list[str], cells: int) -> dict[str, str]:
+        """Why kinds are left out that lack a library, or that are slow on so many cells."""
+        found = {}
+        for name in kinds:
+            if not _is_there(KINDS[name]):
+                found[name] = f"needs {KINDS[name].needs}: pip install 'softset[boosting]'"
+            elif self.parts is None and cells > KINDS[name].most:
+                most = f"{KINDS[name].most:,} rows times columns"
+                found[name] = f"takes long on more than {most}: name it in parts to use it"
+        return found
+
     def _splits(self, given: Rows, rows: Rows, place: Array, seed: int) -> Splits:
         """Training and test rows among ``rows``, which are the given ones at ``place``."""
         if is_count(self.cv):
@@ -265,12 +254,6 @@ class MetricEnsembleClassifier(DecidingClassifier):
     ) -> list[_Fit]:
         """The fits of a kind in every split; none if there is no time."""
         limit = float("inf") if self.time_limit is None or first else float(self.time_limit)
-        if len(rows.y) > _PROBE_FROM and limit < float("inf"):
-            begun = time.monotonic()
-            _quietly(kind, rows.take(_probe(rows.y)), order)
-            each = (time.monotonic() - begun) * len(splits[0][0]) / _PROBE
-            if time.monotonic() - started + each * len(splits) > limit:
-                return []
         found: dict[str, _Fit] = {}
         for k, (train, held) in enumerate(splits):
             begun = time.monotonic()
@@ -401,27 +384,10 @@ class _Fit:
         self.scores[held] = z
         self.models.append(model)
 
-    @classmethod
-    def of(cls, part: Ready, x: Array, place: Array) -> _Fit:
-        """A part that is there, of rows that are at ``place`` among its own."""
-        started = time.perf_counter()
-        part.model._scores(x[:_TIMED])
-        cost = (time.perf_counter() - started) / len(x[:_TIMED])
-        found = cls(part.name, [part.model], len(x), [cost])
-        found.scores = part.model._scores(x) if part.scores is None else part.scores[place]
-        return found
-
     @property
     def cost(self) -> float:
         """Microseconds a row, all models together."""
         return 1e6 * sum(self.times)
-
-
-def _probe(y: Array) -> Array:
-    """Some of the rows, which are in random order: the first, and the first ten of each class."""
-    strata = strata_of(y)
-    rare = [np.flatnonzero(strata == k)[:10] for k in np.unique(strata)]
-    return np.unique(np.concatenate([np.arange(_PROBE), *rare]))
 
 
 def _is_there(kind: Kind) -> bool:

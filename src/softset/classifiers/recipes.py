@@ -57,7 +57,7 @@ RECIPES: dict[str, ModelRecipe] = {
     "linear-metric": ModelRecipe(
         "MetricLinearClassifier", "logistic regression moved to the metric"
     ),
-    "best": ModelRecipe("MetricEnsembleClassifier", "all kinds blended, in about a minute"),
+    "best": ModelRecipe("MetricEnsembleClassifier", "all kinds blended"),
 }
 
 

@@ -37,8 +37,8 @@ def run(
         typer.Option(
             "--time-limit",
             metavar="SECONDS",
-            help="Of recipe best: what would take longer is left out and named; 60 if left out. "
-            "The fit on four fifths of the rows has the same limit.",
+            help="Of recipe best: what would take longer is left out and named; by default no "
+            "limit. The fit on four fifths of the rows has the same limit.",
         ),
     ] = None,
     sample_weight: Annotated[

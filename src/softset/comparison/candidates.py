@@ -15,13 +15,15 @@ from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricClassifier
 from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.comparison.fits import Candidate, Make, Obstacle, Order
-from softset.comparison.gathered import GatheredEnsemble
 from softset.comparison.own import own_candidates, split_off
 from softset.losses.surrogate import SurrogateFBetaLoss
 from softset.metrics.formulas import FBeta
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tasks import Task
+
+# Folds of the ensemble: those of ``softset train``, and fewer where the comparison is quick.
+ENSEMBLE_FOLDS = {False: 5, True: 3}
 
 # --- how they are made ----------------------------------------------------------------------------
 
@@ -80,36 +82,9 @@ def _linear(moves: bool, tuned: bool) -> Make:
     return make
 
 
-# Candidates whose fits the ensemble takes: kind of part, name of the part, candidate. Areas under
-# curves have no threshold and leave linear models where they are.
-_SOURCES = {
-    "linear": {"linear": "linear-tuned", "linear-metric": "linear-metric"},
-    "forest": {"forest": "forest-tuned"},
-    "network": {"network": "cross-entropy-tuned"},
-}
-_SOURCES_OF_CURVES = {
-    "linear": {"linear": "linear"},
-    "forest": {"forest": "forest-tuned"},
-    "network": {"network": "cross-entropy"},
-}
-
-
-def _sources(goal: Goal) -> dict[str, dict[str, str]]:
-    return _SOURCES if goal.tunes else _SOURCES_OF_CURVES
-
-
-def _ensemble(order: Order) -> GatheredEnsemble:
-    model = MetricEnsembleClassifier(
-        order.metric,
-        cv=3 if order.sizes.quick else 5,
-        time_limit=None,  # which parts there are must not depend on the machine
-        random_state=order.seed,
-    )
-    sources = {
-        kind: {name: BY_ID[c] for name, c in parts.items()}
-        for kind, parts in _sources(get_goal(order.metric)).items()
-    }
-    return GatheredEnsemble(model, sources, order)
+def _ensemble(order: Order) -> MetricEnsembleClassifier:
+    cv = ENSEMBLE_FOLDS[order.sizes.quick]
+    return MetricEnsembleClassifier(order.metric, cv=cv, random_state=order.seed)
 
 
 # --- when they do not fit -------------------------------------------------------------------------
@@ -299,21 +274,22 @@ CANDIDATES: tuple[Candidate, ...] = (
         "metric",
         "ensemble",
         "ensemble",
-        "linear models, trees, boosting and networks, blended and cut for {metric}",
+        "linear models, trees, boosting and networks, cross-fitted in {folds} folds, blended and "
+        "cut for {metric}",
         _ensemble,
-        uses=lambda goal: [c for parts in _sources(goal).values() for c in parts.values()],
     ),
 )
 BY_ID = {c.id: c for c in CANDIDATES}
 
 
 def choose(
-    metric: MetricLike, label: str, task: Task, wanted: Any = None
+    metric: MetricLike, label: str, task: Task, wanted: Any = None, quick: bool = False
 ) -> tuple[list[Candidate], list[str]]:
     """The candidates that fit the metric and the task, and a sentence on each left out.
 
     ``wanted`` are ids, or one, and pairs of a name and an estimator of the user's own; all ids if
-    left out, or for ``...`` among them. ``label`` is the metric in running text.
+    left out, or for ``...`` among them. ``label`` is the metric in running text; ``quick`` says
+    that the fits are those of a quick comparison.
     """
     goal = get_goal(metric)
     names, own = split_off(wanted, BY_ID)
@@ -341,6 +317,7 @@ def choose(
         "metric": label,
         "tuned": "" if goal.by_scores else ", tuned threshold",
         "half": "" if goal.by_scores else ", threshold 0.5",
+        "folds": str(ENSEMBLE_FOLDS[quick]),
     }
     return [*(_named(c, words, goal.by_scores) for c in kept), *mine], said
 

@@ -86,7 +86,7 @@ def compare(
     doubts = [*few_rows(table, int(folds)), *telling_columns(table, metric, label)]
     for text in doubts:
         warn_user(text)
-    chosen, left_out = choose(measured, label, table.task, candidates)
+    chosen, left_out = choose(measured, label, table.task, candidates, quick)
     plan = Plan(
         table,
         metric,

@@ -7,7 +7,7 @@ passes through that solution: one fit gives both.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from softset.classifiers.network import MetricClassifier
 from softset.classifiers.phases import PhasedClassifier
 from softset.comparison.ladder import RungId
 from softset.comparison.result import Family, History
-from softset.comparison.shelf import Fitted, Shelf
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike
 from softset.tasks import BINARY, Task
@@ -55,14 +54,12 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Order:
-    """What a classifier is made for: the metric, class numbers ``[rows]``, sizes and a seed; and
-    what other fits of the split have left."""
+    """What a classifier is made for: the metric, class numbers ``[rows]``, sizes and a seed."""
 
     metric: MetricLike
     target: Array
     sizes: Sizes
     seed: int
-    shelf: Shelf | None = None
 
 
 # ``make(order).fit(x, order.target)`` is a fitted ``DecidingClassifier``.
@@ -100,7 +97,6 @@ class Candidate:
     make: Make
     obstacles: tuple[Obstacle, ...] = ()
     goes_on: bool = False
-    uses: Callable[[Goal], Collection[str]] = lambda goal: ()  # candidates whose fits it takes
     own: str = ""  # the estimator of the user, as it writes itself
 
     def obstacle(self, goal: Goal, task: Task) -> Obstacle | None:
@@ -111,6 +107,15 @@ class Candidate:
     def in_text(self) -> str:
         """Its name inside a sentence."""
         return self.name if self.own else self.name[:1].lower() + self.name[1:]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A candidate on one split: its classifier, and the seconds that it took (of a shared fit)."""
+
+    candidate: str
+    classifier: DecidingClassifier
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -166,13 +171,13 @@ def fit_candidates(rows: Sequence[Candidate], x: Array, order: Order) -> list[Fi
     started = time.perf_counter()
     model = first.make(order)
     model = (how.prepare(model) if len(rows) > 1 else model).fit(x, order.target)
-    seconds = time.perf_counter() - started + (order.shelf.taken if order.shelf else 0.0)
+    seconds = time.perf_counter() - started
     if len(rows) == 1:
-        return [Fitted.of(first.id, model, seconds)]
+        return [Fitted(first.id, model, seconds)]
     return [
-        Fitted.of(c.id, model, seconds)
+        Fitted(c.id, model, seconds)
         if c.goes_on
-        else Fitted.of(c.id, how.back(model, c.make(order)), how.share(model) * seconds)
+        else Fitted(c.id, how.back(model, c.make(order)), how.share(model) * seconds)
         for c in rows
     ]
 

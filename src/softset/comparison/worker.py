@@ -6,7 +6,7 @@ import hashlib
 import pickle
 import uuid
 import warnings
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,17 @@ from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.parts import pack_part
 from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.comparison.fits import Candidate, Order, Sizes, first_member, fit_candidates
-from softset.comparison.pickles import dump, dumps
 from softset.comparison.result import History, Threshold
-from softset.comparison.shelf import Shelf
 from softset.decisions.constants import ConstantWarning
 from softset.metrics.registry import MetricLike, get_goal
 from softset.storage.schema import encoded
 from softset.tables.encoder import TableEncoder, UnseenWarning
 from softset.tasks import Task
+
+try:  # for functions of the user's own; joblib brings it: inside, or from 1.6 on beside itself
+    from joblib.externals import cloudpickle  # type: ignore[attr-defined,unused-ignore]
+except ImportError:
+    import cloudpickle  # type: ignore[no-redef,import-untyped,unused-ignore]
 
 Array = NDArray[Any]
 
@@ -110,11 +113,9 @@ class Source:
     def __init__(self, task: Experiment, folder: Path) -> None:
         self.task: Experiment | None = task
         self.path = folder / "task"
-        dump(task, self.path)
+        self.path.write_bytes(cloudpickle.dumps(task))
         # Each task has its own: workers live on, and must not take the next one for it.
         self.token = uuid.uuid4().hex
-        self.shelves = folder / self.token
-        self.shelves.mkdir()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "task": None}
@@ -187,29 +188,20 @@ def run_one(source: Source, run: dict[str, Any]) -> dict[str, Any]:
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             warnings.simplefilter("ignore", ConstantWarning)  # the scores say so
-            found = outcomes(task, run["split"], run["fit"], source.shelves)
+            found = outcomes(task, run["split"], run["fit"])
     finally:
         torch.set_num_threads(threads)
     said = {str(w.message) for w in caught if issubclass(w.category, UserWarning)}
     return dict(encoded(Result(found, sorted(said))))
 
 
-def outcomes(
-    task: Experiment, split: int, fit: str, shelves: Path | None = None
-) -> dict[str, Outcome]:
-    """The candidates of a fit on a split. What others will want of them goes to ``shelves``."""
+def outcomes(task: Experiment, split: int, fit: str) -> dict[str, Outcome]:
+    """The candidates of a fit on a split."""
     x, y, x_test, y_test = task.split(split)
     goal = get_goal(task.metric)
-    wanted = {use for rows in task.fits.values() for c in rows for use in c.uses(goal)}
-    shelf = Shelf(shelves, split, wanted) if shelves and wanted else None
-    order = Order(task.metric, y, task.sizes, seed_of(task, split), shelf)
+    order = Order(task.metric, y, task.sizes, seed_of(task, split))
     found = {}
-    keeps = shelf is not None and any(c.id in wanted for c in task.fits[fit])
-    with shelf.busy(fit) if shelf and keeps else nullcontext():
-        fits = fit_candidates(task.fits[fit], x, order)
-        if shelf and keeps:
-            shelf.put(fits)
-    for fitted in fits:
+    for fitted in fit_candidates(task.fits[fit], x, order):
         classifier = fitted.classifier
         found[fitted.candidate] = Outcome(
             score=float(classifier.score(x_test, y_test)),
@@ -234,7 +226,7 @@ def size_of(classifier: DecidingClassifier) -> int:
     try:
         return _bytes_of([pack_part(model) for model in classifier.estimators_])
     except ValueError:  # those of other libraries
-        return len(dumps(classifier.estimators_))
+        return len(cloudpickle.dumps(classifier.estimators_))
 
 
 def _bytes_of(value: Any) -> int:
