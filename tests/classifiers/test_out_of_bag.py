@@ -75,6 +75,7 @@ def test_probabilities_are_those_of_scikit_learn(task):
     wanted = RandomForestClassifier(20, random_state=0).fit(X, y).predict_proba(X)
     wanted = np.column_stack([p[:, 1] for p in wanted]) if task == "multilabel" else wanted
     np.testing.assert_allclose(found, wanted, rtol=1e-15, atol=1e-15)
+    np.testing.assert_array_equal(found[wanted == 0], 0)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -187,7 +187,7 @@ def test_an_encoder_that_remembers_its_rows_gives_no_gain(monkeypatch):
 
 
 @pytest.mark.parametrize("framed", [False, True])
-def test_test_rows_have_no_say_in_training(framed, tmp_path):
+def test_test_rows_have_no_say_in_training(framed):
     """Other inputs and labels in the test rows: the same thresholds and epochs."""
     X, y = rare(150)
     folds = repeated_folds(y, None, 3, 1, 0)
@@ -206,7 +206,7 @@ def test_test_rows_have_no_say_in_training(framed, tmp_path):
     rows = {fit: [BY_ID[c] for c in ids] for fit, ids in fits.items()}
     for x, target in [(X, y), (changed, flipped)]:
         task = Experiment(x, target, folds, BINARY, "f1", sizes, 0, rows, schema)
-        results.append({fit: outcomes(task, 0, fit, tmp_path) for fit in fits})
+        results.append({fit: outcomes(task, 0, fit) for fit in fits})
     for fit, ids in fits.items():
         for c in ids:
             one, other = results[0][fit][c], results[1][fit][c]

@@ -124,7 +124,8 @@ def case(number, tally):
     if rng.random() < 0.2:
         model.set_params(threshold=rng.choice([None, 0.3, 0.999]))
     if rng.random() < 0.2:
-        model.set_params(class_weight="balanced")
+        holder = "" if "class_weight" in model.get_params() else "estimator__"
+        model.set_params(**{f"{holder}class_weight": "balanced"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", UserWarning)

@@ -310,8 +310,6 @@ CASES = {
 LOOSE = {"expected_dice": 0.01, "smoothed_cut": 0.005, "gains_of_many_kinds": 0.05}
 # Set small where their module is tested.
 ELSEWHERE = {
-    "classifiers.ensemble._PROBE": "classifiers/test_ensemble.py",
-    "classifiers.ensemble._PROBE_FROM": "classifiers/test_ensemble.py",
     "classifiers.streamed.HELD": "classifiers/test_streamed.py",
     "comparison.suspicions.COLUMNS": "comparison/test_suspicions.py",
     "decisions.resampling._MOST_WORK": "decisions/test_resampling.py",
@@ -325,7 +323,7 @@ ELSEWHERE = {
 REACHED = {
     "boosting.xgboost._MOST_CATEGORIES": "a number that a file must not exceed",
     "classifiers.blending._STEPS": "steps of a search",
-    "classifiers.ensemble._TIMED": "rows that are timed",
+    "classifiers.ensemble.TREES": "the size of a forest",
     "classifiers.path.RESAMPLES": "draws",
     "classifiers.scorecard.MOST_FEATURES": "reached by the tests of scorecards",
     "classifiers.streamed.HELD_NUMBERS": "the same rule as HELD, by columns",

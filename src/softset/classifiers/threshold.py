@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +23,7 @@ from sklearn.utils.validation import (
 )
 
 from softset.checks import listed, warn_user
+from softset.classifiers import out_of_bag
 from softset.classifiers.base import DecidingClassifier, logs_of
 from softset.classifiers.folds import Splits, cv_splits
 from softset.classifiers.parts import pack_part, unpack_part
@@ -167,12 +167,13 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             passed, to_splitter = self._routed(given, fit_params)
             refit, everything = self.refit or self._cv_is("oob"), np.flatnonzero(weight > 0)
             target = self._labels.decode(codes)
-            if self._cv_is("oob"):
-                target = self._varying(target, codes[everything])
-            elif self._tunes() or not refit:
+            if self._cv_is("oob") and self._task.independent:
+                self._constant = out_of_bag.constant_labels(codes[everything])
+                target = np.squeeze(target[:, np.isnan(self._constant)])
+            if not self._cv_is("oob") and (self._tunes() or not refit):
                 splits = cv_splits(self.cv, X, self._labels, codes, weight, seeds[0], **to_splitter)
             parts = [*(train for train, _ in splits), *([everything] if refit else [])]
-            models = self._fitted(self._within_float32(X), target, parts, passed)
+            models = self._fitted(X, target, parts, passed)
             self.estimators_ = models[-1:] if refit else models
             if self._cv_is("oob"):
                 self._estimators = len(models[0].estimators_)
@@ -203,14 +204,6 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     def _cv_is(self, name: str) -> bool:
         return isinstance(self.cv, str) and self.cv == name
-
-    def _varying(self, target: Array, codes: Array) -> Array:
-        """The labels that are not constant: out-of-bag probabilities need both values of each."""
-        if not self._task.independent:
-            return target
-        constant = np.where(np.ptp(codes, axis=0) == 0, codes[0].astype(float), np.nan)
-        self._constant = constant
-        return np.squeeze(target[:, np.isnan(constant)])
 
     def _read_labels(self, y: Any) -> tuple[Labels, Array]:
         if not self._cv_is("prefit"):
@@ -260,27 +253,15 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         self, X: Any, target: Array, parts: list[Array], passed: dict[str, Any]
     ) -> list[Any]:
         """A fitted estimator for each of some sets of rows."""
-        estimator, fits = self._to_be_fitted(), []
+        estimator, fit, fits = self.estimator, _fit, []
+        if self._cv_is("oob"):
+            estimator, fit = out_of_bag.bagging(estimator, tunes=self._tunes()), out_of_bag.fit
         for rows in parts:
             x, own = _safe_split(estimator, X, target, rows)
             settings = _check_method_params(X, passed, indices=rows)
-            fits.append(delayed(_fit)(clone(estimator), x, own, settings))
+            fits.append(delayed(fit)(clone(estimator), x, own, settings))
         models: list[Any] = Parallel(n_jobs=self.n_jobs)(fits)
         return models
-
-    def _to_be_fitted(self) -> Any:
-        """The estimator, told to keep out-of-bag probabilities if the threshold needs them."""
-        if not self._cv_is("oob"):
-            return self.estimator
-        estimator, tunes = clone(self.estimator), self._tunes()
-        bags = not tunes or getattr(estimator, "bootstrap", True)
-        if not hasattr(estimator, "oob_score") or not bags:
-            raise ValueError(
-                "cv='oob' needs an estimator with out-of-bag scores, such as "
-                "RandomForestClassifier() or ExtraTreesClassifier(bootstrap=True), got "
-                f"{self.estimator!r}."
-            )
-        return estimator.set_params(oob_score=True) if tunes else estimator
 
     def _tune(
         self,
@@ -304,7 +285,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             ]
             raw, rows = np.concatenate(parts), np.concatenate([test for _, test in splits])
         elif self._cv_is("oob"):
-            raw, rows = self._out_of_bag(models[0], np.flatnonzero(weight > 0))
+            p, seen = out_of_bag.probabilities(models[0])
+            raw, rows = self._arranged(models[0], p), np.flatnonzero(weight > 0)[seen]
         else:
             rows = np.flatnonzero(weight > 0)
             raw = self._raw(self.estimator, X)[rows]
@@ -362,21 +344,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     def _raw(self, model: Any, X: Any) -> Array:
         """What the estimator says, columns in the order of codes; labels ``(n, labels)``."""
-        return self._arranged(model, getattr(model, self._response)(self._within_float32(X)))
-
-    def _within_float32(self, X: Any) -> Any:
-        """Trees compare float32 numbers: larger ones become the largest, infinity is refused."""
-        if not self._cv_is("oob") or not isinstance(X, np.ndarray) or X.dtype != np.float64:
-            return X
-        largest = float(np.finfo(np.float32).max)
-        return np.where(np.isinf(X), X, np.clip(X, -largest, largest))
-
-    def _out_of_bag(self, model: Any, rows: Array) -> tuple[Array, Array]:
-        """``_raw`` by estimators that have not seen the row, and the ``rows`` that have such."""
-        p = model.oob_decision_function_  # (rows, classes), of several labels (rows, 2, labels)
-        seen = np.flatnonzero((p.sum(1) > 0).reshape(len(p), -1).all(1))
-        found = p[seen] if p.ndim == 2 else [p[seen, :, k] for k in range(p.shape[2])]
-        return self._arranged(model, found), rows[seen]
+        respond = out_of_bag.respond if self._cv_is("oob") else _respond
+        return self._arranged(model, respond(model, self._response, X))
 
     def _arranged(self, model: Any, found: Any) -> Array:
         if self._task.independent:
@@ -388,8 +357,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
                 found = np.column_stack([_of_one(p, own) for p, own in pairs])
             raw = np.asarray(found, dtype=np.float64)
             if self._constant is not None:
-                raw, varying = np.tile(self._constant, (len(raw), 1)), raw
-                raw[:, np.isnan(self._constant)] = varying
+                raw = out_of_bag.with_constants(raw, self._constant)
         else:
             raw = np.asarray(found, dtype=np.float64)
             known = self._labels.encode(model.classes_)
@@ -412,12 +380,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         """The logits or log-probabilities that a ``Decision`` takes."""
         if self._response == "decision_function":
             return raw
-        if self._estimators:  # half of one is added on each side, so that all are finite
-            logs = np.log(raw * self._estimators + 0.5)
-            if self._task.exclusive:
-                return logs
-            p, logs = (raw[:, 1], logs[:, 1]) if self._task.single else (raw, logs)
-            return logs - np.log((1 - p) * self._estimators + 0.5)
+        if self._estimators:
+            return out_of_bag.as_scores(raw, self._estimators, self._task)
         logs = to_log_probabilities(raw, self._least)
         if self._task.single:
             return logs[:, 1] - logs[:, 0]
@@ -442,8 +406,6 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return logs_of(self.predict_proba(X))
 
     def _by_class(self, p: Array) -> Array:
-        if self._task.independent:  # scikit-learn asks for inner points there
-            return np.clip(p, TINY, 1 - np.finfo(float).eps / 2)
         return p[:, ::-1] if self._task.single and self._labels.positive == 0 else p
 
     def _scored(self, x: Any) -> tuple[Array, Array]:
@@ -504,13 +466,12 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return super().from_state({**content, "params": params, "fitted": fitted}, metric)
 
 
-def _fit(estimator: Any, x: Any, y: Array, weights: dict[str, Any]) -> Any:
-    if getattr(estimator, "oob_score", False) is False:
-        return estimator.fit(x, y, **weights)
-    # Rows that every tree has seen are left out of the tuning; sums of large numbers look for NaN.
-    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
-        warnings.filterwarnings("ignore", "Some inputs do not have OOB scores")
-        return estimator.fit(x, y, **weights)
+def _fit(estimator: Any, x: Any, y: Array, settings: dict[str, Any]) -> Any:
+    return estimator.fit(x, y, **settings)
+
+
+def _respond(model: Any, response: str, x: Any) -> Any:
+    return getattr(model, response)(x)
 
 
 def _weight_name(estimator: Any) -> str | None:
