@@ -35,7 +35,7 @@ def test_a_candidate_of_the_users_own_may_have_any_name():
 
 
 def test_a_worker_does_not_take_one_task_for_the_next(tmp_path):
-    # A budget looks at some rows first; workers live on, and the file has the same place.
+    # Workers live on, and the file of the next comparison may have the same place.
     sizes = []
     for n in (120, 240):
         source = Source(task_of(n=n), tmp_path)

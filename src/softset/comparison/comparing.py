@@ -100,7 +100,8 @@ def compare(
         progress=progress,
         directory=None if directory is None else Path(directory),
         resume=resume,
-        deadline=math.inf if budget is None else started + 60 * budget,
+        started=started,
+        time_limit=math.inf if budget is None else 60 * budget,
     )
     found = Summary(plan, plan.run(), label, [*table.warnings, *doubts, *left_out])
     return found.comparison(started, command or _call(metric, quick, seed), file)

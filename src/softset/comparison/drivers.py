@@ -37,7 +37,7 @@ def winner_importances(
     left = plan.deadline - time.monotonic() - MARGIN
     if columns > COLUMNS or 3 * found[0][winner].seconds > left:
         return []
-    task = plan.task()
+    task = plan.experiment()
     train, test = task.rows(0)
     encoder, x, _ = encode(task.x, task.schema, train, test)
     candidate = next(c for c in plan.chosen if c.id == winner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,9 +12,9 @@ from typing import Any
 
 import joblib
 import numpy as np
+from numpy.typing import NDArray
 
 import softset
-from softset.comparison.budget import FEWEST_FITS, Budget, Cost, choose_fits, in_order
 from softset.comparison.data import Table
 from softset.comparison.fits import Candidate, Sizes
 from softset.comparison.sweep import Record, sweep
@@ -24,15 +24,18 @@ from softset.storage.files import SavedFileError, scratch_directory
 from softset.storage.schema import decoded
 from softset.tables.splits import repeated_folds
 
-# Seconds kept back from a budget for what comes after the refit.
+# Seconds kept back from a time limit for what comes after the refit.
 MARGIN = 4.0
-# With a budget, rows of a first look that tells how long a run takes.
-_PILOT_ROWS = 2000
-_FEWEST_ROWS = 1000
-# After this share of the time a look starts no more fits; a second one is on at most so many times
-# the rows of the first.
-_PILOT_SHARE = 0.15
-_LARGER = 10
+# Estimates of time are multiplied by this: fits differ, and workers wait for each other.
+CAUTION = 1.25
+# For each second of a time limit, so many numbers (rows times columns) are compared on, but not
+# fewer rows than these.
+NUMBERS_A_SECOND = 3000
+FEWEST_ROWS = 1000
+# Of the time of a comparison, how much is kept for the refit of the winner at most.
+REFIT_SHARE = 0.4
+# A comparison of fewer fits is none.
+FEWEST_FITS = 3
 
 
 @dataclass(frozen=True)
@@ -61,19 +64,23 @@ class Plan:
     progress: Callable[[int, int, float], None] | None
     directory: Path | None
     resume: bool
-    deadline: float  # of time.monotonic()
-    used: np.ndarray | None = None  # row numbers, if not all are
+    started: float  # of time.monotonic()
+    time_limit: float  # seconds; infinite without one
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.sizes = Sizes.of(len(self.table.y), self.quick)
+        n, self.deadline = len(self.table.y), self.started + self.time_limit
+        affordable = NUMBERS_A_SECOND * self.time_limit / self.table.features
+        self.used = self.sample(int(min(n, max(FEWEST_ROWS, affordable))))
+        if self.used is not None:
+            self.notes.append(f"{len(self.used)} of {n} rows were compared on, for want of time")
+        self.sizes = Sizes.of(self.rows, self.quick)
         self.by_id = {c.id: c for c in self.chosen}
         self.fits: dict[str, list[str]] = {}
         for c in self.chosen:
             self.fits.setdefault(c.fit, []).append(c.id)
         self.wanted = self.folds * self.repeats
         self.path: Path | None = None
-        self._refit = 0.0  # seconds to be kept for it
         if self.directory is not None:
             self.directory.mkdir(parents=True, exist_ok=True)
             self.path = self.directory / "runs.jsonl"
@@ -86,27 +93,27 @@ class Plan:
     def run(self) -> list[list[Run]]:
         """The runs of every complete split."""
         with scratch_directory() as folder:
-            if self.deadline == math.inf:
-                return self._complete(self._sweep(self.task(), range(self.wanted), folder))
-            return self._within_budget(folder)
+            experiment = self.experiment()
+            source = Source(experiment, folder)
+            if self.backend == "dask":
+                source.send_to_dask()
+            settings = self._settings(experiment) if self.path else None
+            start = partial(self._sweep, source, settings)
+            if self.time_limit == math.inf:
+                return self._complete(start(range(self.wanted), list(self.fits)))
+            return self._in_time(start)
 
-    def task(self, pilot: int | None = None) -> Experiment:
-        """What the runs share; a ``pilot`` has so many rows."""
-        table, folds = self.table, None
-        used = self.used if pilot is None else self.sample(pilot)
-        y = table.y
-        strata, groups = table.strata, table.groups
-        if used is not None:
-            strata, groups = strata[used], None if groups is None else groups[used]
-        placed = repeated_folds(strata, groups, self.folds, self.repeats, self.seed)
-        if used is None:
-            folds = placed
-        else:
-            folds = np.full((self.repeats, len(y)), -1, dtype=np.int8)
-            folds[:, used] = placed
+    def experiment(self) -> Experiment:
+        """What the runs share."""
+        table, used = self.table, np.arange(len(self.table.y)) if self.used is None else self.used
+        groups = None if table.groups is None else table.groups[used]
+        folds = np.full((self.repeats, len(table.y)), -1, dtype=np.int8)
+        folds[:, used] = repeated_folds(
+            table.strata[used], groups, self.folds, self.repeats, self.seed
+        )
         return Experiment(
             table.x,
-            y,
+            table.y,
             folds,
             table.task,
             self.metric,
@@ -116,7 +123,7 @@ class Plan:
             table.schema,
         )
 
-    def sample(self, rows: int) -> Any:
+    def sample(self, rows: int) -> NDArray[np.intp] | None:
         """Row numbers of a stratified sample that keeps groups whole; None for all."""
         strata, groups, n = self.table.strata, self.table.groups, len(self.table.y)
         if rows >= n:
@@ -149,23 +156,26 @@ class Plan:
         }
 
     def _sweep(
-        self, task: Experiment, splits: Any, folder: Path, deadline: float | None = None
+        self,
+        source: Source,
+        settings: dict[str, Any] | None,
+        splits: Iterable[int],
+        fits: Collection[str],
+        deadline: float | None = None,
     ) -> list[Record | None]:
-        source = Source(task, folder)
-        if self.backend == "dask":
-            source.send_to_dask()
-        runs = [{"split": s, "fit": fit} for s in splits for fit in self.fits]
-        return sweep(
+        found = sweep(
             partial(run_one, source),
-            runs,
+            [{"split": s, "fit": fit} for s in splits for fit in fits],
             path=self.path,
-            settings=self._settings(task) if self.path else None,
+            settings=settings,
             resume=self.resume,
             jobs=self.jobs,
             backend=self.backend,
             deadline=deadline,
             progress=self.progress,
         )
+        self.resume = True  # from here on, the file is ours
+        return found
 
     def _complete(self, records: list[Record | None]) -> list[list[Run]]:
         """Runs by split, without splits that are not complete."""
@@ -187,137 +197,64 @@ class Plan:
             raise SavedFileError(f"{place} is damaged: {error}") from None
         return Run(fit, record["seconds"], result, "")
 
-    # --- with a budget ---------------------------------------------------------------------------
+    # --- with a time limit -----------------------------------------------------------------------
 
-    def _within_budget(self, folder: Path) -> list[list[Run]]:
-        """As many whole splits as fit; fewer rows and fits if not even one repeat would."""
-        started = time.monotonic()
-        n = len(self.table.y)
-        seen = self.directory / "rows.txt" if self.directory else None
-        if seen is not None and self.resume and seen.exists():
-            rows, fits = _kept_of(seen, n, self.fits)
-            self._use(rows, fits)
-        elif n > 2 * _PILOT_ROWS:
-            self._use(*self._affordable(folder))
-        if seen is not None:
-            seen.write_text(f"{self.rows} {','.join(self.fits)}")
-        task = self.task()
-        first = time.monotonic()
-        groups = self._complete(self._sweep(task, range(1), folder))
-        self.resume = True  # from here on, the file is ours
-        done, each = 1, time.monotonic() - first
+    def _in_time(self, start: Callable[..., list[Record | None]]) -> list[list[Run]]:
+        """As many whole splits as there is time for, by the seconds of the fits already made."""
+        groups = [self._first_split(start)]
         # Of fewer rows one repeat is enough: the rest of the time is for the refit.
         wanted = self.wanted if self.used is None else min(self.wanted, self.folds)
-        while done < wanted:
-            left = self.deadline - time.monotonic() - self._reserve(groups)
-            more = min(wanted - done, int(left / (1.1 * each + 1e-9)))
+        while len(groups) < wanted:
+            each = CAUTION * max(map(self._wait, groups))
+            more = min(wanted - len(groups), int(self._left(groups) / each))
             if more < 1:
                 break
-            before = time.monotonic()
-            records = self._sweep(
-                task, range(done + more), folder, self.deadline - self._reserve(groups)
-            )
-            groups = self._complete(records)
-            if len(groups) < done + more:
+            splits = range(len(groups), len(groups) + more)
+            until = time.monotonic() + self._left(groups)
+            made = self._complete(start(splits, list(self.fits), until))
+            groups += made
+            if len(made) < more:
                 break
-            done += more
-            each = max(each, (time.monotonic() - before) / more)
         if len(groups) < self.wanted:
             over = time.monotonic() > self.deadline  # one split is made in any case
             self.notes.append(
                 f"{len(groups)} of {self.wanted} splits were made in the time given "
-                f"({(time.monotonic() - started) / 60:.1f} minutes"
+                f"({(time.monotonic() - self.started) / 60:.1f} minutes"
                 f"{', more than that' if over else ''})"
             )
         return groups
 
-    def _affordable(self, folder: Path) -> tuple[int, list[str]]:
-        """Rows and fits for which one repeat and the refit take the time there is.
+    def _first_split(self, start: Callable[..., list[Record | None]]) -> list[Run]:
+        """The first of the fits, as many as there is time for on all folds; three in any case.
 
-        The fits are made on a small sample first, as many as there is time for, and those to go on
-        with on a larger one, which tells what a row costs apart from what every fit costs.
+        No fit is started after the share of the time that is a split's.
         """
-        order = in_order(self.fits)
-        first = self._pilot(_PILOT_ROWS, order, folder)
-        for fit in order[:FEWEST_FITS]:  # are made in any case
-            first.setdefault(fit, max(first.values()))
-        first = {fit: first[fit] for fit in order if fit in first}
-        sample = _PILOT_ROWS * (self.folds - 1) // self.folds
-        costs = {fit: Cost.through((sample, seconds)) for fit, seconds in first.items()}
-        fits = choose_fits(self._budget(), costs)
-        spend = _PILOT_SHARE / 2 * self._budget().seconds * self._workers()
-        larger = int(spend / sum(costs[fit].per_row for fit in fits))
-        more = min(larger * self.folds // (self.folds - 1), len(self.table.y))
-        more = min(more, _LARGER * _PILOT_ROWS)
-        if more > 2 * _PILOT_ROWS:
-            second = self._pilot(more, fits, folder)
-            larger = more * (self.folds - 1) // self.folds
-            for fit, seconds in second.items():
-                costs[fit] = Cost.through((sample, first[fit]), (larger, seconds))
-            fits = choose_fits(self._budget(), costs)
-        kept = [costs[fit] for fit in fits]
-        rows, self._refit = self._budget().affordable(kept), self._budget().refit(kept)
-        return max(rows, min(len(self.table.y), _FEWEST_ROWS)), fits
+        fits = list(self.fits)
+        until = time.monotonic() + (self.deadline - time.monotonic() - MARGIN) / self.folds
+        records = [*start([0], fits[:FEWEST_FITS]), *start([0], fits[FEWEST_FITS:], until)]
+        made = [self._read(r) for r in records if r]
+        more = self.folds - 1
+        while len(made) > FEWEST_FITS and CAUTION * more * self._wait(made) > self._left([made]):
+            made.pop()
+        self._keep([run.fit for run in made])
+        return made
 
-    def _pilot(self, rows: int, fits: list[str], folder: Path) -> dict[str, float]:
-        """Seconds of some fits on a split of some of the rows, as far as there is time."""
-        source = Source(self.task(rows), folder)
-        runs = [{"split": 0, "fit": fit, "pilot": rows} for fit in fits]
-        found = sweep(
-            partial(run_one, source),
-            runs,
-            jobs=self.jobs,
-            backend=self.backend,
-            deadline=time.monotonic() + _PILOT_SHARE * self._budget().seconds,
-        )
-        made = [self._read(r) for r in found if r and "error" not in r]
-        done = {run.fit: _seconds(run) for run in made}
-        if not done:
-            raise ValueError(f"no candidate could be fitted on {rows} rows in time; {found[0]}")
-        return {fit: max(seconds, 1e-3) for fit, seconds in done.items()}
-
-    def _budget(self) -> Budget:
-        left = max(0.0, self.deadline - time.monotonic() - MARGIN)
-        return Budget(left, len(self.table.y), self.folds, self._workers())
-
-    def _workers(self) -> int:
-        return self.jobs or joblib.cpu_count()
-
-    def _use(self, rows: int, fits: list[str]) -> None:
-        """Go on with so many rows and with some of the fits."""
-        n = len(self.table.y)
+    def _keep(self, fits: list[str]) -> None:
+        """Go on with some of the fits."""
         gone = [c.id for c in self.chosen if c.fit not in fits]
         if gone:
             self.chosen = [c for c in self.chosen if c.fit in fits]
-            self.by_id = {c.id: c for c in self.chosen}
-            self.fits = {fit: ids for fit, ids in self.fits.items() if fit in fits}
+            self.fits = {fit: self.fits[fit] for fit in fits}
             self.notes.append(f"left out for want of time: {', '.join(gone)}")
-        if rows < n:
-            self.used = self.sample(rows)
-        if self.used is not None:
-            self.sizes = Sizes.of(len(self.used), self.quick)
-            self.notes.append(f"{len(self.used)} of {n} rows were compared on, for want of time")
 
-    def _reserve(self, groups: list[list[Run]]) -> float:
-        """Seconds for the refit of the slowest candidate, and for what comes after it."""
-        slowest = max((_seconds(run) for group in groups for run in group), default=0.0)
-        return MARGIN + max(1.3 * slowest * self.folds / (self.folds - 1), self._refit)
+    def _wait(self, runs: list[Run]) -> float:
+        """Seconds that the runs of a split take, side by side."""
+        seconds = [max(run.seconds, 1e-3) for run in runs]
+        return max(*seconds, sum(seconds) / (self.jobs or joblib.cpu_count()))
 
-
-def _seconds(run: Run) -> float:
-    """Of a fit that takes nothing from others."""
-    fits = [] if run.result is None else [o.seconds for o in run.result.candidates.values()]
-    return max([run.seconds, *fits])
-
-
-def _kept_of(file: Path, most: int, fits: Collection[str]) -> tuple[int, list[str]]:
-    """How many rows and which fits an interrupted comparison used."""
-    text = file.read_text(encoding="utf-8", errors="replace").strip()
-    rows, _, names = text.partition(" ")
-    kept = names.split(",") if names else list(fits)
-    if not rows.isdecimal() or not 0 < int(rows) <= most or not set(kept) <= set(fits):
-        raise SavedFileError(
-            f"{file} must hold how many of {most} rows were used, and which fits, got "
-            f"{text[:20]!r}. Move the directory away and start anew."
-        )
-    return int(rows), kept
+    def _left(self, groups: list[list[Run]]) -> float:
+        """Seconds until the refit, of the slowest fit, has to begin."""
+        slowest = max(run.seconds for runs in groups for run in runs)
+        refit = CAUTION * slowest * len(self.table.y) / self.rows * self.folds / (self.folds - 1)
+        left = self.deadline - time.monotonic() - MARGIN
+        return left - min(refit, REFIT_SHARE * self.time_limit)

@@ -16,11 +16,10 @@ import numpy as np
 
 import softset
 from softset.classifiers.model import Model
-from softset.comparison.budget import CAUTION
 from softset.comparison.drivers import suspicious_drivers, winner_importances
 from softset.comparison.fits import Candidate, Order
 from softset.comparison.ladder import climb
-from softset.comparison.plan import MARGIN, Plan, Run
+from softset.comparison.plan import CAUTION, MARGIN, Plan, Run
 from softset.comparison.result import (
     CandidateResult,
     Column,
@@ -159,13 +158,11 @@ class Summary:
     def _refit(self, winner: str) -> tuple[Model, TableEncoder | None, int]:
         """The winner on all rows (those that were used, if time is short), and how many."""
         plan, table = self.plan, self.plan.table
-        rows = np.arange(len(table.y))
-        if plan.used is not None:
-            rows = plan.sample(self._refit_rows(winner))
-            if rows is None:
-                rows = np.arange(len(table.y))
-            else:
-                self.said.append(f"the winner was refitted on {len(rows)} rows, for want of time.")
+        rows = None if plan.used is None else plan.sample(self._refit_rows(winner))
+        if rows is None:
+            rows = np.arange(len(table.y))
+        else:
+            self.said.append(f"the winner was refitted on {len(rows)} rows, for want of time.")
         encoder, x, _ = encode(table.x, table.schema, rows, rows[:1])
         y = table.y[rows]
         make = plan.by_id[winner].make
