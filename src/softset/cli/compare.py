@@ -328,7 +328,7 @@ def _show_ladder(result: Comparison, out: Any) -> bool:
     from rich.table import Table
     from rich.text import Text
 
-    from softset.comparison.result import span
+    from softset.comparison.verdict import significance, span
 
     if len(result.ladder.rungs) < 2:
         return False
@@ -346,7 +346,7 @@ def _show_ladder(result: Comparison, out: Any) -> bool:
         cells = ["", "", ""]
         if step is not None:
             cells = [f"{step.mean:+.3f}", span(step.low, step.high, "+")]
-            cells += ["clear" if clear else "not clear"]
+            cells += [significance(clear)]
         style = "bold" if clear else None
         table.add_row(Text(name), Text(choice), mean, *cells, style=style)
     out.print(table)
@@ -358,7 +358,7 @@ def _show_ladder(result: Comparison, out: Any) -> bool:
 def _row(c: CandidateResult, result: Comparison, columns: int) -> list[Any]:
     from rich.text import Text
 
-    from softset.comparison.result import span
+    from softset.comparison.verdict import span
 
     mark = {result.reference: "=", result.winner: "*"}.get(c.id, "")
     if c.mean is None:

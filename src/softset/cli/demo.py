@@ -75,12 +75,9 @@ def run(
 
 def _in_short(result: Comparison) -> str:
     """Whether it pays, by the verdict."""
-    gain = f"{result.ladder.worth.mean:+.3f} of F1"
-    return {
-        "clear": f"yes, {gain}",
-        "unclear": f"not clearly, {gain} is within what chance does",
-        "stay": f"no, {gain}",
-    }[result.outcome]
+    from softset.comparison.verdict import answer
+
+    return f"{answer(result.outcome)}, {result.ladder.worth.mean:+.3f} of F1"
 
 
 def _breast_cancer() -> tuple[Any, Any]:

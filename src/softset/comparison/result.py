@@ -17,6 +17,7 @@ from softset.classifiers.explaining import Importance
 from softset.classifiers.model import Model
 from softset.comparison.ladder import Ladder, RungId
 from softset.comparison.statistics import Difference
+from softset.comparison.verdict import Outcome, span, step_in_words, steps_note
 from softset.metrics.registry import label_of
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError, write_safely
@@ -28,7 +29,6 @@ Label = bool | int | float | str
 Threshold = float | list[float]  # of two classes; of each label, or the offsets of several classes
 TaskName = Literal["binary", "multiclass", "multilabel"]
 Family = Literal["metric", "plain"]
-Outcome = Literal["clear", "unclear", "stay"]
 
 
 @dataclass(frozen=True)
@@ -267,13 +267,8 @@ class Comparison:
         return "\n".join([*lines, "", end, *([self.drivers()] if self.importances else [])])
 
     def steps_note(self) -> str:
-        """Under the ladder, wherever it is shown: how its steps were chosen, and what is clear."""
-        if self.splits.count < 2:
-            return "Each step: the best so far. One split is too few for intervals and p-values."
-        return (
-            "Each step: the best so far, chosen on the other splits and scored on this one. "
-            "Clear: also when all steps are allowed for (Holm, 5 %)."
-        )
+        """Under the ladder, wherever it is shown."""
+        return steps_note(self.splits.count)
 
     def drivers(self, most: int = 5) -> str:
         """The columns that matter most to the winner, in a line."""
@@ -298,27 +293,6 @@ class Comparison:
             f"<p>{html.escape(text)}</p>" for text in (self.verdict, self.advice) if text
         )
         return f"{said}<table>{head}{''.join(rows)}</table>"
-
-
-def span(low: float | None, high: float | None, sign: str = "") -> str:
-    """An interval; nothing where a single split has none.
-
-    >>> span(0.1, 0.25, "+"), span(None, None)
-    ('[+0.100, +0.250]', '')
-    """
-    return "" if low is None or high is None else f"[{low:{sign}.3f}, {high:{sign}.3f}]"
-
-
-def step_in_words(step: Difference | None, clear: bool) -> str:
-    """What a step is worth, and whether that is clear.
-
-    >>> step_in_words(Difference(0.1, 0.05, 0.15, 0.01, 0.99), True)
-    '+0.100 [+0.050, +0.150]  clear'
-    """
-    if step is None:
-        return ""
-    words = f"{step.mean:+.3f} {span(step.low, step.high, '+')}".rstrip()
-    return f"{words}  {'clear' if clear else 'not clear'}"
 
 
 def _check_ladder(ladder: Ladder, known: Collection[str], splits: int) -> None:

@@ -11,13 +11,15 @@ from softset.comparison.ladder import Ladder, RungId, Simpler
 from softset.comparison.statistics import Difference
 from softset.tasks import Task
 
+Outcome = Literal["clear", "unclear", "stay"]
+
 
 @dataclass(frozen=True)
 class Verdict:
     """``outcome`` is ``"clear"`` (use the winner), ``"unclear"`` (it is but the best guess) or
     ``"stay"`` (with the reference, which is then the winner); ``advice`` is said after it."""
 
-    outcome: Literal["clear", "unclear", "stay"]
+    outcome: Outcome
     winner: str
     reference: str
     headline: str
@@ -63,8 +65,9 @@ def verdict(ladder: Ladder, names: Mapping[str, str], label: str) -> Verdict:
     if ladder.clear:
         head = f"Use {name}: worth {gain} over {default}."
         return Verdict("clear", winner, reference, head, " ".join(more))
-    alone = " (taken alone; not clear with all steps allowed for)" if (worth.low or 0) > 0 else ""
-    head = f"No clear gain over {default}: the best guess is {name}, worth {gain}{alone}."
+    if (worth.low or 0) > 0:
+        gain += f" (taken alone; {significance(False)} with all steps allowed for)"
+    head = f"No clear gain over {default}: the best guess is {name}, worth {gain}."
     return Verdict("unclear", winner, reference, head, " ".join(more))
 
 
@@ -115,4 +118,40 @@ def in_words(d: Difference, label: str) -> str:
     """
     if d.low is None or d.high is None:
         return f"{d.mean:+.3f} of {label} (on one split: too few to tell)"
-    return f"{d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}] of {label}"
+    return f"{d.mean:+.3f} {span(d.low, d.high, '+')} of {label}"
+
+
+def span(low: float | None, high: float | None, sign: str = "") -> str:
+    """An interval; nothing where a single split has none.
+
+    >>> span(0.1, 0.25, "+"), span(None, None)
+    ('[+0.100, +0.250]', '')
+    """
+    return "" if low is None or high is None else f"[{low:{sign}.3f}, {high:{sign}.3f}]"
+
+
+def step_in_words(step: Difference | None, clear: bool) -> str:
+    """What a step is worth, and whether that is clear.
+
+    >>> step_in_words(Difference(0.1, 0.05, 0.15, 0.01, 0.99), True)
+    '+0.100 [+0.050, +0.150]  clear'
+    """
+    if step is None:
+        return ""
+    words = f"{step.mean:+.3f} {span(step.low, step.high, '+')}".rstrip()
+    return f"{words}  {significance(clear)}"
+
+
+def steps_note(splits: int) -> str:
+    """How the steps of the ladder were chosen, and which are clear."""
+    if splits < 2:
+        return "Each step: the best so far. One split is too few for intervals and p-values."
+    return (
+        "Each step: the best so far, chosen on the other splits and scored on this one. "
+        f"{significance(True).capitalize()}: also when all steps are allowed for (Holm, 5 %)."
+    )
+
+
+def answer(outcome: Outcome) -> str:
+    """Whether it pays to do more than what people do by default."""
+    return {"clear": "yes", "unclear": significance(False), "stay": "no"}[outcome]
