@@ -34,7 +34,7 @@ def blocks_of(data, size):
 
 def trained(stream, held=None, **settings):
     given = {"outputs": 1, "members": [Member(0, 0.03), Member(1, 0.03)], "batch_size": 64}
-    given |= {"max_epochs": 6, "patience": 3, "metric": "f1"}
+    given |= {"max_epochs": 6, "patience": 3, "metric": "f1", "recipe": "warm"}
     return train_streamed((4,), stream, held, **{**given, **settings})
 
 

@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from softset.checks import check_choice
 from softset.classifiers.export import ExportedModule, to_onnx, to_torch
-from softset.classifiers.recipes import CLASSIFIERS, RECIPES, classifier_class
+from softset.classifiers.recipes import (
+    CLASSIFIERS,
+    RECIPES,
+    classifier_class,
+    default_recipe,
+)
 from softset.classifiers.streamed import FITS
 from softset.metrics.registry import MetricLike, get_goal
 from softset.storage.arrays import pack_array, plain, unpack_array
@@ -201,7 +206,7 @@ def train_model(
     >>> model.classes_.tolist(), model.predict(frame[:3]).shape
     (['low', 'high'], (3,))
     """
-    recipe = recipe or ("cross-entropy" if isinstance(X, ParquetRows) else "best")
+    recipe = recipe or default_recipe(isinstance(X, ParquetRows))
     check_choice("recipe", recipe, RECIPES)
     get_goal(metric)
     classifier = RECIPES[recipe].make(metric, seed, **settings)

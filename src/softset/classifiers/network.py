@@ -23,6 +23,7 @@ from softset.training.data import data_of
 from softset.training.folds import fold_of
 from softset.training.members import Member, Trained, train_members
 from softset.training.networks import Mlp, score
+from softset.training.recipes import DEFAULT
 
 try:  # from scikit-learn 1.9 on
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -96,7 +97,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         self,
         metric: MetricLike = "f1",
         *,
-        recipe: Any = "cross-entropy",
+        recipe: Any = DEFAULT,
         hidden: Any = (64, 32),
         n_members: int = 10,
         batch_size: int | None = None,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from softset.training.recipes import DEFAULT
 from softset.training.recipes import RECIPES as OF_NETWORKS
 
 # The module in this package that each classifier is in. A model file may name these alone.
@@ -59,6 +60,11 @@ RECIPES: dict[str, ModelRecipe] = {
     ),
     "best": ModelRecipe("MetricEnsembleClassifier", "all kinds blended"),
 }
+
+
+def default_recipe(beyond_memory: bool) -> str:
+    """What ``softset train`` takes if no recipe is named."""
+    return DEFAULT if beyond_memory else "best"
 
 
 def classifier_class(name: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from softset.classifiers.recipes import RECIPES
+from softset.classifiers.recipes import RECIPES, default_recipe
 from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import Labelled, check_files, need, parts, read_labelled, stem
@@ -20,7 +20,8 @@ _FOLDS = 5  # one of them is held out for the score
 
 
 _RECIPES = ", ".join(f"{name} ({row.about})" for name, row in RECIPES.items())
-_RECIPES += ". If left out: best; for files beyond memory cross-entropy."
+_RECIPES += f". If left out: {default_recipe(beyond_memory=False)}; for files beyond memory "
+_RECIPES += f"{default_recipe(beyond_memory=True)}."
 
 
 @app.command("train")
@@ -72,7 +73,7 @@ def run(
     from softset.tables.files import refuse_text_options
     from softset.tables.parquet_rows import ParquetRows, is_beyond_memory
 
-    recipe = recipe or ("cross-entropy" if is_beyond_memory(file) else "best")
+    recipe = recipe or default_recipe(is_beyond_memory(file))
     path = output or fresh_name(f"{stem(file)}-{recipe}.softset", force)
     check_writable(path, force, inputs=[file])
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from softset.training.phases import Phase, Phases
 
+# What is taken if none is named: by networks that are to be used, and by ``train_members``.
+DEFAULT, DEFAULT_OF_MEMBERS = "cross-entropy", "warm"
 GRID = tuple(i / 10 for i in range(1, 10))
 
 

@@ -41,7 +41,7 @@ def train_streamed(
     *,
     outputs: int,
     members: Sequence[Member],
-    recipe: RecipeLike = "warm",
+    recipe: RecipeLike,
     metric: MetricLike = "f1",
     task: Task = BINARY,
     batch_size: int = 1024,
