@@ -11,7 +11,6 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 
 import softset as ss
 from softset.boosting.objective import (
-    catboost_objective,
     lightgbm_objective,
     metric_gradient,
     xgboost_objective,
@@ -406,8 +405,3 @@ def test_mistakes_are_named(make):
         make("f1")(np.array([0, 1, 3]), np.zeros((3, 3)))
     with pytest.raises(ValueError, match="it raised"):
         make(lambda c: c.nonsense)(y, z)
-
-
-def test_catboost_is_refused_with_the_reason():
-    with pytest.raises(ValueError, match="blocks of at most 1000"):
-        catboost_objective("f1")

@@ -254,7 +254,7 @@ def test_importing_softset_imports_no_boosting_library():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"library": "catboost"}, "blocks of at most 1000"),
+        ({"library": "catboost"}, "library must be one of"),
         ({"library": "lightgmb"}, "Did you mean 'lightgbm'"),
         ({"metric": "f1_scor"}, "Did you mean 'f1'"),
         ({"metric": ss.F1(average=None)}, "average=None"),

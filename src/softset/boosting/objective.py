@@ -100,22 +100,6 @@ def lightgbm_objective(
     return MetricObjective("lightgbm", metric, step, threshold)
 
 
-NO_CATBOOST = (
-    "CatBoost cannot train for a metric: it calls a Python objective on blocks of at most 1000 "
-    "rows, and a metric of all rows is not a sum over blocks. Use 'lightgbm' or 'xgboost'."
-)
-
-
-def catboost_objective(*_: Any, **__: Any) -> None:
-    """There is none: an exact one is impossible.
-
-    >>> catboost_objective("f1")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: CatBoost cannot train for a metric: ...
-    """
-    raise ValueError(NO_CATBOOST)
-
-
 class MetricObjective:
     """What ``xgboost_objective`` and ``lightgbm_objective`` return.
 

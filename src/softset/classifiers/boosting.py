@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
 from softset.boosting.base import LIBRARIES
-from softset.boosting.objective import NO_CATBOOST
 from softset.boosting.rounds import Boosted, boost
 from softset.checks import check_choice, check_number
 from softset.classifiers.base import DecidingClassifier
@@ -138,10 +137,6 @@ class MetricBoostingClassifier(DecidingClassifier):
         return self
 
     def _check_settings(self) -> Goal:
-        if self.library == "catboost":
-            raise ValueError(
-                f"library must be 'lightgbm' or 'xgboost', got 'catboost'. {NO_CATBOOST}"
-            )
         check_choice("library", self.library, LIBRARIES)
         infinity = float("inf")
         check_number("warm_rounds", self.warm_rounds, 0, infinity, closed="low")
