@@ -18,7 +18,6 @@ SOFT_STEPS = {
     "temperature": ss.LinearStep.at_temperature(0.05),
     "sigmoid": ss.SigmoidStep(),
     "identity": ss.IdentityStep(),
-    "lookup": ss.LookupStep(ss.LinearStep()),
     "own": lambda p, tau: torch.sigmoid(20 * (p - tau)) ** 2,
 }
 

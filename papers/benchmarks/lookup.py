@@ -5,8 +5,8 @@
 The supplement proposes to truncate p to two decimals and to read H(p, τ) from a table. Here the
 table has the slope of the step in a second column, so that the backward pass is a look-up too.
 Timed are the step alone, as the median ratio to computing it with torch, and the loss from logits
-to gradient, as the ratio to ``MetricLoss``; all on one thread. ``LookupStep`` is softset's own,
-which exists to reproduce the paper's numbers and computes both.
+to gradient, as the ratio to ``MetricLoss``; all on one thread. ``LookupStep``
+exists to reproduce the paper's numbers and computes both.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from softset.counting.steps import LinearStep, LookupStep
+from softset.counting.steps import LinearStep
 from softset.losses.soft_metric import MetricLoss
+from softset_papers.networks.losses import LookupStep
 
 TAU = 0.5
 SIZE = 100  # two decimals

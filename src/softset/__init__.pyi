@@ -10,7 +10,6 @@ from .counting.steps import STEPS as STEPS
 from .counting.steps import HardStep as HardStep
 from .counting.steps import IdentityStep as IdentityStep
 from .counting.steps import LinearStep as LinearStep
-from .counting.steps import LookupStep as LookupStep
 from .counting.steps import SigmoidStep as SigmoidStep
 from .counting.cells import Confusion as Confusion
 from .counting.cells import confusion as confusion

@@ -50,19 +50,6 @@ def test_sigmoid_and_identity_by_hand():
     assert ss.IdentityStep()(p, 0.1).item() == 0.6
 
 
-def test_lookup_truncates_the_value_and_keeps_the_slope():
-    for dtype in (torch.float32, torch.float64):
-        p = torch.tensor([0.29, 0.295, 1.0], dtype=dtype, requires_grad=True)
-        step = ss.LookupStep(ss.SigmoidStep(10))
-        value = step(p, 0.5)
-        table = ss.SigmoidStep(10)(torch.tensor([0.29, 0.29, 1.0], dtype=dtype), 0.5)
-        torch.testing.assert_close(value.detach(), table)
-        value.sum().backward()
-        q = p.detach().clone().requires_grad_()
-        ss.SigmoidStep(10)(q, 0.5).sum().backward()
-        torch.testing.assert_close(p.grad, q.grad)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -73,12 +60,9 @@ def test_lookup_truncates_the_value_and_keeps_the_slope():
         (lambda: ss.LinearStep.at_temperature(0), "temperature must be in"),
         (lambda: ss.SigmoidStep(-1), "k must be in"),
         (lambda: ss.SigmoidStep(float("nan")), "k must be in"),
-        (lambda: ss.LookupStep(ss.LinearStep(), decimals=0), "decimals must be a whole number"),
-        (lambda: ss.LookupStep("linear"), "step must be callable"),
         (lambda: ss.LinearStep(0.1, 1e-20), "width must be in"),
         (lambda: ss.LinearStep.at_temperature(1e-20), "temperature must be in"),
         (lambda: ss.SigmoidStep(1e20), "k must be in"),
-        (lambda: ss.LookupStep(ss.LinearStep(), decimals=2.5), "decimals must be a whole number"),
         (lambda: ss.MetricLoss(step="linear"), "step must be a step such as"),
     ],
 )

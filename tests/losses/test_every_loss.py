@@ -11,8 +11,6 @@ import torch
 
 import softset as ss
 from softset.counting.kernels.native.library import without_native
-from softset.losses.dice import DiceLoss, ExampleDiceLoss
-from softset.losses.wmw import WMWLoss
 from tests.reference import TASKS, random_problem
 
 MEAN_LOSSES = {
@@ -93,8 +91,6 @@ def test_all_losses_survive_extreme_logits(task):
 def more_losses(task):
     """Every loss, and every way that counts take."""
     yield from every_loss(task)
-    if task == "binary":
-        yield from (DiceLoss(), WMWLoss(), ExampleDiceLoss())
     yield ss.MetricLoss(lambda c: c.tp.sum() / c.predicted.sum(), task=task)
     yield ss.MetricLoss("auroc", task=task)
     yield ss.MetricLoss("auroc", task=task, thresholds=[0.2, 0.7])

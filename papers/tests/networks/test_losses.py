@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from softset_papers.networks.losses import ClassDiceLoss, ThreePointStep, make_recipe
+import softset as ss
+from softset_papers.networks.losses import ClassDiceLoss, LookupStep, ThreePointStep, make_recipe
 
 Z, Y = torch.tensor([-1.0, 0.5, 0.0, 1.0]), torch.tensor([0, 0, 0, 1])
 
@@ -85,3 +86,43 @@ def test_three_points_over_thresholds_is_the_mean_of_the_losses():
 def test_unknown_names_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         make_recipe(options)
+
+
+def test_lookup_truncates_the_value_and_keeps_the_slope():
+    for dtype in (torch.float32, torch.float64):
+        p = torch.tensor([0.29, 0.295, 1.0], dtype=dtype, requires_grad=True)
+        step = LookupStep(ss.SigmoidStep(10))
+        value = step(p, 0.5)
+        table = ss.SigmoidStep(10)(torch.tensor([0.29, 0.29, 1.0], dtype=dtype), 0.5)
+        torch.testing.assert_close(value.detach(), table)
+        value.sum().backward()
+        q = p.detach().clone().requires_grad_()
+        ss.SigmoidStep(10)(q, 0.5).sum().backward()
+        torch.testing.assert_close(p.grad, q.grad)
+
+
+def learnt_lookup(v):
+    return LookupStep(ss.SigmoidStep(10 * v), decimals=6)
+
+
+def test_a_tabulated_step_may_be_learnt_and_trained_with():
+    z = torch.linspace(-3, 3, 40, dtype=torch.float64)
+    y = (torch.arange(40) * 7) % 10 < 3
+    v = torch.tensor(0.9, dtype=torch.float64, requires_grad=True)
+    value = ss.metric_loss(z, y.long(), "mcc", step=learnt_lookup(v))
+    exact = ss.metric_loss(z, y.long(), "mcc", step=ss.SigmoidStep(9.0))
+    assert value.item() == pytest.approx(exact.item(), abs=1e-4)
+    assert torch.autograd.grad(value, v)[0] != 0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LookupStep(ss.LinearStep(), decimals=0), "decimals must be a whole number"),
+        (lambda: LookupStep("linear"), "step must be callable"),
+        (lambda: LookupStep(ss.LinearStep(), decimals=2.5), "decimals must be a whole number"),
+    ],
+)
+def test_bad_tables_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from softset.checks import check_number, check_whole
+from softset.checks import check_number
 
 Step = Callable[[Tensor, Any], Tensor]
 Number = float | Tensor
@@ -174,43 +174,13 @@ class IdentityStep:
         return self(q, tau)
 
 
-@dataclass(frozen=True)
-class LookupStep:
-    """``step`` read from a table over ``p`` truncated to ``decimals`` (paper 000 supplement, 3).
-
-    The gradient is that of the step it tabulates. Kept for reproducing the paper's numbers, not its
-    speed: a real table takes 0.1 to 0.6 of the step's time, but this computes both.
-
-    >>> import torch
-    >>> LookupStep(SigmoidStep(10), decimals=1)(torch.tensor([0.59]), 0.5).item()
-    0.5
-    """
-
-    step: Step
-    decimals: int = 2
-
-    def __post_init__(self) -> None:
-        check_whole("decimals", self.decimals, 1, 6)
-        if not callable(self.step):
-            raise ValueError(f"step must be callable as step(p, tau), got {self.step!r}.")
-
-    def __call__(self, p: Tensor, tau: Number) -> Tensor:
-        # Half an ulp is added before truncating: 0.29 is stored as 0.28999999165534973.
-        size = 10**self.decimals
-        nudge = torch.finfo(p.dtype).eps
-        truncated = ((p.detach() * size * (1 + nudge)).floor() / size).clamp(max=1)
-        exact = self.step(p, tau)
-        return exact + (self.step(truncated, tau) - exact).detach()
-
-
 STEPS: dict[str, Callable[..., Step]] = {
     "hard": HardStep,
     "linear": LinearStep,
     "sigmoid": SigmoidStep,
     "identity": IdentityStep,
-    "lookup": LookupStep,
 }
-"""Every step by name; ``LookupStep`` needs the step it tabulates.
+"""Every step by name.
 
 >>> from softset import STEPS
 >>> STEPS["sigmoid"](k=20)

@@ -1,3 +1,2 @@
 """``loss(scores, target, sample_weight=None) -> scalar``: the soft metric, the surrogate, the
-cross-entropy family, Dice and WMW; annealing; counts over ranks and over time;
-how large a batch must be."""
+cross-entropy family; annealing; counts over ranks and over time; how large a batch must be."""

@@ -73,7 +73,7 @@ class Loop(ABC):
     def __init__(
         self,
         phases: list[Phase],
-        temperatures: Sequence[float | None],
+        count: int,
         *,
         max_epochs: int,
         patience: int,
@@ -95,7 +95,7 @@ class Loop(ABC):
                 "the weights of the loss move from epoch to epoch, so that the validation loss of "
                 "two epochs can't be compared: use monitor='metric'."
             )
-        self.phases, self.temperatures = phases, temperatures
+        self.phases = phases
         self.loss: Loss = phases[0].loss
         self.max_epochs, self.patience = max_epochs, patience
         self.monitor, self.validated = monitor, validated
@@ -104,8 +104,8 @@ class Loop(ABC):
         self.finished = False
         self.ids: list[int] = []
         self.stoppers: list[Patience | Annealing] = []
-        self.outcome: list[Outcome] = ["" for _ in temperatures]
-        self.history = [new_history() for _ in temperatures]
+        self.outcome: list[Outcome] = [""] * count
+        self.history = [new_history() for _ in range(count)]
 
     # --- what a back end does --------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class Loop(ABC):
         """All healthy networks, judged once before the first update."""
         self.phase_number, self.epoch_number = number, 0
         self.ids = [k for k, outcome in enumerate(self.outcome) if outcome != "not finite"]
-        self.stoppers = [self.make_stopper(k) for k in self.ids]
+        self.stoppers = [self.make_stopper() for _ in self.ids]
         self.take_loss()
         self.begin()
         if self.validated:
@@ -202,20 +202,16 @@ class Loop(ABC):
         """The loss of this phase, as a copy: its step and its weights may move."""
         self.loss = copy.copy(self.phase.loss)
 
-    def make_stopper(self, k: int) -> Patience | Annealing:
-        """Early stopping of network ``k`` in this phase."""
+    def make_stopper(self) -> Patience | Annealing:
+        """Early stopping of a network in this phase."""
         if self.phase.cooling is None:
             return Patience(self.patience)
-        start = self.temperatures[k]
-        given = {} if start is None else {"start": start}
-        return Annealing(**{"patience": self.patience, **given, **self.phase.cooling})
+        return Annealing(**{"patience": self.patience, **self.phase.cooling})
 
     def temperature(self, row: int) -> float | None:
-        """The temperature of the linear step now, if the network has one of its own."""
+        """The temperature of the linear step now, if it falls."""
         stopper = self.stoppers[row]
-        if isinstance(stopper, Annealing):
-            return stopper.temperature
-        return self.temperatures[self.ids[row]]
+        return stopper.temperature if isinstance(stopper, Annealing) else None
 
     def report(self, progress: Progress) -> None:
         """Means over the networks that are still there."""
@@ -320,7 +316,7 @@ class Loop(ABC):
             if lengths != dict.fromkeys(new_history(), len(history["phase"])):
                 raise ValueError(f"history must have as many entries in all lists, got {lengths}.")
         check_form([None for _ in self.history], [None for _ in self.outcome])
-        self.stoppers = [self.make_stopper(k) for k in self.ids]
+        self.stoppers = [self.make_stopper() for _ in self.ids]
         check_form(state["stoppers"], [stopper.state_dict() for stopper in self.stoppers])
         for stopper, saved in zip(self.stoppers, state["stoppers"], strict=True):
             stopper.load_state_dict(saved)

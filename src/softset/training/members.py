@@ -30,6 +30,7 @@ from softset.training.loop import NOT_FINITE, History, Judged, Loop, Outcome
 from softset.training.networks import Buffers, Dropout, Mlp, Network, arranged, make_network, score
 from softset.training.phases import Phase, RecipeLike, make_phases
 from softset.training.progress import Progress
+from softset.training.recipes import DEFAULT_OF_MEMBERS
 from softset.training.updates import OPTIMIZERS, Updater
 
 
@@ -37,26 +38,20 @@ from softset.training.updates import OPTIMIZERS, Updater
 class Member:
     """What may differ between networks that are trained together.
 
-    ``temperature`` sets the linear step of a soft metric to ``LinearStep.at_temperature``, and is
-    where ``"anneal"`` starts; give it to all members or to none.
-
     >>> [Member(seed=s, learning_rate=r) for s in range(2) for r in (1e-3, 1e-2)][-1]
-    Member(seed=1, learning_rate=0.01, weight_decay=0.0, dropout=0.0, temperature=None)
+    Member(seed=1, learning_rate=0.01, weight_decay=0.0, dropout=0.0)
     """
 
     seed: int = 0
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
     dropout: float = 0.0
-    temperature: float | None = None
 
     def __post_init__(self) -> None:
         check_whole("seed", self.seed, 0)
         check_number("learning_rate", self.learning_rate, 0, math.inf)
         check_number("weight_decay", self.weight_decay, 0, math.inf, closed="low")
         check_number("dropout", self.dropout, 0, 1, closed="low")
-        if self.temperature is not None:
-            LinearStep.at_temperature(self.temperature)  # refuses what makes no step
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ def train_members(
     validation: Sequence[Any] | None = None,
     *,
     members: Sequence[Member] = (Member(),),
-    recipe: RecipeLike = "warm",
+    recipe: RecipeLike = DEFAULT_OF_MEMBERS,
     metric: MetricLike = "f1",
     task: str = "binary",
     optimizer: str = "adamw",
@@ -161,8 +156,6 @@ def train_members(
     members = list(members)
     if not members or not all(isinstance(m, Member) for m in members):
         raise ValueError(f"members must be a list of Member, got {members!r}.")
-    if len({m.temperature is None for m in members}) > 1:
-        raise ValueError("temperature must be given to all members or to none.")
     data = make_data("train", train, task)
     judged = None if validation is None else make_data("validation", validation, task)
     if judged is not None:
@@ -247,7 +240,7 @@ class _Members(Loop):
             self.judges = []
         super().__init__(
             settings.phases,
-            [member.temperature for member in self.members],
+            len(self.members),
             max_epochs=settings.max_epochs,
             patience=1 if settings.patience is None else settings.patience,
             monitor=settings.monitor,
@@ -357,10 +350,7 @@ class _Members(Loop):
         return losses.detach(), grad if fine.all() else grad[fine], fine
 
     def step(self, rows: Sequence[int] | None = None) -> LinearStep | None:
-        """The linear steps of these rows (all) now, if they have temperatures of their own."""
-        loss = self.loss
-        if not (isinstance(loss, MetricLoss) and isinstance(loss.step, LinearStep)):
-            return None
+        """The linear steps of these rows (all) now, if their temperature falls."""
         rows = range(len(self.ids)) if rows is None else rows
         temperatures = [t for t in map(self.temperature, rows) if t is not None]
         if not temperatures:

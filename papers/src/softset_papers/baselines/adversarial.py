@@ -22,7 +22,7 @@ from torch import Tensor
 
 from softset.checks import check_number
 from softset.counting.problem import Problem
-from softset.losses.batch import BatchLoss
+from softset_papers.baselines.batch import BatchLoss
 
 
 def is_installed() -> bool:

@@ -8,8 +8,8 @@ from torch import Tensor
 from softset.checks import check_choice
 from softset.counting.numerics import ratio
 from softset.counting.problem import Problem
-from softset.losses.batch import BatchLoss
 from softset.losses.pointwise import MeanLoss
+from softset_papers.baselines.batch import BatchLoss
 
 OUTPUTS = ("probability", "logit")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from softset.checks import check_number
 from softset.counting.numerics import ratio
 from softset.counting.problem import Problem
-from softset.losses.batch import BatchLoss
+from softset_papers.baselines.batch import BatchLoss
 
 
 class WMWLoss(BatchLoss):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from softset.losses.dice import DiceLoss, ExampleDiceLoss
-from tests.losses.helpers import problem
+from softset_papers.baselines.dice import DiceLoss, ExampleDiceLoss
+from tests.baselines.problems import problem
 
 
 def dice(z, y, w):

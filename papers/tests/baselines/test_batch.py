@@ -6,13 +6,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from softset.losses.dice import DiceLoss, ExampleDiceLoss
-from softset.losses.wmw import WMWLoss
 from softset.training.judging import member_losses
 from softset.training.members import Member, train_members
-from tests.losses.helpers import problem
-from tests.losses.test_dice import dice, example_dice, logit_dice
-from tests.losses.test_wmw import wmw
+from softset_papers.baselines.dice import DiceLoss, ExampleDiceLoss
+from softset_papers.baselines.wmw import WMWLoss
+from tests.baselines.problems import problem
+from tests.baselines.test_dice import dice, example_dice, logit_dice
+from tests.baselines.test_wmw import wmw
 
 LOSSES = [
     (DiceLoss(), dice),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from softset.losses.wmw import WMWLoss
+from softset_papers.baselines.wmw import WMWLoss
 
 
 def wmw(z, y, w, gamma=0.2, power=3):
