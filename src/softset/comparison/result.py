@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import os
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-
-import numpy as np
 
 from softset.classifiers.explaining import Importance
 from softset.classifiers.model import Model
@@ -22,7 +18,6 @@ from softset.metrics.registry import label_of
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError, write_safely
 from softset.storage.schema import decoded, encoded, sealed, unsealed
-from softset.tasks import Task, get_task
 
 FORMAT = 2
 Label = bool | int | float | str
@@ -201,34 +196,7 @@ class Comparison:
         content = unsealed(found) if "checksum" in found else dict(found)
         del content["format"]
         comparison: Comparison = decoded(cls, content)
-        comparison._check()
         return comparison
-
-    def _check(self) -> None:
-        """Refuse what no comparison can hold, so that readers need not look again."""
-        by_id = {c.id: c for c in self.candidates}
-        _agree("candidates with different ids", len(by_id), len(self.candidates))
-        for name, key in (("winner", self.winner), ("reference", self.reference)):
-            if key not in by_id or by_id[key].mean is None:
-                raise SavedFileError(f"{name} must be a candidate that has a mean, got {key!r}.")
-        for c in self.candidates:
-            _agree(f"scores of {c.id}", len(c.scores), 0 if c.error else self.splits.count)
-            mean = math.fsum(c.scores) / len(c.scores) if c.scores else None
-            if (c.mean is None) != (mean is None) or abs((c.mean or 0) - (mean or 0)) > 1e-9:
-                raise SavedFileError(
-                    f"the mean of {c.id} must be that of its scores, got {c.mean}."
-                )
-        _check_ladder(self.ladder, by_id, self.splits.count)
-        for key in (*self.predictions, *self.history):
-            if key not in by_id:
-                raise SavedFileError(
-                    f"there are predictions or a history of {key!r}, no candidate."
-                )
-        for key, p in self.predictions.items():
-            _check_predictions(key, p, get_task(self.task), len(self.classes))
-        for key, h in self.history.items():
-            for curve in (h.train_loss, h.validation_loss, h.soft, h.hard):
-                _agree(f"history of {key}: epochs", len(curve), len(h.epoch))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``to_dict()`` as JSON, whole or not at all."""
@@ -293,42 +261,3 @@ class Comparison:
             f"<p>{html.escape(text)}</p>" for text in (self.verdict, self.advice) if text
         )
         return f"{said}<table>{head}{''.join(rows)}</table>"
-
-
-def _check_ladder(ladder: Ladder, known: Collection[str], splits: int) -> None:
-    if not ladder.rungs:
-        raise SavedFileError("ladder.rungs must hold at least one rung, got none.")
-    chosen = [rung.choice for rung in ladder.rungs]
-    for key in [*chosen, *([ladder.simpler.candidate] if ladder.simpler else [])]:
-        if key not in known:
-            raise SavedFileError(f"the ladder names {key!r}, which is no candidate.")
-    for rung in ladder.rungs:
-        if not 0 < len(rung.scores) <= splits:
-            raise SavedFileError(
-                f"scores of the rung {rung.id} must be one a split, {splits} at most, got "
-                f"{len(rung.scores)}."
-            )
-        mean = math.fsum(rung.scores) / len(rung.scores)
-        if abs(rung.mean - mean) > 1e-9:
-            raise SavedFileError(f"the mean of the rung {rung.id} must be that of its scores.")
-
-
-def _agree(what: str, found: int, expected: int) -> None:
-    if found != expected:
-        raise SavedFileError(f"{what}: {found} found, {expected} expected.")
-
-
-def _check_predictions(key: str, p: Predictions, task: Task, classes: int) -> None:
-    rows = len(p.target)
-    each = task.shape(classes)  # numbers of a row
-    highest = classes - 1 if task.exclusive else 1
-    for what, values, shape, most in (
-        ("scores", p.scores, (rows, *each), 1),
-        ("target", p.target, (rows, *each) if task.independent else (rows,), highest),
-        ("threshold", p.threshold, each, math.inf),
-    ):
-        if values is None:
-            continue
-        found = np.asarray(values, dtype=np.float64)  # rows of different length are an error
-        if found.shape != shape or found.max() > most or (what != "threshold" and found.min() < 0):
-            raise SavedFileError(f"{what} of the predictions of {key} do not fit {task} rows.")
