@@ -46,8 +46,8 @@ def test_both_are_one_fit_and_the_first_is_the_estimator_itself():
 
 
 def test_dots_stand_for_all_the_others():
-    assert [c.id for c in chosen([..., ("mine", MINE)])] == [*BY_ID, "mine", "mine-tuned"]
-    assert [c.id for c in chosen(["warm", ("mine", MINE)], "auroc")] == ["warm", "mine"]
+    assert [c.id for c in chosen([..., ("mine", MINE)])] == ["mine", "mine-tuned", *BY_ID]
+    assert [c.id for c in chosen(["warm", ("mine", MINE)], "auroc")] == ["mine", "warm"]
 
 
 OWN = [make_pipeline(StandardScaler(), MINE), RidgeClassifier(), DecisionTreeClassifier()]
