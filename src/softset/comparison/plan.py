@@ -205,7 +205,7 @@ class Plan:
         # Of fewer rows one repeat is enough: the rest of the time is for the refit.
         wanted = self.wanted if self.used is None else min(self.wanted, self.folds)
         while len(groups) < wanted:
-            each = CAUTION * max(map(self._wait, groups))
+            each = max(map(self._seconds, groups))
             more = min(wanted - len(groups), int(self._left(groups) / each))
             if more < 1:
                 break
@@ -227,14 +227,15 @@ class Plan:
     def _first_split(self, start: Callable[..., list[Record | None]]) -> list[Run]:
         """The first of the fits, as many as there is time for on all folds; three in any case.
 
-        No fit is started after the share of the time that is a split's.
+        Of the others none is started after the share of the time that is a split's.
         """
         fits = list(self.fits)
-        until = time.monotonic() + (self.deadline - time.monotonic() - MARGIN) / self.folds
-        records = [*start([0], fits[:FEWEST_FITS]), *start([0], fits[FEWEST_FITS:], until)]
-        made = [self._read(r) for r in records if r]
-        more = self.folds - 1
-        while len(made) > FEWEST_FITS and CAUTION * more * self._wait(made) > self._left([made]):
+        records = start([0], fits[:FEWEST_FITS])
+        now = time.monotonic()
+        until = now + (self.deadline - now - MARGIN) / self.folds
+        records = [*records, *start([0], fits[FEWEST_FITS:], until)]
+        made, more = [self._read(r) for r in records if r], self.folds - 1
+        while len(made) > FEWEST_FITS and more * self._seconds(made) > self._left([made]):
             made.pop()
         self._keep([run.fit for run in made])
         return made
@@ -247,10 +248,10 @@ class Plan:
             self.fits = {fit: self.fits[fit] for fit in fits}
             self.notes.append(f"left out for want of time: {', '.join(gone)}")
 
-    def _wait(self, runs: list[Run]) -> float:
-        """Seconds that the runs of a split take, side by side."""
-        seconds = [max(run.seconds, 1e-3) for run in runs]
-        return max(*seconds, sum(seconds) / (self.jobs or joblib.cpu_count()))
+    def _seconds(self, runs: list[Run]) -> float:
+        """What the runs of a split take of the time of several splits, on all workers."""
+        seconds = sum(max(run.seconds, 1e-3) for run in runs)
+        return CAUTION * seconds / (self.jobs or joblib.cpu_count())
 
     def _left(self, groups: list[list[Run]]) -> float:
         """Seconds until the refit, of the slowest fit, has to begin."""
