@@ -27,7 +27,7 @@ from scipy.stats import rankdata, wilcoxon
 from sklearn.model_selection import StratifiedKFold
 
 import softset as ss
-from softset.boosting.base import LIBRARIES
+from softset.boosting import LIBRARIES
 from softset.boosting.objective import lightgbm_objective, metric_gradient, xgboost_objective
 from softset.decisions.smoothing import smooth_cut
 from softset.tables.rows import Rows

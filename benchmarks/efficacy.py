@@ -56,7 +56,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 import softset as ss
-from softset.classifiers.phases import PhasedClassifier
+from softset.classifiers.network import PhasedClassifier
 from softset.tables.rows import alike
 from softset.tables.splits import repeated_folds
 from softset.tasks import BINARY, MULTICLASS, Task

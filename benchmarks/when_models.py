@@ -14,7 +14,7 @@ from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.impute import SimpleImputer
 
 import softset as ss
-from softset.boosting.base import LIBRARIES
+from softset.boosting import LIBRARIES
 from softset.boosting.rounds import boost
 from softset.classifiers.export import averaged
 from softset.classifiers.path import choose, errors_needed

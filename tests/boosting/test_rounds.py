@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
-from softset.boosting.base import LIBRARIES
+from softset.boosting import LIBRARIES
 from softset.boosting.rounds import _value, boost
 from softset.metrics.registry import get_metric
 from softset.tables.rows import Rows

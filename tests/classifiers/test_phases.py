@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from softset.classifiers.network import MetricClassifier
-from softset.classifiers.phases import PhasedClassifier
+from softset.classifiers.network import MetricClassifier, PhasedClassifier
 
 SMALL = {"max_epochs": 4, "patience": 4, "n_members": 2, "random_state": 0}
 

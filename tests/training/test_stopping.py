@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softset.training.stopping import Patience
+from softset.training.loop import Patience
 
 
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.3, math.nan]), max_size=30), st.integers(1, 5))

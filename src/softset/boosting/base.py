@@ -1,12 +1,12 @@
-"""One interface, and the libraries behind it by name. A further library is one file beside this
-one and its row in ``_CLASSES``."""
+"""One interface for boosting libraries. A further one is one file beside this one and its class in
+``LIBRARIES`` of this package."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ Array = NDArray[Any]
 
 # The learning rate of the rounds for the metric, as a share of that of log-loss.
 SLOWER = 0.5
-
-# The module in this package, and its class.
-_CLASSES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
 
 
 class Library(ABC):
@@ -82,24 +79,6 @@ class Library(ABC):
     def dump(booster: BoostedTrees) -> str:
         """The text that ``parse`` reads."""
         return booster.text
-
-
-class _Libraries(Mapping[str, type[Library]]):
-    """The classes by name; a module is imported when its class is asked for."""
-
-    def __getitem__(self, name: str) -> type[Library]:
-        kind = _CLASSES[name]
-        found: type[Library] = getattr(importlib.import_module(f"softset.boosting.{name}"), kind)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_CLASSES)
-
-    def __len__(self) -> int:
-        return len(_CLASSES)
-
-
-LIBRARIES: Mapping[str, type[Library]] = _Libraries()
 
 
 def imported(name: str) -> Any:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
-from softset.boosting.base import LIBRARIES
+from softset.boosting import LIBRARIES
 from softset.boosting.rounds import Boosted, boost
 from softset.checks import check_choice, check_number
 from softset.classifiers.base import DecidingClassifier

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softset.classifiers.base import DecidingClassifier
-from softset.classifiers.network import MetricClassifier
-from softset.classifiers.phases import PhasedClassifier
+from softset.classifiers.network import MetricClassifier, PhasedClassifier
 from softset.comparison.ladder import RungId
 from softset.comparison.result import Family, History
 from softset.metrics.goals import Goal

@@ -10,8 +10,8 @@ from torch import Tensor
 from softset.checks import check_choice
 from softset.counting.numerics import full_precision, ratio, wide
 from softset.counting.problem import PER, Problem
-from softset.losses.logits import arrange_logits
 from softset.losses.loss import Loss, refuse_words
+from softset.losses.pointwise import arrange_logits
 from softset.tasks import get_task
 
 SETTINGS = ("task", "per", "ignore_index")

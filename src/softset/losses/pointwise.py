@@ -10,13 +10,32 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from softset.checks import check_number
-from softset.counting.numerics import full_precision
-from softset.counting.problem import Problem, as_numbers, weights_by_class
-from softset.losses.logits import arrange_logits
+from softset.counting.numerics import full_precision, raised, under_transform, working
+from softset.counting.problem import Problem, arrange, as_numbers, weights_by_class
+from softset.counting.values import check_labels
 from softset.losses.loss import Loss, refuse_words
 from softset.tasks import get_task
 
 SETTINGS = ("task", "class_weight", "ignore_index", "soft_targets")
+
+
+def arrange_logits(
+    scores: Tensor, target: Tensor, weight: Any, batch_dims: int, task: str, **settings: Any
+) -> Problem:
+    """Logits, labels and weights, arranged and checked, in the precision to compute a loss in.
+
+    ``settings`` are further ones of ``arrange``.
+
+    >>> found = arrange_logits(torch.tensor([2.0]).half(), torch.tensor([1]), None, 0, "binary")
+    >>> found.z
+    tensor([2.])
+    """
+    given = {"sample_weight": weight, "batch_dims": batch_dims, **settings}
+    problem = arrange(scores, target, task=task, from_logits=True, **given)
+    labels = not problem.task.exclusive and not problem.soft
+    if labels and not under_transform(problem.z, problem.y):
+        check_labels(problem.y)
+    return replace(problem, z=raised(problem.z, working(problem.z)))
 
 
 def class_weight_buffer(class_weight: Any) -> Tensor | None:

@@ -180,8 +180,12 @@ def train_members(
     run = _Members(settings, data, judged, places)
     file = None
     if checkpoint is not None:
-        print_of = settings.fingerprint(data, judged, places)
-        file = Checkpoint(checkpoint, print_of, checkpoint_seconds)
+        known = {
+            "train": data,
+            "validation": judged,
+            "folds": None if places is None else (places,),
+        }
+        file = Checkpoint(checkpoint, settings.fingerprint(**known), checkpoint_seconds)
     run.run(Progress(verbose, max_epochs, len(members), settings.metric.name), file, on_epoch)
     return run.trained()
 
@@ -203,17 +207,16 @@ class _Settings:
     shared_order: int | None
     network: Network
 
-    def fingerprint(self, data: Data, validation: Data | None, folds: Tensor | None) -> str:
-        """A hash of settings and data."""
+    def fingerprint(self, **data: Data | tuple[Tensor, ...] | str | None) -> str:
+        """A hash of settings and data: tensors, or what they are known by."""
         described = {
             **vars(self),
             "members": [asdict(member) for member in self.members],
             "phases": [vars(phase) for phase in self.phases],
+            **{name: part for name, part in data.items() if isinstance(part, str)},
         }
-        parts = {"train": data, "validation": validation or ()}
+        parts = {name: part for name, part in data.items() if isinstance(part, tuple)}
         tensors = {f"{name}.{i}": t for name, part in parts.items() for i, t in enumerate(part)}
-        if folds is not None:
-            tensors["folds"] = folds
         return fingerprint(described, tensors)
 
 

@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ import torch
 from softset.metrics.registry import MetricLike, one_number
 from softset.tasks import BINARY, Task
 from softset.training.batches import slices
-from softset.training.checkpoints import Checkpoint, fingerprint
+from softset.training.checkpoints import Checkpoint
 from softset.training.data import Data
 from softset.training.members import Member, Trained, _Members, _Settings
 from softset.training.networks import make_network
@@ -77,14 +76,8 @@ def train_streamed(
     run = _Streamed(settings, first, validation, stream)
     file = None
     if checkpoint is not None:
-        described = {
-            **vars(settings),
-            "members": [asdict(member) for member in settings.members],
-            "phases": [vars(phase) for phase in settings.phases],
-            "source": source,
-        }
-        tensors = {f"validation.{i}": t for i, t in enumerate(validation or ())}
-        file = Checkpoint(checkpoint, fingerprint(described, tensors), checkpoint_seconds)
+        known = settings.fingerprint(validation=validation, source=source)
+        file = Checkpoint(checkpoint, known, checkpoint_seconds)
     run.run(Progress(verbose, max_epochs, len(settings.members), settings.metric.name), file)
     return run.trained()
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from softset.counting.numerics import full_precision
 from softset.counting.problem import Problem
-from softset.losses.logits import arrange_logits
 from softset.losses.loss import Loss
+from softset.losses.pointwise import arrange_logits
 from softset.tasks import BINARY
 
 
