@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def shared_data():
     if not folder.is_dir():
         pytest.skip("the real data sets are not here: set SOFTSET_DATA to their folder")
     return folder
+
+
+@pytest.fixture
+def quick_parts(monkeypatch):
+    """Ensembles of small forests and of linear models that are fitted a few times only."""
+    from softset.classifiers import ensemble  # noqa: PLC0415
+
+    linear = partial(ensemble.MetricLinearClassifier, cv=2, path=(0.03,))
+    monkeypatch.setattr(ensemble, "MetricLinearClassifier", linear)
+    monkeypatch.setattr(ensemble, "TREES", 15)
 
 
 BROWSER = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]

@@ -86,9 +86,8 @@ def test_soft_counts_add_up_to_class_sizes(step, task, tau, n, seed, scale, weig
 
 
 @pytest.mark.parametrize(("name", "task", "average"), CASES)
-@pytest.mark.parametrize("weighted", [False, True])
-def test_hard_metric_equals_its_oracle(name, task, average, weighted):
-    for seed, tau in ((0, 0.5), (1, 0.3), (2, 0.77)):
+def test_hard_metric_equals_its_oracle(name, task, average):
+    for seed, tau, weighted in ((0, 0.5, False), (1, 0.3, True), (2, 0.77, True)):
         z, y = random_problem(task, n=101, seed=seed)
         if task == "multiclass":
             tau = 0.5
@@ -183,7 +182,7 @@ def test_fused_equals_the_papers_formulas(step):
 
     for classes in (3, 100, 2600):  # both layouts of the kernel, and more than codes can number
         z, y = random_problem("multiclass", n=min(3 * classes, 300), classes=classes, seed=8)
-        z, y = z[:60], y[:60]
+        z, y = z[:30], y[:30]
         z1, z2 = z.clone().requires_grad_(), z.clone().requires_grad_()
         c, matrix = ss.confusion(z1, y, task="multiclass", step=h), soft_matrix(z2, y, h)
         torch.testing.assert_close(c.tp, matrix.diagonal(), rtol=1e-10, atol=1e-10)
@@ -254,8 +253,8 @@ def test_never_nan(name, step, task):
         (torch.float16, "penalise"),
         (torch.bfloat16, "ignore"),
     ]
-    for key, z, y in hostile(task):
-        for dtype, empty in kinds:
+    for i, (key, z, y) in enumerate(hostile(task)):
+        for dtype, empty in (kinds[i % 4], kinds[(i + 1 + i // 4) % 4]):
             x = z.to(dtype, copy=True)
             if key == "large":
                 x = x.nan_to_num()  # 1e30 is infinite in half precision
@@ -340,21 +339,21 @@ def test_results_are_ordinary_tensors(name, task, dtype, kernels):
     assert z.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("name", ss.METRICS)
-def test_half_precision_is_close_to_double(name, task, dtype):
+def test_half_precision_is_close_to_double(name, task):
     z, y = random_problem(task, n=200, seed=9)
-    half = z.to(dtype)
-    exact = ss.metric_loss(half.double(), y, name, task=task)
-    x = half.clone().requires_grad_()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = ss.metric_loss(x, y, name, task=task)
-        assert loss.dtype == torch.float32
-        loss.backward()
-    assert loss.item() == pytest.approx(exact.item(), abs=1e-2)
-    assert x.grad.dtype == dtype
-    assert torch.isfinite(x.grad).all()
+    for dtype in (torch.float16, torch.bfloat16):
+        half = z.to(dtype)
+        exact = ss.metric_loss(half.double(), y, name, task=task)
+        x = half.clone().requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = ss.metric_loss(x, y, name, task=task)
+            assert loss.dtype == torch.float32
+            loss.backward()
+        assert loss.item() == pytest.approx(exact.item(), abs=1e-2)
+        assert x.grad.dtype == dtype
+        assert torch.isfinite(x.grad).all()
 
 
 @pytest.mark.parametrize("task", TASKS)

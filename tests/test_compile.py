@@ -14,9 +14,17 @@ FORMULAS = list({type(get_metric(m)): m for m in METRICS if m != "partial_auroc"
 FORMULAS.append("partial_auroc")
 
 
+def in_turn(metrics):
+    """Every metric with one task, the tasks in turn; with the other two in the slow tests."""
+    return [
+        pytest.param(metric, task, marks=() if (i + j) % len(TASKS) == 0 else pytest.mark.slow)
+        for i, metric in enumerate(metrics)
+        for j, task in enumerate(TASKS)
+    ]
+
+
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("metric", FORMULAS)
+@pytest.mark.parametrize(("metric", "task"), in_turn(FORMULAS))
 def test_a_training_step_compiles_without_a_break(metric, task):
     torch.compiler.reset()
     torch.manual_seed(0)
@@ -46,8 +54,7 @@ def test_a_training_step_compiles_without_a_break(metric, task):
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("metric", ["auroc", "f1", "mcc"])
+@pytest.mark.parametrize(("metric", "task"), in_turn(["auroc", "f1", "mcc"]))
 def test_batches_of_any_size_compile_once(metric, task):
     torch.compiler.reset()
     grid = (0.25, 0.5, 0.75) if metric == "auroc" else None

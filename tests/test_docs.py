@@ -86,6 +86,7 @@ def _compare_few(compare, *given, candidates=(...,), **settings):
     return compare(*given, candidates=some, jobs=1, **settings)
 
 
+@pytest.mark.usefixtures("quick_parts")
 @pytest.mark.parametrize("page", RUN)
 def test_code_of_every_page_runs(page, monkeypatch):
     if page == "docs/comparison.md":  # two candidates instead of sixteen, for time

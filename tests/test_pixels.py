@@ -90,8 +90,14 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "task", "average"), CASES)
-@pytest.mark.parametrize("kind", SHAPES)
+# Every metric on images, and on one of the other shapes in turn.
+OTHERS = [kind for kind in SHAPES if kind != "image"]
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "average", "kind"),
+    [(*case, kind) for i, case in enumerate(CASES) for kind in ("image", OTHERS[i % len(OTHERS)])],
+)
 def test_every_shape_and_set_equals_scikit_learn(name, task, average, kind):
     z, y = masks(task, SHAPES[kind])
     n = len(z)
@@ -116,20 +122,20 @@ def test_every_shape_and_set_equals_scikit_learn(name, task, average, kind):
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("name", ss.METRICS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_soft_targets_that_are_whole_are_the_usual_ones(name, task, dtype):
-    z, y = masks(task, (3, 4), seed=6)
-    z = z.to(dtype)
+def test_soft_targets_that_are_whole_are_the_usual_ones(name, task):
+    scores, y = masks(task, (3, 4), seed=6)
     hard = torch.nn.functional.one_hot(y, CLASSES).movedim(-1, 1) if task == "multiclass" else y
     by_class = [1.0, 3.0] if task == "binary" else [1.0, 3.0, 2.0]
-    for settings in ({}, {"per": "image"}, {"class_weight": by_class}):
-        settings = {"task": task, **settings}
-        usual = ss.evaluate(z, y, name, **settings)
-        soft = ss.evaluate(z, hard.to(dtype), name, soft_targets=True, **settings)
-        assert soft == pytest.approx(usual, abs=1e-12)
-        a = ss.metric_loss(z, y, name, **settings)
-        b = ss.metric_loss(z, hard.to(dtype), name, soft_targets=True, **settings)
-        assert b.item() == pytest.approx(a.item(), abs=1e-9 if dtype == torch.float64 else 1e-6)
+    for dtype, near in ((torch.float32, 1e-6), (torch.float64, 1e-9)):
+        z, fractions = scores.to(dtype), hard.to(dtype)
+        for settings in ({}, {"per": "image"}, {"class_weight": by_class}):
+            settings = {"task": task, **settings}
+            usual = ss.evaluate(z, y, name, **settings)
+            soft = ss.evaluate(z, fractions, name, soft_targets=True, **settings)
+            assert soft == pytest.approx(usual, abs=1e-12)
+            a = ss.metric_loss(z, y, name, **settings)
+            b = ss.metric_loss(z, fractions, name, soft_targets=True, **settings)
+            assert b.item() == pytest.approx(a.item(), abs=near)
 
 
 def test_a_long_column_of_soft_targets():

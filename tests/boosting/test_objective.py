@@ -272,7 +272,7 @@ def recommended():
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_what_the_docstrings_recommend_trains_the_same_model_through_every_interface():
     x, y = imbalanced()
-    data, settings = xgboost.DMatrix(x, y), {**recommended(), "max_depth": 4}
+    data, settings = xgboost.DMatrix(x, y), {**recommended(), "max_depth": 4, "n_jobs": 1}
     objective = xgboost_objective("f1")
     native = xgboost.train(settings, data, 20, obj=objective)
     wrapped = xgboost.XGBClassifier(**{**settings, "objective": objective}, n_estimators=20)
@@ -286,7 +286,8 @@ def test_what_the_docstrings_recommend_trains_the_same_model_through_every_inter
     np.testing.assert_allclose(one.predict(data, output_margin=True), 0, atol=1e-5)
 
     objective = lightgbm_objective("f1", threshold=0.3)
-    wrapped = lightgbm.LGBMClassifier(objective=objective, n_estimators=60, verbosity=-1)
+    settings = {"n_estimators": 60, "verbosity": -1, "n_jobs": 1}
+    wrapped = lightgbm.LGBMClassifier(objective=objective, **settings)
     z = wrapped.fit(x, y).predict(x, raw_score=True)
     assert f1_score(y, z >= np.log(0.3 / 0.7)) > 0.8
 
@@ -302,7 +303,17 @@ def test_a_base_score_that_leaves_no_gradient_is_refused(base_score):
 # --- several workers ------------------------------------------------------------------------------
 
 
-def gradient_on_worker(rank, port, parts, metric, results):
+# Uneven: the first worker has no row of the last class, or no row at all.
+UNEVEN = [("f1", 2, 0), ("mcc", 3, 30)]  # metric, classes, rows of the first
+
+
+def sorted_problem(classes):
+    z, y, w = problem(classes, n=101)
+    order = np.argsort(y, kind="stable")
+    return z[order], y[order], w.astype(np.float32)[order]
+
+
+def gradients_on_worker(rank, port, results):
     from xgboost import collective
 
     settings = {
@@ -310,46 +321,44 @@ def gradient_on_worker(rank, port, parts, metric, results):
         "dmlc_tracker_port": port,
         "dmlc_task_id": str(rank),
     }
-    z, y, w = parts[rank]
+    found = []
     with collective.CommunicatorContext(**settings):
-        data = xgboost.DMatrix(np.zeros((len(y), 1)), y, weight=w)
-        objective = xgboost_objective(metric)
-        results.put((rank, objective(z, data)[0], objective.evaluate(z, data)[1]))
+        for metric, classes, first in UNEVEN:
+            rows = slice(first, None) if rank else slice(first)
+            z, y, w = (a[rows] for a in sorted_problem(classes))
+            data = xgboost.DMatrix(np.zeros((len(y), 1)), y, weight=w)
+            objective = xgboost_objective(metric)
+            found.append((objective(z, data)[0], objective.evaluate(z, data)[1]))
+    results.put((rank, found))
 
 
-@pytest.mark.parametrize(("metric", "classes", "first"), [("f1", 2, 0), ("mcc", 3, 30)])
-def test_gradients_of_two_workers_are_those_of_one_process(metric, classes, first):
+def test_gradients_of_two_workers_are_those_of_one_process():
     from xgboost.tracker import RabitTracker
 
-    z, y, w = problem(classes, n=101)
-    w = w.astype(np.float32)
-    # Uneven: the first worker has no row of the last class, or no row at all.
-    order = np.argsort(y, kind="stable")
-    z, y, w = z[order], y[order], w[order]
-    parts = {0: (z[:first], y[:first], w[:first]), 1: (z[first:], y[first:], w[first:])}
     tracker = RabitTracker(n_workers=2, host_ip="127.0.0.1")
     tracker.start()
     port = tracker.worker_args()["dmlc_tracker_port"]
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    workers = [
-        context.Process(target=gradient_on_worker, args=(i, port, parts, metric, results))
-        for i in (0, 1)
-    ]
+    workers = [context.Process(target=gradients_on_worker, args=(i, port, results)) for i in (0, 1)]
     for worker in workers:
         worker.start()
-    got = {rank: (g, v) for rank, g, v in (results.get(timeout=60) for _ in workers)}
+    got = dict(results.get(timeout=60) for _ in workers)
     for worker in workers:
         worker.join()
-    whole = xgboost_objective(metric)
-    wanted, _ = whole(y, z, sample_weight=w)
-    alone, _ = whole(y[first:], z[first:], sample_weight=w[first:])
-    np.testing.assert_allclose(np.concatenate([got[0][0], got[1][0]]), wanted, rtol=0, atol=1e-12)
-    assert (np.abs(got[1][0] - alone).max() > 1e-3) == (first > 0)  # the other's rows do count
-    value = whole.evaluate(y, z, sample_weight=w)
-    assert [got[0][1], got[1][1]] == pytest.approx([value, value], abs=1e-12)
+    for (metric, classes, first), *found in zip(UNEVEN, got[0], got[1], strict=True):
+        z, y, w = sorted_problem(classes)
+        gradients, values = zip(*found, strict=True)
+        whole = xgboost_objective(metric)
+        wanted, _ = whole(y, z, sample_weight=w)
+        alone, _ = whole(y[first:], z[first:], sample_weight=w[first:])
+        np.testing.assert_allclose(np.concatenate(gradients), wanted, rtol=0, atol=1e-12)
+        assert (np.abs(gradients[1] - alone).max() > 1e-3) == (first > 0)  # others' rows do count
+        value = whole.evaluate(y, z, sample_weight=w)
+        assert values == pytest.approx([value, value], abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_dask_training_on_two_workers_gives_the_model_of_one_process():
     array = pytest.importorskip("dask.array")

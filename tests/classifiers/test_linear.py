@@ -116,6 +116,7 @@ def test_a_gain_moves_it_and_noise_does_not():
     assert model.score(x, y) > still.score(x, y)
 
 
+@pytest.mark.slow
 def test_little_data_does_no_harm():
     """Where there is nothing but noise, it is not worse than logistic regression, tuned."""
     gains = []

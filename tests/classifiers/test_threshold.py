@@ -429,11 +429,12 @@ def test_bad_arguments_are_named(arguments, message):
 
 FOREST = RandomForestClassifier(8, max_features=None, random_state=0)
 EXTRA_TREES = ExtraTreesClassifier(8, min_samples_leaf=2, random_state=0)
+LINEAR = ss.MetricLinearClassifier("mcc", cv=2, path=())
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
 @pytest.mark.parametrize("refit", [True, False])
-@pytest.mark.parametrize("inner", [ss.MetricLinearClassifier("mcc"), FOREST, EXTRA_TREES])
+@pytest.mark.parametrize("inner", [LINEAR, FOREST, EXTRA_TREES])
 def test_forests_and_classifiers_of_ours_are_saved_within_it(inner, task, refit, tmp_path):
     X, y = problem(task, 300)
     model = cut(inner, "f2", cv=3, refit=refit).fit(X, y)
@@ -456,7 +457,7 @@ def test_a_metric_of_ones_own_is_passed_at_loading(tmp_path):
     def own(c):
         return c.tp / (c.tp + c.fp + c.fn)
 
-    inner = ss.MetricLinearClassifier(own)
+    inner = ss.MetricLinearClassifier(own, cv=2, path=())
     model = cut(inner, own, cv=3).fit(X, y)
     model.save(tmp_path / "cut.softset")
     with pytest.raises(ss.SavedFileError, match="metric of your own"):

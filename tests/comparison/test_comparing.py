@@ -410,7 +410,7 @@ def test_quick_makes_one_repeat_and_repeats_can_be_set():
 def test_a_budget_is_kept_and_splits_are_whole():
     X, y = rare(150)
     started = time.monotonic()
-    found = compare(X, y, candidates=PAIR, jobs=1, quick=True, repeats=100, budget=0.25)
+    found = compare(X, y, candidates=PAIR, jobs=1, quick=True, repeats=100, budget=0.05)
     assert time.monotonic() - started < 15
     assert 1 <= found.splits.count < 500
     assert "of 500 splits were made in the time given" in found.splits.note
@@ -420,9 +420,9 @@ def test_a_budget_is_kept_and_splits_are_whole():
 def test_a_short_budget_takes_fewer_rows_and_says_so():
     X, y = rare(60_000)
     given = {"candidates": ["forest-tuned", "boosting-metric"], "jobs": 1, "quick": True}
-    found = compare(X, y, budget=0.3, **given)
+    found = compare(X, y, budget=0.1, **given)
     assert "of 60000 rows were compared on" in found.splits.note
-    assert found.duration < 18 * 1.5
+    assert found.duration < 15
     assert found.data.rows == 60_000
     assert f"{found.data.used} of 60000 rows" in found.splits.note
     assert found.data.used <= found.data.refitted <= 60_000
@@ -430,8 +430,8 @@ def test_a_short_budget_takes_fewer_rows_and_says_so():
 
 
 def test_interrupted_and_resumed_is_the_same_table(tmp_path):
-    X, y = rare(150)
-    given = {"candidates": [*PAIR, "warm"], "jobs": 1, "quick": True, "seed": 2}
+    X, y = rare(100)
+    given = {"candidates": [*LINEAR, "warm"], "jobs": 1, "quick": True, "seed": 2}
     whole = compare(X, y, directory=tmp_path / "whole", **given)
     for stop in (1, 3, 4):
 

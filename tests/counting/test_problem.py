@@ -115,18 +115,22 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("step", [None, ss.LinearStep(), ss.SigmoidStep()])
 @pytest.mark.parametrize(("scores", "target", "settings", "message"), BAD)
-def test_bad_arguments_are_refused(scores, target, settings, message, step):
-    with pytest.raises(ValueError, match=message):
-        ss.confusion(scores, target, step=step, **settings)
+def test_bad_arguments_are_refused(scores, target, settings, message):
+    for step in (None, ss.LinearStep(), ss.SigmoidStep()):
+        with pytest.raises(ValueError, match=message):
+            ss.confusion(scores, target, step=step, **settings)
 
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("metric", ["f1", "mcc", "auroc", "markedness"])
-@pytest.mark.parametrize("scale", [1e-300, 1e-39, 1e-31, 1e31, 1e39, 1e250])
 @pytest.mark.parametrize("by", ["sample_weight", "class_weight"])
-def test_the_scale_of_weights_does_not_matter(task, metric, scale, by):
+def test_the_scale_of_weights_does_not_matter(task, metric, by):
+    for scale in (1e-300, 1e-39, 1e-31, 1e31, 1e39, 1e250):
+        check_scale(task, metric, scale, by)
+
+
+def check_scale(task, metric, scale, by):
     """1e39 is infinite in float32, and sums of 1e-31 were taken for nothing."""
     z, y = random_problem(task, n=30, classes=3, dtype=torch.float32)
     size = 30 if by == "sample_weight" else 2 if task == "binary" else 3
@@ -259,8 +263,12 @@ def test_lazily_negated_tensors_are_read_with_their_sign(task):
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64, torch.float32])
-@pytest.mark.parametrize("marks", [256, -100, 2**15, 2**24 + 1, 2**62, 255.0])
-def test_only_what_equals_ignore_index_is_left_out(task, dtype, marks, native):
+def test_only_what_equals_ignore_index_is_left_out(task, dtype, native):
+    for marks in (256, -100, 2**15, 2**24 + 1, 2**62, 255.0):
+        check_ignore_index(task, dtype, marks, native)
+
+
+def check_ignore_index(task, dtype, marks, native):
     """A number that the target's type cannot hold marks nothing."""
     z, y = random_problem(task, n=12)
     holds = 2**24 if dtype.is_floating_point else torch.iinfo(dtype).max

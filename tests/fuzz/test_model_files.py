@@ -74,9 +74,9 @@ def test_the_files_themselves_are_read(folder, tmp_path):
 
 
 def test_mutated_files_are_refused_or_predict(folder):
-    check(run_cases(folder, 0, 300), 300)
+    check(run_cases(folder, 0, 150), 150)
 
 
 @pytest.mark.slow
 def test_very_many_mutated_files_are_refused_or_predict(folder):
-    check(run_cases(folder, 300, 100_300), 100_000)
+    check(run_cases(folder, 150, 100_150), 100_000)

@@ -49,9 +49,9 @@ def test_all_losses_share_one_signature(task):
         assert loss(z.float(), y).dtype == torch.float32
         for copied in (pickle.loads(pickle.dumps(loss)), copy.deepcopy(loss)):
             assert torch.equal(copied(z, y), loss(z, y))
-        x = z.clone().requires_grad_()
-        assert torch.autograd.gradcheck(loss, (x, y))
-        assert torch.autograd.gradgradcheck(loss, (x, y))
+        few = z[:8].clone().requires_grad_(), y[:8]
+        assert torch.autograd.gradcheck(loss, few)
+        assert torch.autograd.gradgradcheck(loss, few)
 
 
 @pytest.mark.parametrize("task", TASKS)

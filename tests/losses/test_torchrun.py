@@ -15,6 +15,7 @@ from tests.losses import run_torchrun
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow  # that sums over ranks are right is what ``tests/test_many_ways.py`` tests
 @pytest.mark.skipif(not dist.is_gloo_available(), reason="torch without gloo")
 def test_two_processes_train_as_one(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]

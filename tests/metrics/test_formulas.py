@@ -93,7 +93,7 @@ def test_mistakes_must_count():
         ss.get_metric("tversky(0.3)")
 
 
-@pytest.mark.parametrize("columns", [3, 4, 10, 100])
+@pytest.mark.parametrize("columns", [3, 4, 100])
 @pytest.mark.parametrize("strays", [False, True])
 def test_gmean_does_not_depend_on_the_columns_of_absent_classes(columns, strays):
     rng = np.random.default_rng(0)
@@ -110,5 +110,5 @@ def test_gmean_does_not_depend_on_the_columns_of_absent_classes(columns, strays)
     for batch in (z, z[None]):  # directly, and through autograd
         loss = ss.metric_loss(batch, y, "gmean", batch_dims=batch.dim() - 2, **settings)
         assert loss.item() == pytest.approx(1 - np.prod(recalls) ** 0.5, abs=1e-9)
-    z = torch.randn(60, columns, dtype=torch.float64).requires_grad_()
+    z, y = torch.randn(9, columns, dtype=torch.float64).requires_grad_(), y[:9]
     assert torch.autograd.gradcheck(lambda z: ss.metric_loss(z, y, "gmean", task="multiclass"), z)

@@ -7,6 +7,7 @@ covering array have every pair of values, and every three of those that change w
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from unittest.mock import patch
 
 import numpy as np
@@ -46,6 +47,7 @@ def in_chunks():
 KERNELS = {"C": nullcontext, "PyTorch": without_native, "chunks": in_chunks}
 
 
+@cache
 def loss_rows(task):
     options = {
         **OPTIONS,

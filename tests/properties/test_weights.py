@@ -263,7 +263,7 @@ MODELS: dict[str, Callable[[], Any]] = {
         DecisionTreeClassifier(max_depth=4, random_state=0), cv=3, random_state=0
     ),
     "MetricEnsembleClassifier": lambda: ss.MetricEnsembleClassifier(
-        parts=["linear", "forest"], cv=3, time_limit=None, random_state=0
+        parts=["linear", "forest"], cv=2, random_state=0
     ),
 }  # fmt: skip
 STREAMED = ("MetricClassifier", "MetricBoostingClassifier", "xgboost")
@@ -304,6 +304,7 @@ def described(model, x):
     return np.concatenate([np.ravel(f) for f in found])
 
 
+pytestmark = pytest.mark.usefixtures("quick_parts")
 FITS = [(name, task, False) for name in MODELS for task in TASKS]
 FITS += [(name, "binary", True) for name in STREAMED]
 

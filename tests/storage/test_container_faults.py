@@ -145,7 +145,7 @@ def kill_while_saving(tmp_path: Path, rounds: int) -> None:
 
 
 def test_kills_during_save_never_lose_the_previous_file(tmp_path):
-    kill_while_saving(tmp_path, 5)
+    kill_while_saving(tmp_path, 2)
 
 
 @pytest.mark.slow

@@ -54,8 +54,10 @@ def fit_one(checkpoint: str, epochs: int = 25) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in model.state_dict().values()])
 
 
+KINDS = {"many": train_many, "one": fit_one}
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     kind, path = sys.argv[1], sys.argv[2]
-    weights = {"many": train_many, "one": fit_one}[kind](path)
+    weights = KINDS[kind](path)
     torch.save(weights, sys.argv[3])

@@ -150,7 +150,7 @@ def test_resume_after_any_epoch_is_bit_equal(make_loss, tmp_path):
         return model.state_dict(), history
 
     whole, history = run(None)
-    for stop_after in range(1, 12):
+    for stop_after in (1, 2, 5, 6, 7, 11):  # of 6 epochs for each phase
         path = tmp_path / str(stop_after)
         with pytest.raises(StopError):
             run(path, stop_after)
