@@ -17,7 +17,7 @@ from softset.classifiers.export import averaged, to_onnx, to_torch
 from softset.tasks import get_task
 
 FEATURES = 5
-NETWORK = {"n_members": 3, "hidden": (8,), "max_epochs": 20, "random_state": 0}
+NETWORK = {"n_members": 3, "hidden": (8,), "max_epochs": 40, "random_state": 0}
 # The name of a case: the classifier, its settings, and the target.
 CASES = {
     "network-binary": (ss.MetricClassifier, NETWORK, "binary"),
