@@ -99,7 +99,7 @@ def values(metric: str, s: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndar
     for part in (np.sort(s[y == 1]), np.sort(s)):
         sizes += [len(part) - np.searchsorted(part, at, "left"), np.full(len(at), len(part))]
     tp, support, predicted, total = (torch.from_numpy(a.astype(float)) for a in sizes)
-    return get_metric(metric)(Confusion(tp, predicted, support, total, "binary")).numpy()
+    return get_metric(metric)(Confusion.from_sums(tp, predicted, support, total)).numpy()
 
 
 def theirs(metric: str, p: Floats, y: Floats, folds: Iterable[Floats]) -> float:

@@ -81,7 +81,7 @@ def decided(
             said = seen[:, test] + noise + luck * random.standard_normal((count, 1)) > 0.9
             sums = [np.full(count, v) for v in (y[test].sum(), test.sum())]
             cells.append(np.stack([(said & y[test]).sum(1), said.sum(1), *sums]))
-    c = Confusion(*(torch.from_numpy(v.astype(float)) for v in np.stack(cells, -1)))
+    c = Confusion.from_sums(*(torch.from_numpy(v.astype(float)) for v in np.stack(cells, -1)))
     measured, test_rows = get_metric(metric), rows // folds
     counts = [test_rows - positives // folds, positives // folds]
     scores = dict(zip(RUNGS, measured(c).numpy(), strict=True))

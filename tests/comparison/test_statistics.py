@@ -92,12 +92,12 @@ def test_one_row_is_the_worst_of_one_wrong_decision(metric, task):
     costs = []
     if task == "multilabel":
         total = torch.full_like(tensor, 40)
-        perfect = m(Confusion(tensor, tensor, tensor, total, task))
+        perfect = m(Confusion.from_sums(tensor, tensor, tensor, total, task))
         for k in range(3):
             one = torch.eye(3, dtype=torch.float64)[k]
             costs += [
-                m(Confusion(tensor - one, tensor - one, tensor, total, task)),
-                m(Confusion(tensor, tensor + one, tensor, total, task)),
+                m(Confusion.from_sums(tensor - one, tensor - one, tensor, total, task)),
+                m(Confusion.from_sums(tensor, tensor + one, tensor, total, task)),
             ]
     else:
         perfect = m(Confusion.from_matrix(torch.diag(tensor), task))

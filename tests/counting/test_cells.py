@@ -156,20 +156,15 @@ def test_counts_are_exact_for_fifty_million():
     check_scale(50_000_000)
 
 
-def test_cells_that_were_counted_add_up_with_cells_that_were_not():
+def test_confusions_add_up_also_where_nearly_all_is_predicted():
     z, y = random_problem("binary", n=40, dtype=torch.float32)
     step = ss.LinearStep()
-    plain = ss.confusion(z, y, step=step)
-    counted = ss.confusion(z + 30, y, step=step)
-    assert plain.counted_tn is None
-    assert counted.counted_tn is not None
+    low = ss.confusion(z, y, step=step)
+    high = ss.confusion(z + 30, y, step=step)
     whole = ss.confusion(torch.cat([z, z + 30]), torch.cat([y, y]), step=step)
-    for both in (plain + counted, counted + plain):
+    for both in (low + high, high + low):
         for cell in ("tp", "fp", "fn", "tn", "rejected", "negatives", "total"):
             torch.testing.assert_close(getattr(both, cell), getattr(whole, cell), rtol=1e-6, atol=0)
-    full = plain.complete()
-    for cell in ("tp", "fp", "fn", "tn", "rejected", "negatives"):
-        torch.testing.assert_close(getattr(full, cell), getattr(plain, cell))
 
 
 def test_a_problem_is_counted_as_its_arguments_are():

@@ -45,7 +45,7 @@ def by_hand(metric, settings, batches, memory):
     }
     each = [ss.confusion(z, y, **count) for z, y in batches]
     weights = [memory ** (len(each) - 1 - t) for t in range(len(each))]
-    names = ["tp", "predicted", "support", "total"] + (["counted_matrix"] if multi else [])
+    names = ["tp", "fp", "fn", "tn"] + (["counted_matrix"] if multi else [])
     mean = {
         n: sum(w * getattr(c, n).detach() for w, c in zip(weights, each, strict=True))
         / sum(weights)

@@ -31,10 +31,10 @@ def scale():
 
 
 def test_numbers_sent(scale):
-    assert scale.numbers_sent("f1", "binary", 1) == 8
-    assert scale.numbers_sent("f1", "multiclass", 10) == 71
-    assert scale.numbers_sent("auroc", "binary", 1) == 1 + 7 * 99
-    assert scale.numbers_sent("auroc", "multiclass", 10) == 1 + 7 * 990
+    assert scale.numbers_sent("f1", "binary", 1) == 5
+    assert scale.numbers_sent("f1", "multiclass", 10) == 41
+    assert scale.numbers_sent("auroc", "binary", 1) == 1 + 4 * 99
+    assert scale.numbers_sent("auroc", "multiclass", 10) == 1 + 4 * 990
 
 
 def test_populations_are_populations(scale):

@@ -7,9 +7,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import softset as ss
-from softset.counting.direct import _chosen
 from softset.counting.kernels.binary import BinaryKernel
-from softset.counting.kernels.choice import _is_uniform, grid_kernel
+from softset.counting.kernels.choice import _chosen, _is_uniform, grid_kernel
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.kernels.native.kernels import NativeBinary, NativeMulticlass
 from softset.counting.kernels.native.library import native, without_native

@@ -15,7 +15,7 @@ def on_a_grid(tp, fp, positives=4.0, negatives=4.0):
     """Counts at ascending thresholds."""
     tp, fp = torch.tensor(tp).double(), torch.tensor(fp).double()
     support, total = (torch.full_like(tp, n) for n in (positives, positives + negatives))
-    return ss.Confusion(tp, tp + fp, support, total)
+    return ss.Confusion.from_sums(tp, tp + fp, support, total)
 
 
 def test_area_under_the_roc_by_hand():
@@ -62,7 +62,7 @@ def test_slope_of_the_partial_area_where_neighbouring_thresholds_have_equal_rate
     tp, fp = counts.tp, counts.predicted - counts.tp
 
     def area(tp, fp):
-        c = ss.Confusion(tp, tp + fp, counts.support, counts.total)
+        c = ss.Confusion.from_sums(tp, tp + fp, counts.support, counts.total)
         return ss.AUROC(max_fpr=0.6)(c)
 
     assert torch.autograd.gradcheck(area, (tp.requires_grad_(), fp.requires_grad_()))

@@ -31,7 +31,7 @@ FLOOR = 1e-6
 SETTLED = 13.0
 
 # The counts of a confusion that depend on the scores.
-DIFFERENTIATED = ("tp", "predicted", "counted_matrix", "counted_tn", "counted_rejected")
+DIFFERENTIATED = ("tp", "fp", "fn", "tn", "counted_matrix")
 
 Sum = Callable[[Confusion], Confusion]
 
@@ -220,7 +220,6 @@ def metric_gradient(
     c = c if there else c.map(torch.zeros_like)
     with torch.no_grad():
         everywhere = c.detach() if over_workers is None else over_workers(c.detach())
-    c = c if over_workers is None else c.complete()
     names = [n for n in DIFFERENTIATED if getattr(everywhere, n) is not None]
     leaves = [getattr(everywhere, n).clone().requires_grad_() for n in names]
     everywhere_leaf = replace(everywhere, **dict(zip(names, leaves, strict=True)))
@@ -252,11 +251,7 @@ def _size(by: dict[str, Tensor], c: Confusion) -> float:
 
     Summed over a grid of thresholds, and averaged over the classes of the rows.
     """
-    positive, negative = by["tp"] + by["predicted"], by["predicted"]
-    if "counted_rejected" in by:  # what is decided positively is not rejected
-        positive = positive - by["counted_rejected"]
-        negative = negative - by["counted_rejected"] - by["counted_tn"]
-    size = positive.abs() + negative.abs()
+    size = (by["tp"] - by["fn"]).abs() + (by["fp"] - by["tn"]).abs()
     if "counted_matrix" in by:
         size = size + by["counted_matrix"].amax(-1) - by["counted_matrix"].amin(-1)
     inner = c.task.class_dims
@@ -274,7 +269,7 @@ def _sum_over_workers(c: Confusion) -> Confusion:
         flat = collective.allreduce(t.reshape(-1).contiguous().numpy(), collective.Op.SUM)
         return torch.from_numpy(np.asarray(flat)).reshape(t.shape)
 
-    return c.complete().map(summed)
+    return c.map(summed)
 
 
 def _arguments(first: Any, second: Any, weight: Any) -> tuple[Any, Any, Any]:

@@ -85,7 +85,7 @@ def _labels_wrong(sizes: NDArray[np.float64], rows: int) -> Confusion:
     tp = torch.from_numpy(np.concatenate([sizes[None], sizes - one, same]))
     predicted = torch.from_numpy(np.concatenate([sizes[None], sizes - one, sizes + one]))
     total = torch.full_like(tp, float(max(rows, sizes.max() + 1)))
-    return Confusion(tp, predicted, torch.from_numpy(sizes).expand_as(tp), total, MULTILABEL)
+    return Confusion.from_sums(tp, predicted, torch.from_numpy(sizes), total, MULTILABEL)
 
 
 def interval(

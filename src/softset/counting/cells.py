@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,16 +11,11 @@ from torch import Tensor
 
 from softset.checks import check_choice
 from softset.counting.kernels.binary import BinaryKernel
-from softset.counting.kernels.careful import all_but_each
-from softset.counting.kernels.choice import (
-    Scores,
-    binary_kernel,
-    careful_kernels,
-    multiclass_kernel,
-)
-from softset.counting.kernels.interface import Counts, Kernel, count
+from softset.counting.kernels.choice import kernel_for
+from softset.counting.kernels.interface import InPlace, Kernel, count, count_in_place
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.numerics import (
+    all_but_each,
     at_least_zero,
     full_precision,
     raised,
@@ -29,14 +24,12 @@ from softset.counting.numerics import (
     working,
 )
 from softset.counting.problem import Problem, arrange, as_numbers
-from softset.counting.steps import Step, check_step, is_hard, is_learnt
+from softset.counting.steps import HardStep, Step, check_step, is_hard, is_learnt
 from softset.counting.values import check_binary, check_labels, check_not_nan, check_rows
 from softset.tasks import BINARY, MULTICLASS, Task, get_task
 
 # A difference that is a smaller share than this is the rounding of weights, and zero.
 ROUNDING = 1e-12
-# Shares of the total below which ``total - predicted`` has lost so many digits that it shows.
-LITTLE = {torch.float32: 1e-2, torch.float64: 1e-6}
 
 
 class MatrixNotCountedError(ValueError):
@@ -48,9 +41,9 @@ class Confusion:
     """Counts per class; a class is the positive one (binary), a class or a label.
 
     Shapes: binary ``[*batch, *thresholds]``, multiclass ``[*batch, classes]``, multilabel
-    ``[*batch, *thresholds, labels]``. Two sums, ``tp`` and ``predicted``, are counted; the other
-    cells follow by subtraction, so that ``tp + fn`` is the number of positives whatever the step.
-    Confusions of the same task add up: ``a + b``.
+    ``[*batch, *thresholds, labels]``. The four cells are counted, each on its own, so that none
+    loses its digits next to a larger one; all other numbers are their sums. Confusions of the same
+    task add up: ``a + b``.
 
     >>> import torch
     >>> c = Confusion.from_matrix(torch.tensor([[5.0, 1.0], [2.0, 4.0]]), task="binary")
@@ -59,68 +52,46 @@ class Confusion:
     """
 
     tp: Tensor
-    predicted: Tensor
-    support: Tensor
-    total: Tensor
+    fp: Tensor
+    fn: Tensor
+    tn: Tensor
     task: Task = BINARY
     counted_matrix: Tensor | None = None
-    # Counted on their own where almost all is predicted, and subtraction would leave rounding.
-    counted_tn: Tensor | None = None
-    counted_rejected: Tensor | None = None
-    counted_negatives: Tensor | None = None
     left_out: int | None = None  # a class that ``ignore_index`` names: averages are without it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "task", get_task(self.task))
 
-    @property
-    def fn(self) -> Tensor:
-        return self._between(self.support, self.tp, self.counted_rejected)
+    @classmethod
+    def of(cls, cells: Iterable[Tensor], task: Task = BINARY, matrix: Any = None) -> Confusion:
+        """From ``tp``, ``fp``, ``fn`` and ``tn``."""
+        tp, fp, fn, tn = cells
+        return cls(tp, fp, fn, tn, task, matrix)
 
     @property
-    def fp(self) -> Tensor:
-        return self._between(self.predicted, self.tp, self.counted_negatives)
-
-    def _between(self, row: Tensor, tp: Tensor, column: Tensor | None) -> Tensor:
-        """A cell that is neither ``tp`` nor ``tn``: ``row - tp``, or ``column - tn`` where that is
-        the smaller sum, of which less is rounding."""
-        by_row = at_least_zero(row - tp, ROUNDING * row)
-        if column is None or self.counted_tn is None:
-            return by_row
-        by_column = at_least_zero(column - self.counted_tn, ROUNDING * column)
-        return torch.where(row < column, by_row, by_column)
-
-    @property
-    def tn(self) -> Tensor:
-        if self.counted_tn is not None:
-            return self.counted_tn
-        return at_least_zero(
-            (self.total - self.support) - (self.predicted - self.tp), ROUNDING * self.total
-        )
-
-    @property
-    def negatives(self) -> Tensor:
-        """``total - support``."""
-        if self.counted_negatives is not None:
-            return self.counted_negatives
-        return at_least_zero(self.total - self.support, ROUNDING * self.total)
+    def predicted(self) -> Tensor:
+        """``tp + fp``."""
+        return self.tp + self.fp
 
     @property
     def rejected(self) -> Tensor:
-        """``total - predicted``."""
-        if self.counted_rejected is not None:
-            return self.counted_rejected
-        return at_least_zero(self.total - self.predicted, ROUNDING * self.total)
+        """``fn + tn``."""
+        return self.fn + self.tn
 
-    def complete(self) -> Confusion:
-        """With all cells as tensors of its own: so that confusions that were counted apart, on
-        several machines, hold the same tensors and can be summed one by one."""
-        return replace(
-            self,
-            counted_tn=self.tn,
-            counted_rejected=self.rejected,
-            counted_negatives=self.negatives,
-        )
+    @property
+    def support(self) -> Tensor:
+        """``tp + fn``, the positives."""
+        return self.tp + self.fn
+
+    @property
+    def negatives(self) -> Tensor:
+        """``fp + tn``."""
+        return self.fp + self.tn
+
+    @property
+    def total(self) -> Tensor:
+        """All four cells."""
+        return self.support + self.negatives
 
     @property
     def matrix(self) -> Tensor:
@@ -147,20 +118,39 @@ class Confusion:
         if m.dim() < 2 or m.shape[-1] != m.shape[-2] or (task.single and m.shape[-1] != 2):
             wanted = "[..., 2, 2]" if task.single else "[..., C, C]"
             raise ValueError(f"matrix must have shape {wanted}, got {list(m.shape)}.")
-        tp, predicted, support = m.diagonal(dim1=-2, dim2=-1), m.sum(-2), m.sum(-1)
-        total = m.sum((-2, -1)).unsqueeze(-1).expand(tp.shape)
+        tp, off = m.diagonal(dim1=-2, dim2=-1), _without_diagonal(m)
         if task.single:
-            return cls(tp[..., 1], predicted[..., 1], support[..., 1], total[..., 1])
-        return cls(tp, predicted, support, total, task, m)
+            return cls(tp[..., 1], off[..., 0, 1], off[..., 1, 0], tp[..., 0])
+        fp, fn = off.sum(-2), off.sum(-1)
+        negatives = all_but_each(tp + fn)
+        return cls(tp, fp, fn, at_least_zero(negatives - fp, ROUNDING * negatives), task, m)
+
+    @classmethod
+    def from_sums(
+        cls,
+        tp: Any,
+        predicted: Any,
+        support: Any,
+        total: Any,
+        task: Task = BINARY,
+        matrix: Any = None,
+    ) -> Confusion:
+        """From sums of decisions, of which the cells are differences: those of weights are zero
+        where they are no more than rounding."""
+        fp = at_least_zero(predicted - tp, ROUNDING * predicted)
+        fn = at_least_zero(support - tp, ROUNDING * support)
+        tn = at_least_zero((total - support) - fp, ROUNDING * total)
+        return cls(tp, fp, fn, tn, task, matrix)
 
     def map(self, function: Any) -> Confusion:
         """Apply a function to every tensor."""
-        changed = {
-            f.name: function(value)
-            for f in fields(self)
-            if isinstance(value := getattr(self, f.name), Tensor)
-        }
-        return replace(self, **changed)
+        c, matrix = self.each(function), self.counted_matrix
+        return c if matrix is None else replace(c, counted_matrix=function(matrix))
+
+    def each(self, function: Any) -> Confusion:
+        """Apply a function to the four cells; the matrix is left out."""
+        tp, fp, fn, tn = (function(t) for t in (self.tp, self.fp, self.fn, self.tn))
+        return Confusion(tp, fp, fn, tn, self.task, None, self.left_out)
 
     def detach(self) -> Confusion:
         """The same counts, cut from the graph."""
@@ -171,21 +161,21 @@ class Confusion:
             return NotImplemented
         if self.task != other.task:
             raise ValueError(f"cannot add a {other.task} confusion to a {self.task} one.")
-        a, b = self, other
-        if (a.counted_rejected is None) != (b.counted_rejected is None):
-            a, b = a.complete(), b.complete()
         sums = {
-            f.name: getattr(a, f.name) + getattr(b, f.name)
-            for f in fields(a)
-            if isinstance(getattr(a, f.name), Tensor) and isinstance(getattr(b, f.name), Tensor)
+            f.name: getattr(self, f.name) + getattr(other, f.name)
+            for f in fields(self)
+            if isinstance(getattr(self, f.name), Tensor)
+            and isinstance(getattr(other, f.name), Tensor)
         }
-        return replace(a, **({"counted_matrix": None} | sums))
+        return replace(self, **({"counted_matrix": None} | sums))
+
+
+def _without_diagonal(m: Tensor) -> Tensor:
+    return torch.where(torch.eye(m.shape[-1], dtype=torch.bool, device=m.device), 0.0, m)
 
 
 def joined(parts: Sequence[Confusion], dim: int, order: Tensor) -> Confusion:
     """Confusions one after another along a dimension, then in this order."""
-    if any(c.counted_rejected is not None for c in parts):
-        parts = [c.complete() for c in parts]
     names = [f.name for f in fields(Confusion) if isinstance(getattr(parts[0], f.name), Tensor)]
     together: dict[str, Any] = {
         name: torch.cat([getattr(c, name) for c in parts], dim).index_select(dim, order)
@@ -282,17 +272,11 @@ def count_cells(
     thresholds: Any = None,
     offsets: Any = None,
     matrix: bool = False,
-    rest: bool = True,
 ) -> Confusion:
-    """``confusion`` of a problem that is arranged already.
-
-    ``tn`` and ``rejected`` are differences, counted on their own where these have lost their
-    digits. Without ``rest`` they are not: for metrics that do not read them.
-    """
+    """``confusion`` of a problem that is arranged already."""
     if problem.numbers is not None:
         settings = {"threshold": threshold, "thresholds": thresholds, "offsets": offsets}
-        settings |= {"matrix": matrix, "rest": rest}
-        parts = [count_cells(part, step, **settings) for part in problem.by_set()]
+        parts = [count_cells(part, step, matrix=matrix, **settings) for part in problem.by_set()]
         return joined(parts, problem.batch_dims, problem.set_order())
     counting = Counting.of(problem, step, threshold, thresholds, offsets)
     if counting.kernel is None:
@@ -300,7 +284,7 @@ def count_cells(
     if matrix and problem.task.exclusive:
         with full_precision(problem.z):
             return _with_matrix(counting)
-    return counting.cells(rest)
+    return counting.cells()
 
 
 @dataclass(frozen=True)
@@ -335,7 +319,7 @@ class Counting:
             problem = problem if offsets is None else problem.shifted(offsets)
             if step is None or is_hard(step):
                 return cls(problem, step, (), False, None)
-            return cls(problem, step, (), False, multiclass_kernel(Scores.of(problem), step))
+            return cls(problem, step, (), False, kernel_for(problem, step, (), False))
         if offsets is not None:
             raise ValueError(
                 f"offsets are for task='multiclass', not {problem.task!r}. Use threshold."
@@ -343,72 +327,66 @@ class Counting:
         taus, grid = problem.thresholds(threshold, thresholds)
         if step is None or is_hard(step):
             return cls(problem, step, taus, grid, None)
-        return cls(problem, step, taus, grid, binary_kernel(Scores.of(problem), step, taus, grid))
+        return cls(problem, step, taus, grid, kernel_for(problem, step, taus, grid))
 
     @property
     def learnt(self) -> bool:
         """Whether anything but the scores wants a gradient."""
         if not torch.is_grad_enabled():
             return False
-        given = (self.problem.w, *self.taus)
+        made_of = self.problem.arguments
+        weights = (self.problem.w,) if made_of is None else made_of[2:4]
+        given = (*weights, *self.taus)
         if any(isinstance(t, Tensor) and t.requires_grad for t in given):
             return True
-        return self.step is not None and is_learnt(self.step, self.problem.z)
+        return self.step is not None and is_learnt(self.step, self.problem.scores)
 
-    def cells(self, rest: bool) -> Confusion:
-        """Soft cells; ``rest`` as in ``count_cells``."""
+    def cells(self) -> Confusion:
+        """The soft counts."""
         assert self.kernel is not None
-        assert self.step is not None
-        z, y, w, learnt = self.problem.z, self.problem.y, self.problem.w, self.learnt
-        opaque = under_transform(z, y, w)
-        counts = count(self.kernel, z, y, w, plain=learnt)
-        if learnt and not opaque:
-            self.check(counts)
-        if not (rest if opaque else _cancels(counts, self.kernel.dtype, rest)):
-            return self.confusion(counts)
-        careful, others = careful_kernels(self.problem, self.step, self.taus, self.grid)
-        z = raised(z, careful.dtype)  # in which the two gradients add up
-        counts = count(careful, z, y, w, plain=learnt)
-        return self.confusion(counts, count(others, z, y, w, plain=learnt))
+        counted = self.in_place()
+        if counted is not None:
+            return self.counted(counted)
+        problem, learnt = self.problem, self.learnt
+        cells = count(self.kernel, problem, plain=learnt)
+        if learnt and not under_transform(problem.z, problem.y, problem.w):
+            self.check(cells)
+        return self.confusion(cells)
 
-    def check(self, counts: Counts) -> None:
+    def in_place(self) -> InPlace | None:
+        """What the kernel counts of the arguments where they lie, if it does."""
+        if self.kernel is None or self.learnt:
+            return None
+        return self.kernel.in_place(self.problem)
+
+    def counted(self, counted: InPlace) -> Confusion:
+        """With the graph of the scores; weights that were read in place are in their own units."""
+        assert self.kernel is not None
+        return self.confusion(count_in_place(self.kernel, self.problem, counted), unit=1.0)
+
+    def check(self, cells: Tensor) -> None:
         """Refuse labels and scores that a kernel would have refused."""
         z, y = self.problem.z.detach(), self.problem.y
         if self.problem.task.exclusive:
-            return check_rows(z, counts[1].detach())
+            return check_rows(z, cells.detach())
         if not self.problem.soft:
             check_labels(y)
-        return check_binary(z, y, None, counts[1].detach(), self.problem.soft)
+        return check_binary(z, y, None, cells.detach(), self.problem.soft)
 
-    def confusion(self, counts: Counts, others: Counts | None = None) -> Confusion:
+    def confusion(self, cells: Tensor, unit: float | None = None) -> Confusion:
         """In the units and in the order of dimensions that are promised."""
         problem = self.problem
-        c = Confusion(*counts, MULTICLASS if problem.exclusive else problem.task)
-        if others is not None:
-            tn, rejected, negatives, _ = others
-            c = replace(c, counted_tn=tn, counted_rejected=rejected, counted_negatives=negatives)
-        c = in_units(c, problem)
         if problem.task.independent and self.grid:
-            c = c.map(lambda t: t.movedim(-1, -2))
-        return c
+            cells = cells.movedim(-1, -2)
+        c = Confusion.of(cells, MULTICLASS if problem.exclusive else problem.task)
+        return in_units(c, problem, unit)
 
 
-def _cancels(counts: Counts, dtype: torch.dtype, rest: bool = True) -> bool:
-    """Whether so little is negative (with ``rest``: or rejected, or both) that it is mostly
-    rounding, as the difference that it is."""
-    tp, predicted, support, total = (t.detach() for t in counts)
-    negatives = total - support
-    few = (negatives > 0) & (negatives < LITTLE[dtype if rest else torch.float64] * total)
-    if rest:
-        few |= (total - predicted) < LITTLE[dtype] * total
-        few |= negatives - (predicted - tp) < LITTLE[dtype] * negatives
-    return bool(few.any())
-
-
-def in_units(c: Confusion, problem: Problem) -> Confusion:
+def in_units(c: Confusion, problem: Problem, unit: float | None = None) -> Confusion:
     """Counts in the units of the weights, of the classes that averages are over."""
-    c = replace(c, left_out=problem.left_out)
-    return c if problem.unit == 1 else c.map(lambda t: t * problem.unit)
+    c = c if problem.left_out is None else replace(c, left_out=problem.left_out)
+    unit = problem.unit if unit is None else unit
+    return c if unit == 1 else c.map(lambda t: t * unit)
 
 
 def _is_default(threshold: Any) -> bool:
@@ -428,19 +406,16 @@ def _hard(counting: Counting, matrix: bool) -> Confusion:
     if problem.from_logits:
         taus = [torch.logit(torch.as_tensor(t, dtype=dtype, device=z.device)) for t in taus]
 
-    def kernel(decide: Step) -> BinaryKernel:
-        return BinaryKernel(decide, taus, counting.grid, False, working(z), problem.soft)
+    class Decided(BinaryKernel):
+        def degrees(self, z: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+            yes = (z.to(dtype) >= tau for tau in taus)
+            return ((h, ~h) for h in yes)
 
-    hard = kernel(lambda s, tau: s.to(wide(s.device)) >= tau)
+    kernel = Decided(HardStep(), taus, counting.grid, False, working(z), problem.soft)
     if under_transform(z, y, w):
-        return counting.confusion(hard.compose(z, y, w))
+        return counting.confusion(kernel.compose(z, y, w))
     check_not_nan(z, torch.isnan(z))
-    counts = hard.count(z, y, w)
-    if w is None or not _cancels(counts, torch.float64):
-        return counting.confusion(counts)
-    others = kernel(lambda s, tau: s.to(wide(s.device)) < tau)
-    negative = 1 - y.to(wide(y.device)) if problem.soft else y == 0
-    return counting.confusion(counts, others.count(z, negative, w))
+    return counting.confusion(kernel.count(z, y, w))
 
 
 def _hard_multiclass(problem: Problem, matrix: bool) -> Confusion:
@@ -453,22 +428,13 @@ def _hard_multiclass(problem: Problem, matrix: bool) -> Confusion:
     if matrix:
         m = zeros.scatter_add(-1, y * classes + decided, ones)
         return Confusion.from_matrix(m.reshape(*y.shape[:-1], classes, classes))
-    right = decided == y
-    tp = zeros.scatter_add(-1, y, ones * right)
-    predicted = zeros.scatter_add(-1, decided, ones)
-    support = zeros.scatter_add(-1, y, ones)
-    total = support.sum(-1, keepdim=True).expand_as(support)
-    c = Confusion(tp, predicted, support, total, MULTICLASS)
-    if (
-        problem.w is None
-        or under_transform(z)
-        or not _cancels((tp, predicted, support, total), torch.float64)
-    ):
-        return c
-    rejected = all_but_each(predicted)
-    tn = (rejected - zeros.scatter_add(-1, y, ones * ~right)).clamp(min=0)
-    negatives = all_but_each(support)
-    return replace(c, counted_tn=tn, counted_rejected=rejected, counted_negatives=negatives)
+    right = ones * (decided == y)
+    wrong = ones - right
+    tp = zeros.scatter_add(-1, y, right)
+    fp = zeros.scatter_add(-1, decided, wrong)
+    fn = zeros.scatter_add(-1, y, wrong)
+    negatives = all_but_each(tp + fn)
+    return Confusion(tp, fp, fn, at_least_zero(negatives - fp, ROUNDING * negatives), MULTICLASS)
 
 
 def _hard_shares(problem: Problem, decided: Tensor, w: Tensor, matrix: bool) -> Confusion:
@@ -477,9 +443,9 @@ def _hard_shares(problem: Problem, decided: Tensor, w: Tensor, matrix: bool) -> 
     made = torch.nn.functional.one_hot(decided, problem.classes).to(w.dtype)
     if matrix:
         return Confusion.from_matrix(wy.mT @ made)
-    predicted, support = (made * w.unsqueeze(-1)).sum(-2), wy.sum(-2)
-    total = w.sum(-1, keepdim=True).expand_as(support)
-    return Confusion((wy * made).sum(-2), predicted, support, total, MULTICLASS)
+    wn = w.unsqueeze(-1) - wy
+    cells = (wy * made, wn * made, wy * (1 - made), wn * (1 - made))
+    return Confusion.of((t.sum(-2) for t in cells), MULTICLASS)
 
 
 def _with_matrix(counting: Counting) -> Confusion:

@@ -47,7 +47,7 @@ def all_cuts(s: Tensor, y: Tensor, w: Tensor | None, task: Task) -> Cuts:
 
     tp, support = from_cut_on(w * y)
     predicted, total = from_cut_on(w)
-    counts = Confusion(tp, predicted, support.expand_as(tp), total.expand_as(tp), task)
+    counts = Confusion.from_sums(tp, predicted, support, total, task)
     return Cuts(*gaps(s), counts)
 
 

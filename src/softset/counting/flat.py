@@ -12,21 +12,12 @@ from torch import Tensor
 from softset.counting.cells import Confusion
 from softset.tasks import Task
 
-# All of them: which ones were counted on their own depends on the rows at hand.
-CELLS = (
-    "tp",
-    "predicted",
-    "support",
-    "total",
-    "counted_tn",
-    "counted_rejected",
-    "counted_negatives",
-)
+CELLS = ("tp", "fp", "fn", "tn")
 
 
 @dataclass(frozen=True)
 class Form:
-    """What the numbers of a vector are: seven cells of ``shape``, and a matrix if it has one."""
+    """What the numbers of a vector are: four cells of ``shape``, and a matrix if it has one."""
 
     task: Task
     shape: tuple[int, ...]
@@ -56,11 +47,10 @@ def flatten(c: Confusion) -> tuple[Tensor, Form]:
     >>> c = Confusion.from_matrix([[5, 1], [2, 4]], task="binary")
     >>> flat, form = flatten(c)
     >>> flat.tolist()
-    [4.0, 5.0, 6.0, 12.0, 5.0, 7.0, 6.0]
+    [4.0, 1.0, 2.0, 5.0]
     >>> form.confusion(flat + flat).fp.item()
     2.0
     """
-    c = c.complete()
     shape = c.tp.shape
     parts = [getattr(c, name).expand(shape).reshape(-1) for name in CELLS]
     matrix = c.counted_matrix

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from softset.counting.traced import Traced
+
 _wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 # Counts below this are nothing: a reciprocal, and what it is multiplied by, must stay finite.
 NOTHING = 1e-30
@@ -42,8 +44,21 @@ def at_least_zero(x: Tensor, rounding: Tensor | float = 0.0) -> Tensor:
     return torch.where(x > rounding, x, x - x.detach())
 
 
+def all_but_each(x: Tensor) -> Tensor:
+    """The sum of the others, for every element of the last dimension; nothing is subtracted.
+
+    >>> all_but_each(torch.tensor([1.0, 2.0, 4.0])).tolist()
+    [6.0, 5.0, 3.0]
+    """
+    before = torch.nn.functional.pad(x.cumsum(-1)[..., :-1], (1, 0))
+    after = torch.nn.functional.pad(x.flip(-1).cumsum(-1)[..., :-1], (1, 0))
+    return before + after.flip(-1)
+
+
 def all_positive(x: Tensor, low: float = 0.0) -> bool:
     """Whether every element is known to be above ``low``; False where they cannot be looked at."""
+    if isinstance(x, Traced):
+        return x.above(low)
     if under_transform(x):
         return False
     return x.item() > low if x.dim() == 0 else bool((x > low).all())
@@ -58,6 +73,8 @@ def root(x: Tensor, degree: int | Tensor = 2) -> Tensor:
     >>> root(torch.tensor([0.25, 0.0])).tolist()
     [0.5, 0.0]
     """
+    if isinstance(x, Traced):
+        return x.root(degree, _TINY)
     normal = x > _TINY
     chord = x * _TINY ** (1 / degree - 1)
     return torch.where(normal, torch.where(normal, x, 1.0) ** (1 / degree), chord.clamp(min=0))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from softset.checks import check_choice, check_number, check_whole
 from softset.counting.numerics import NOTHING, log_odds, raised, under_transform, wide, working
-from softset.counting.shapes import Shape, by_position, lay_out
+from softset.counting.shapes import Shapes, check_shapes
 from softset.counting.steps import LinearStep, Step
 from softset.counting.values import check_classes, check_fractions, check_rows
 from softset.tasks import BINARY, MULTILABEL, Task, get_task
@@ -30,8 +30,8 @@ USUAL_WEIGHTS = (1e-6, 1e6)
 
 @dataclass(frozen=True)
 class Problem:
-    """Checked arguments in the layout of the kernels: ``arrange`` makes one, and within the library
-    nothing else travels.
+    """Checked arguments in the layout of the kernels: ``arrange`` makes one, and internal functions
+    take only this.
 
     ``z`` and ``y`` are ``[*batch, N]`` (binary), ``[*batch, labels, N]`` (multilabel), or ``z`` is
     ``[*batch, N, C]`` and ``y`` is ``[*batch, N]`` (multiclass). ``w`` broadcasts with ``y``; it
@@ -45,6 +45,10 @@ class Problem:
 
     ``left_out`` is the class that ``ignore_index`` names, if it names one. ``exclusive`` labels are
     classes, of which each row has one.
+
+    ``arguments`` are those of ``arrange``, of which ``z``, ``y``, ``w`` and ``unit`` are made, and
+    their values checked, when one of them is first read: the kernels in C read arguments where they
+    lie, and check them in passing.
     """
 
     z: Tensor
@@ -53,12 +57,30 @@ class Problem:
     task: Task
     batch_dims: int = 0
     from_logits: bool = True
-    unit: float = 1.0
+    unit: float = field(default_factory=lambda: 1.0)
     sets: bool = False
     numbers: Tensor | None = None
     soft: bool = False
     left_out: int | None = None
     exclusive: bool = False
+    arguments: Arguments | None = field(default=None, init=False)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("z", "y", "w", "unit") or self.__dict__.get("arguments") is None:
+            raise AttributeError(name)
+        self.__dict__.update(self.arguments.laid_out())  # type: ignore[union-attr]
+        return self.__dict__[name]
+
+    @property
+    def scores(self) -> Tensor:
+        """The scores as they came, if they did: their layout is nobody's business, their dtype and
+        their device are."""
+        return self.z if self.arguments is None else self.arguments.scores
+
+    @property
+    def read(self) -> tuple[Tensor | None, ...]:
+        """The tensors it is made of, scores first."""
+        return (self.z, self.y, self.w) if self.arguments is None else self.arguments[:4]
 
     @property
     def in_sets(self) -> bool:
@@ -68,6 +90,8 @@ class Problem:
     @property
     def classes(self) -> int:
         """How many classes or labels; one for a binary problem."""
+        if self.arguments is not None:
+            return self.arguments.classes
         return self.task.classes_in(self.z)
 
     def probabilities(self) -> Tensor:
@@ -81,7 +105,7 @@ class Problem:
 
     def weights(self) -> Tensor:
         """One weight for each label, in the shape of ``y`` and in float64."""
-        y = _labels(self)
+        y = self.y[..., 0] if self.soft and self.task.exclusive else self.y
         if self.w is None:
             return torch.ones_like(y, dtype=wide(y.device))
         return self.w.expand(y.shape)
@@ -172,8 +196,9 @@ class Problem:
         check_number("threshold", number, 0, 1, hint=THRESHOLD_HINT)
         if isinstance(threshold, int | float):
             return [float(threshold)], False
-        values = as_numbers("threshold", threshold, self.z.device)
-        values = values.to(wide(self.z.device), copy=True)  # the gradient reads it again
+        device = self.scores.device
+        values = as_numbers("threshold", threshold, device)
+        values = values.to(wide(device), copy=True)  # the gradient reads it again
         if values.dim() == 0:
             return [values if learnt else float(values)], False
         lead = self.z.shape[:-1]
@@ -186,10 +211,10 @@ class Problem:
 
     def spread(self, step: Step) -> Step:
         """The step, its parameters of the batch shape with the dimensions to broadcast over."""
-        batch = self.z.shape[: self.batch_dims - self.sets]
         changed = {}
         for name, value in getattr(step, "__dict__", {}).items():
             if isinstance(value, Tensor) and value.dim() > 0:
+                batch = self.z.shape[: self.batch_dims - self.sets]
                 if value.shape != batch:
                     raise ValueError(
                         f"step.{name} must be a number or have the batch shape {list(batch)}, got "
@@ -238,51 +263,120 @@ def arrange(
         raise ValueError(f"scores are empty: shape {list(z.shape)}.")
     whole = isinstance(per, str) and per == "batch"
     images = not whole and isinstance(per, str) and per == "image"
-    if not task.exclusive and y.dtype not in LABELS:
-        y = y.to(torch.float32 if y.is_floating_point() else torch.int64)
-    laid = lay_out(z, y, task, batch_dims, images, soft_targets)
-    z, y = laid.z, laid.y
-    soft = laid.by_class or (soft_targets and not task.exclusive and y.is_floating_point())
-    batch = z.shape[:batch_dims]
-    w, unit = _weights(sample_weight, z, task, laid.positions, batch, images)
-    numbers = None
-    if not whole and not images:
-        numbers = _set_numbers(per, laid.positions, z.device)
     if ignore_index is not None:
         check_whole("ignore_index", ignore_index, -(2**63))
-    if ignore_index is not None and _holds(y.dtype, int(ignore_index)):
-        ignored = y == int(ignore_index)
-        ignored = ignored.all(-1) if laid.by_class else ignored
-        w = torch.ones_like(ignored, dtype=wide(z.device)) if w is None else w
-        w = torch.where(ignored, 0.0, w)
-        # A left-out row may hold anything, NaN too: it gets scores without a favourite.
-        rows = ignored.unsqueeze(-1) if task.exclusive else ignored
-        filler = 1 / z.shape[-1] if laid.by_class else 0
-        y = torch.where(rows if laid.by_class else ignored, torch.full_like(y, filler), y)
-        z = torch.where(rows, 0.0 if from_logits else 1 / z.shape[-1], z)
-    if not from_logits and not under_transform(z):
-        low, high = torch.aminmax(z.detach())
-        if low < 0 or high > 1:
-            worst = float(low if low < 0 else high)
-            raise ValueError(
-                f"scores must be probabilities in [0, 1] with from_logits=False, got {worst:g}. "
-                "Pass from_logits=True for logits."
-            )
-    if (soft or task.exclusive) and not under_transform(z, y):
-        if soft:
-            check_fractions(y, laid.by_class)
-        else:
-            check_classes(y, z.shape[-1])
-    if laid.by_class:  # shares that were rounded add up all the same
-        y = y.to(wide(z.device)) / y.sum(-1, keepdim=True, dtype=wide(z.device))
-    problem = Problem(z, y, w, task, batch_dims + images, from_logits, unit, images, numbers, soft)
-    if task.exclusive and not soft and ignore_index in range(z.shape[-1]):
-        problem = replace(problem, left_out=ignore_index)
-    problem = problem if class_weight is None else _weighted(problem, class_weight)
-    if problem.w is None:
-        return problem
-    # Next to others of about 1, these are nothing; a metric of them alone would leave float32.
-    return replace(problem, w=torch.where(problem.w < NOTHING, 0.0, problem.w))
+    shapes = check_shapes(z, y, task, batch_dims, images, soft_targets)
+    soft = shapes.by_class or (soft_targets and not task.exclusive and y.is_floating_point())
+    numbers = None if whole or images else _set_numbers(per, shapes, z.device)
+    w, v = sample_weight, class_weight
+    if w is not None:
+        w = shapes.by_position("sample_weight", as_numbers("sample_weight", w, z.device))
+    if v is not None:
+        v = _of_classes(v, task, z.shape[batch_dims + 1] if not task.single else 1, z.device)
+    left_out = None
+    if task.exclusive and not soft and ignore_index in range(z.shape[batch_dims + 1]):
+        left_out = ignore_index
+    problem = object.__new__(Problem)
+    problem.__dict__.update(
+        task=task,
+        batch_dims=batch_dims + images,
+        from_logits=from_logits,
+        sets=images,
+        numbers=numbers,
+        soft=soft,
+        left_out=left_out,
+        exclusive=False,
+        arguments=Arguments(
+            z, y, w, v, ignore_index, from_logits, soft, shapes, torch.is_grad_enabled()
+        ),
+    )
+    return problem
+
+
+class Arguments(NamedTuple):
+    """What ``arrange`` got, as tensors whose shapes fit."""
+
+    scores: Tensor
+    target: Tensor
+    sample_weight: Tensor | None  # one for each position
+    class_weight: Tensor | None
+    ignore_index: int | None
+    from_logits: bool
+    soft: bool
+    shapes: Shapes
+    with_graph: bool  # whether gradients were on
+
+    @property
+    def classes(self) -> int:
+        """How many classes or labels; one for a binary problem."""
+        return 1 if self.shapes.task.single else self.scores.shape[len(self.shapes.batch) + 1]
+
+    def laid_out(self) -> dict[str, Any]:
+        """``z``, ``y``, ``w`` and ``unit`` of a ``Problem``, their values checked."""
+        with torch.set_grad_enabled(self.with_graph):
+            return self._laid_out()
+
+    def _laid_out(self) -> dict[str, Any]:
+        shapes, task, by_class = self.shapes, self.shapes.task, self.shapes.by_class
+        z, y = shapes.flat_scores(self.scores), self.target
+        if task.exclusive and not by_class:
+            y = _class_numbers(y)
+        elif not task.exclusive and y.dtype not in LABELS:
+            y = y.to(torch.float32 if y.is_floating_point() else torch.int64)
+        y = shapes.flat_target(y)
+        w, unit = None, 1.0
+        if self.sample_weight is not None:
+            w = shapes.flat_weight(self.sample_weight).to(wide(z.device))
+            w, unit = _in_units("sample_weight", w, math.prod(shapes.positions))
+        number = self.ignore_index
+        if number is not None and _holds(y.dtype, int(number)):
+            ignored = y == int(number)
+            ignored = ignored.all(-1) if by_class else ignored
+            w = torch.ones_like(ignored, dtype=wide(z.device)) if w is None else w
+            w = torch.where(ignored, 0.0, w)
+            # A left-out row may hold anything, NaN too: it gets scores without a favourite.
+            rows = ignored.unsqueeze(-1) if task.exclusive else ignored
+            filler = 1 / z.shape[-1] if by_class else 0
+            y = torch.where(rows if by_class else ignored, torch.full_like(y, filler), y)
+            z = torch.where(rows, 0.0 if self.from_logits else 1 / z.shape[-1], z)
+        if not self.from_logits:
+            _check_probabilities(z)
+        if (self.soft or task.exclusive) and not under_transform(z, y):
+            if self.soft:
+                check_fractions(y, by_class)
+            else:
+                check_classes(y, z.shape[-1])
+        if by_class:  # shares that were rounded add up all the same
+            y = y.to(wide(z.device)) / y.sum(-1, keepdim=True, dtype=wide(z.device))
+        if self.class_weight is not None:
+            y, w, unit = _weighted(y, w, unit, self.class_weight, task, self.soft)
+        if w is not None:
+            # Next to others of about 1, these are nothing; a metric of them alone would leave
+            # float32.
+            w = torch.where(w < NOTHING, 0.0, w)
+        return {"z": z, "y": y, "w": w, "unit": unit}
+
+
+def _check_probabilities(z: Tensor) -> None:
+    if under_transform(z):
+        return
+    low, high = torch.aminmax(z.detach())
+    if low < 0 or high > 1:
+        worst = float(low if low < 0 else high)
+        raise ValueError(
+            f"scores must be probabilities in [0, 1] with from_logits=False, got {worst:g}. "
+            "Pass from_logits=True for logits."
+        )
+
+
+def _class_numbers(y: Tensor) -> Tensor:
+    """Whole numbers, in whichever type they came."""
+    if y.is_floating_point() and not under_transform(y) and not torch.equal(y, y.round()):
+        raise ValueError(
+            f"target must hold class numbers (integers) for task='multiclass', got {y.dtype}. For "
+            "probabilities of the classes, in the shape of scores, use soft_targets=True."
+        )
+    return y.to(torch.long)
 
 
 def _holds(dtype: torch.dtype, number: int) -> bool:
@@ -313,21 +407,7 @@ def as_numbers(name: str, x: Any, device: torch.device | None = None) -> Tensor:
         ) from None
 
 
-def _weights(
-    sample_weight: Any, z: Tensor, task: Task, positions: Shape, batch: Shape, images: bool
-) -> tuple[Tensor | None, float]:
-    """Weights that broadcast with the target, and their unit."""
-    if sample_weight is None:
-        return None, 1.0
-    w = by_position("sample_weight", as_numbers("sample_weight", sample_weight, z.device),
-                    positions, batch)  # fmt: skip
-    own = w.dim() - 2  # batch dimensions
-    w = w if images else w.flatten(-2)
-    w, unit = _in_units("sample_weight", w.to(wide(z.device)), w.shape[own:].numel())
-    return (w.unsqueeze(-2) if task.independent else w), unit
-
-
-def _set_numbers(per: Any, positions: Shape, device: torch.device) -> Tensor:
+def _set_numbers(per: Any, shapes: Shapes, device: torch.device) -> Tensor:
     """The set of each position, numbered 0, 1, 2, … in the order of the numbers given."""
     if isinstance(per, str):
         check_choice("per", per, PER)
@@ -337,7 +417,7 @@ def _set_numbers(per: Any, positions: Shape, device: torch.device) -> Tensor:
             f"per must be one of {', '.join(map(repr, PER))}, or whole numbers that say to which "
             f"set each row belongs, got {given.dtype}."
         )
-    flat = by_position("per", given, positions, ()).flatten()
+    flat = shapes.by_position("per", given, batch=False).flatten()
     if under_transform(flat):
         raise ValueError(
             "per with set numbers can't be compiled or transformed: how large the sets are is not "
@@ -350,11 +430,6 @@ def _of_one_size(sizes: Tensor) -> list[Tensor]:
     """Numbers of sets together whose sizes differ by less than a factor of two."""
     scale = sizes.double().log2().floor()
     return [(scale == s).nonzero().squeeze(-1) for s in torch.unique(scale)]
-
-
-def _labels(problem: Problem) -> Tensor:
-    """A tensor with an entry for each label that is weighed."""
-    return problem.y[..., 0] if problem.soft and problem.task.exclusive else problem.y
 
 
 def _in_units(name: str, w: Tensor, n: int = 1) -> tuple[Tensor, float]:
@@ -375,54 +450,52 @@ def _in_units(name: str, w: Tensor, n: int = 1) -> tuple[Tensor, float]:
     return w / unit, unit
 
 
-def _weighted(problem: Problem, class_weight: Any) -> Problem:
-    """With the weights of the classes in its weights."""
-    v, unit = _in_units("class_weight", _of_classes(class_weight, problem))
-    by_class = _by_class(v, problem)
-    y = problem.y
-    if problem.soft and not problem.task.independent:
+def _weighted(
+    y: Tensor, w: Tensor | None, unit: float, v: Tensor, task: Task, soft: bool
+) -> tuple[Tensor, Tensor, float]:
+    """Target, weights and their unit with the weights of the classes in them."""
+    v, of_classes = _in_units("class_weight", v)
+    by_class = _by_class(v, y, task, soft)
+    if soft and not task.independent:
         # A part y of weight v_1 and a part 1 - y of weight v_0 are one example of both weights.
-        own = y.to(v.dtype) * (v if problem.task.exclusive else v[1])
-        mass = by_class.unsqueeze(-1) if problem.task.exclusive else by_class
+        own = y.to(v.dtype) * (v if task.exclusive else v[1])
+        mass = by_class.unsqueeze(-1) if task.exclusive else by_class
         y = torch.where(mass > 0, own / torch.where(mass > 0, mass, 1.0), y.to(v.dtype))
-    w = by_class if problem.w is None else problem.w * by_class
-    unit *= problem.unit
-    if not 1e-305 < unit < math.inf or unit * _labels(problem).shape[-1] == math.inf:
+    unit *= of_classes
+    if not 1e-305 < unit < math.inf or unit * y.numel() == math.inf:
         raise ValueError(
             f"sample_weight times class_weight must be numbers that floats can hold, got {unit:g}. "
             "Divide or multiply one of them: metrics do not depend on the scale of weights."
         )
-    return replace(problem, y=y, w=w, unit=unit)
+    return y, by_class if w is None else w * by_class, unit
 
 
 def weights_by_class(class_weight: Any, problem: Problem) -> Tensor:
     """The weight of each example by its class (by its label, where there are several)."""
-    return _by_class(_of_classes(class_weight, problem), problem)
+    v = _of_classes(class_weight, problem.task, problem.classes, problem.z.device)
+    return _by_class(v, problem.y, problem.task, problem.soft)
 
 
-def _of_classes(class_weight: Any, problem: Problem) -> Tensor:
+def _of_classes(class_weight: Any, task: Task, classes: int, device: torch.device) -> Tensor:
     """One number for each class."""
-    device = problem.z.device
     v = as_numbers("class_weight", class_weight, device).to(wide(device))
-    size = 2 if problem.task.single else problem.classes
+    size = 2 if task.single else classes
     if v.shape != (size,):
         raise ValueError(
-            f"class_weight must hold {size} numbers for task={problem.task!r}, got shape "
-            f"{list(v.shape)}."
+            f"class_weight must hold {size} numbers for task={task!r}, got shape {list(v.shape)}."
         )
     if not under_transform(v):
         check_number("class_weight", v.detach(), 0, math.inf, closed="low")
     return v
 
 
-def _by_class(v: Tensor, problem: Problem) -> Tensor:
-    y = problem.y
-    if problem.task.independent:
+def _by_class(v: Tensor, y: Tensor, task: Task, soft: bool) -> Tensor:
+    if task.independent:
         return v.unsqueeze(-1).expand(y.shape)
-    if problem.soft:
+    if soft:
         y = y.to(v.dtype)
-        return y @ v if problem.task.exclusive else torch.lerp(v[0], v[1], y)
-    return torch.where(y > 0, v[1], v[0]) if problem.task.single else v[y]
+        return y @ v if task.exclusive else torch.lerp(v[0], v[1], y)
+    return torch.where(y > 0, v[1], v[0]) if task.single else v[y]
 
 
 def _grid(thresholds: Any) -> Sequence[Any]:

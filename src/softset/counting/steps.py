@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_number
+from softset.counting.numerics import wide
 
 Step = Callable[[Tensor, Any], Tensor]
 Number = float | Tensor
@@ -196,10 +197,17 @@ def check_step(step: object) -> None:
         )
 
 
-def rest_of(step: Step, p: Tensor, q: Tensor, tau: Number) -> Tensor:
-    """``1 - H(p, tau)``: from ``q = 1 - p`` where the step can, else by subtraction."""
-    own = getattr(step, "rest", None)
-    return 1 - step(p, tau) if own is None else own(p, q, tau)
+def both_degrees(step: Step, p: Tensor, q: Tensor, tau: Number) -> tuple[Tensor, Tensor]:
+    """``H(p, tau)`` and ``1 - H`` in float64, from ``p`` and ``q = 1 - p``: the smaller has the
+    digits of the step, and the larger is one minus it, so that they add up."""
+    rest = getattr(step, "rest", None)
+    if rest is None:
+        h = step(p, tau).to(wide(p.device))
+        return h, 1 - h
+    h = getattr(step, "degree", lambda p, q, tau: step(p, tau))(p, q, tau)
+    mostly, h = h > 0.5, h.to(wide(p.device))
+    rest = rest(p, q, tau).to(wide(p.device))
+    return torch.where(mostly, 1 - rest, h), torch.where(mostly, rest, 1 - h)
 
 
 def is_learnt(step: Step, like: Tensor) -> bool:

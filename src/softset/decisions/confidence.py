@@ -151,11 +151,11 @@ def _sums(column: Column) -> tuple[Floats, Floats]:
 def _confusion(sums: torch.Tensor, task: Task, classes: int) -> Confusion:
     if task.single:
         total, tp, predicted, support = sums.unbind(-1)
-        return Confusion(tp, predicted, support, total)
+        return Confusion.from_sums(tp, predicted, support, total)
     ends = [1, 1 + classes, 1 + 2 * classes, 1 + 3 * classes]
     total, tp, predicted, support, matrix = sums.tensor_split(ends, -1)
     counted = matrix.reshape(*tp.shape, classes) if matrix.shape[-1] else None
-    return Confusion(tp, predicted, support, total.expand_as(tp), task, counted)
+    return Confusion.from_sums(tp, predicted, support, total, task, counted)
 
 
 def _interval(

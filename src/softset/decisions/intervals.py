@@ -169,7 +169,7 @@ def _of_labels(
 
     def counted(sums: Array) -> Confusion:
         tp, tn, fp, fn = (torch.from_numpy(s) for s in np.split(sums, 4, axis=-1))
-        return Confusion(tp, tp + fp, tp + fn, tp + tn + fp + fn, MULTILABEL)
+        return Confusion(tp, fp, fn, tn, MULTILABEL)
 
     found = [counted(columns.sum(0))]
     for right, wrong in _ADDED:

@@ -154,9 +154,8 @@ def _values(m: Value, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int)
         delta_tp[row, k] += w[moved] * (y[moved] == k)
         block_pred, block_tp = predicted + delta_pred.cumsum(0), tp + delta_tp.cumsum(0)
         predicted, tp = block_pred[-1], block_tp[-1]
-        shape = block_tp.shape
-        total = support.sum().expand(shape)
-        found.append(m(Confusion(block_tp, block_pred, support.expand(shape), total, MULTICLASS)))
+        sums = (block_tp, block_pred, support, support.sum())
+        found.append(m(Confusion.from_sums(*sums, MULTICLASS)))
     return torch.cat(found)
 
 

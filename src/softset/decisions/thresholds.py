@@ -162,10 +162,6 @@ def _with_label(now: Confusion, counts: Confusion, label: int, part: Tensor) -> 
         rows[:, label] = at_cuts[label, part]
         return rows
 
-    return Confusion(
-        moved(now.tp, counts.tp),
-        moved(now.predicted, counts.predicted),
-        moved(now.support, counts.support),
-        moved(now.total, counts.total),
-        MULTILABEL,
-    )
+    cells = ("tp", "fp", "fn", "tn")
+    each = (moved(getattr(now, name), getattr(counts, name)) for name in cells)
+    return Confusion.of(each, MULTILABEL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,10 +14,10 @@ from softset.checks import check_choice
 from softset.counting.cells import Confusion
 from softset.counting.flat import Form, flatten
 from softset.counting.numerics import as_dtype, working
-from softset.counting.problem import PER, Problem, as_numbers
+from softset.counting.problem import PER, Problem, arrange, as_numbers
 from softset.counting.steps import LinearStep, Step, is_hard
-from softset.losses.direct import Settings, direct_loss
 from softset.losses.loss import Loss, refuse_words
+from softset.losses.one_node import one_node
 from softset.losses.parts import no_rows, row_in_their_place
 from softset.losses.pointwise import class_weight_buffer
 from softset.losses.ranks import Ranks
@@ -34,6 +34,37 @@ SETTINGS = (
     "metric", "task", "step", "threshold", "thresholds", "sample_weight", "class_weight",
     "ignore_index", "from_logits", "empty", "batch_dims", "per", "soft_targets",
 )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Settings:
+    """The arguments of ``metric_loss`` but for the tensors and the metric."""
+
+    task: Task
+    step: Step
+    threshold: Any
+    class_weight: Any
+    ignore_index: int | None
+    from_logits: bool
+    empty: str
+    batch_dims: int
+    per: Any
+    soft_targets: bool
+
+    def arranged(self, scores: Any, target: Any, weight: Any) -> Problem:
+        """The problem of a batch."""
+        return arrange(
+            scores,
+            target,
+            task=self.task,
+            from_logits=self.from_logits,
+            sample_weight=weight,
+            class_weight=self.class_weight,
+            ignore_index=self.ignore_index,
+            batch_dims=self.batch_dims,
+            per=self.per,
+            soft_targets=self.soft_targets,
+        )
 
 
 def default_step(task: Task) -> LinearStep:
@@ -113,15 +144,6 @@ def over(goal: Goal, thresholds: Any) -> Goal:
 
 
 def _loss(scores: Any, target: Any, weight: Any, goal: Goal, settings: Settings) -> Tensor:
-    """Fast path on the raw tensors; otherwise normalize the inputs first."""
-
-    def again(z: Tensor) -> Confusion:
-        problem = settings.arranged(z, target, weight)
-        return goal.soft_cells(problem, settings.step, settings.threshold)
-
-    value = direct_loss(scores, target, weight, goal, settings, again)
-    if value is not None:
-        return value
     return problem_loss(
         settings.arranged(scores, target, weight),
         goal,
@@ -141,7 +163,11 @@ def problem_loss(
 ) -> Tensor:
     """``metric_loss`` of a problem that is arranged already."""
     check_choice("empty", empty, EMPTY)
-    c = goal.soft_cells(problem, default_step(problem.task) if step is None else step, threshold)
+    step = default_step(problem.task) if step is None else step
+    loss = one_node(problem, goal, step, threshold, empty)
+    if loss is not None:
+        return loss
+    c = goal.soft_cells(problem, step, threshold)
     return as_dtype(1 - goal.soft_value(c, empty, problem.in_sets), working(problem.z))
 
 

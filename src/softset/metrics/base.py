@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softset.checks import check_choice
 from softset.counting.cells import Confusion
 from softset.counting.numerics import all_positive, ratio, under_transform
+from softset.counting.traced import Traced
 from softset.tasks import BINARY, MULTICLASS, Task
 
 AVERAGES = ("macro", "micro", "weighted", None)
@@ -32,7 +34,6 @@ class Metric:
     base_name: ClassVar[str] = ""  # its name in ``METRICS``
     joint: ClassVar[bool] = False  # of several classes it is one number, not an average
     needs_negatives: ClassVar[bool] = False  # undefined when every example is positive
-    of_positives: ClassVar[bool] = False  # reads neither ``tn`` nor ``rejected``
 
     def __post_init__(self) -> None:
         check_choice("average", self.average, AVERAGES)
@@ -83,11 +84,10 @@ class Metric:
         return ratio((values * shares).sum(-1), shares.sum(-1), nothing)
 
     def _average_micro(self, c: Confusion, empty: str | None) -> Tensor:
-        # Each cell on its own: what is little in one class is lost in the sum over all.
-        complete = replace(c, counted_matrix=None).complete()
+        each = c
         if c.left_out is not None:
-            complete = complete.map(lambda t: t[..., _others(c)])
-        summed = replace(complete.map(lambda t: t.sum(-1)), task=BINARY)
+            each = c.each(lambda t: t[..., _others(c)])
+        summed = replace(each.each(lambda t: t.sum(-1)), task=BINARY)
         return self._train(self.score(summed), summed, empty)
 
     def _class_shares(self, c: Confusion, empty: str | None) -> Tensor:
@@ -150,13 +150,11 @@ class Metric:
         """
         return False
 
-    def reads_rest(self) -> bool:
-        """Whether it reads ``tn`` or ``rejected``, which must then have digits."""
-        return self.both_classes or not self.of_positives
 
-
-def _others(c: Confusion) -> Tensor:
+def _others(c: Confusion) -> Any:
     """True for all classes but the one that is left out."""
+    if isinstance(c.tp, Traced):
+        return np.arange(c.tp.shape[-1]) != c.left_out
     return torch.arange(c.tp.shape[-1], device=c.tp.device).ne(c.left_out or 0)
 
 
@@ -167,13 +165,15 @@ REACH = (1e-9, 1e12)
 def _in_reach(c: Confusion) -> Confusion:
     """The same counts in other units, where weights are so small or large that it matters: metrics
     do not depend on it."""
+    if isinstance(c.tp, Traced):
+        return c  # where it is traced, counts are in reach
     totals = c.total if c.task.single else c.total.amax(-1, keepdim=True)
     if not under_transform(totals):
         low, high = torch.aminmax(totals.detach())
         if REACH[0] <= float(low) and float(high) <= REACH[1]:
             return c
     unit = torch.where(totals > 0, totals, 1.0)
-    scaled = replace(c, counted_matrix=None).map(lambda t: t / unit)
+    scaled = c.each(lambda t: t / unit)
     if c.counted_matrix is None:
         return scaled
     return replace(scaled, counted_matrix=c.counted_matrix / unit.unsqueeze(-1))
@@ -181,16 +181,9 @@ def _in_reach(c: Confusion) -> Confusion:
 
 def two_classes(c: Confusion) -> Confusion:
     """A binary confusion as one of two classes, the negative one first."""
-    return Confusion(
-        torch.stack([c.tn, c.tp], -1),
-        torch.stack([c.rejected, c.predicted], -1),
-        torch.stack([c.negatives, c.support], -1),
-        torch.stack([c.total, c.total], -1),
-        MULTICLASS,
-        counted_tn=torch.stack([c.tp, c.tn], -1),
-        counted_rejected=torch.stack([c.predicted, c.rejected], -1),
-        counted_negatives=torch.stack([c.support, c.negatives], -1),
-    )
+    first, second = (c.tn, c.fn, c.fp, c.tp), (c.tp, c.fp, c.fn, c.tn)
+    cells = (torch.stack(both, -1) for both in zip(first, second, strict=True))
+    return Confusion.of(cells, MULTICLASS)
 
 
 def grid_axis(c: Confusion) -> int:

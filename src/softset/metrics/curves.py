@@ -17,8 +17,6 @@ from softset.metrics.base import Metric, grid_axis
 class Curve(Metric):
     """A metric over all thresholds: ``c`` carries a grid of them, ascending."""
 
-    of_positives = True  # and ``negatives``
-
     def __post_init__(self) -> None:
         super().__post_init__()
         # Of two classes there is one area, as in scikit-learn: it says nothing of both.

@@ -6,17 +6,15 @@ confusion's leading dimensions. To add one: write its class here and its row in 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from softset.checks import check_choice, check_number
 from softset.counting.cells import Confusion
-from softset.counting.numerics import NOTHING, ratio, root
-from softset.metrics.base import Metric, two_classes
+from softset.counting.numerics import ratio, root
+from softset.metrics.base import Metric
 from softset.tasks import Task
 
 
@@ -42,38 +40,14 @@ class Accuracy(Metric):
 
 @dataclass(frozen=True)
 class Fraction(Metric):
-    """A metric that is one fraction, of sums of counts without a constant."""
+    """A metric that is one fraction, of sums of ``tp``, ``fp`` and ``fn``."""
 
-    of_positives = True
-
-    def fraction(self, c: Any) -> tuple[Any, Any]:
-        """Numerator and denominator, by plain arithmetic: ``c`` may hold numbers too."""
+    def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
+        """Numerator and denominator."""
         raise NotImplementedError
 
     def score(self, c: Confusion) -> Tensor:
         return ratio(*self.fraction(c))
-
-    @cached_property
-    def _units(self) -> tuple[Any, ...]:
-        """Numerator and denominator of one ``tp``, and of one ``predicted``."""
-        return tuple(self.fraction(_Numbers(*unit)) for unit in ((1, 0, 0), (0, 1, 0)))
-
-    def parts(self, tp: Any, predicted: Any, support: Any) -> tuple[Any, Any, Any]:
-        """The value of each class and its derivatives by ``tp`` and ``predicted``, from numbers or
-        arrays; not a number where the denominator is nothing."""
-        num, den = self.fraction(_Numbers(tp, predicted, support))
-        per = np.where(den > NOTHING, 1 / den, np.nan)
-        value = num * per
-        by_tp, by_predicted = ((n - value * d) * per for n, d in self._units)
-        return value, by_tp, by_predicted
-
-
-class _Numbers(NamedTuple):
-    """The counts a ``Fraction`` is made of."""
-
-    tp: Any
-    predicted: Any
-    support: Any
 
 
 @dataclass(frozen=True)
@@ -87,7 +61,7 @@ class Precision(Fraction):
 
     base_name = "precision"
 
-    def fraction(self, c: Any) -> tuple[Any, Any]:
+    def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
         return c.tp, c.predicted
 
 
@@ -102,7 +76,7 @@ class Recall(Fraction):
 
     base_name = "recall"
 
-    def fraction(self, c: Any) -> tuple[Any, Any]:
+    def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
         return c.tp, c.support
 
 
@@ -135,7 +109,8 @@ class BalancedAccuracy(Metric):
     joint = True
 
     def score(self, c: Confusion) -> Tensor:
-        return self.score_jointly(two_classes(c))
+        recalls, there = ratio(c.tp, c.support) + ratio(c.tn, c.negatives), c.support > 0
+        return ratio(recalls, there.to(c.tp.dtype) + (c.negatives > 0))
 
     def score_jointly(self, c: Confusion) -> Tensor:
         present = (c.support > 0).to(c.support.dtype)
@@ -177,7 +152,7 @@ class FBeta(Fraction):
             object.__setattr__(self, key, value)
         self.__post_init__()
 
-    def fraction(self, c: Any) -> tuple[Any, Any]:
+    def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
         square: Any
         if isinstance(self.beta, tuple):
             if c.tp.dim() == 0 or c.tp.shape[-1] != len(self.beta) or c.task.single:
@@ -186,12 +161,10 @@ class FBeta(Fraction):
                     f"{list(c.tp.shape)}. Give one beta, or one for each class."
                 )
             square = torch.tensor(self.beta, dtype=c.tp.dtype, device=c.tp.device) ** 2
-            wanted = square * c.support
         else:
             square = self.beta**2
-            wanted = c.support if square == 1 else square * c.support
-        # b^2 fn + fp + (1 + b^2) tp = b^2 support + predicted
-        return (1 + square) * c.tp, wanted + c.predicted
+        right = (1 + square) * c.tp
+        return right, right + square * c.fn + c.fp
 
     def of_label(self, label: int) -> FBeta:
         return FBeta(self.beta[label] if isinstance(self.beta, tuple) else self.beta)
@@ -224,8 +197,8 @@ class Jaccard(Fraction):
 
     base_name = "jaccard"
 
-    def fraction(self, c: Any) -> tuple[Any, Any]:
-        return c.tp, c.support + c.predicted - c.tp
+    def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
+        return c.tp, c.tp + c.fp + c.fn
 
 
 @dataclass(frozen=True)
@@ -248,9 +221,8 @@ class Tversky(Fraction):
         if self.alpha + self.beta < BETAS[0]:
             raise ValueError("alpha and beta must not both be 0: no mistake would count.")
 
-    def fraction(self, c: Any) -> tuple[Any, Any]:
-        a, b = self.alpha, self.beta
-        return c.tp, (1 - a - b) * c.tp + a * c.predicted + b * c.support
+    def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
+        return c.tp, c.tp + self.alpha * c.fp + self.beta * c.fn
 
     @property
     def key(self) -> str:
@@ -292,14 +264,15 @@ class GMean(Metric):
         return torch.where(((c.predicted > 0) & (c.support <= 0)).any(-1), 0.0, value)
 
 
-def _shared(c: Confusion, a: Tensor, b: Tensor) -> Tensor:
-    """``sum a b / n^2`` over the classes."""
-    return (ratio(a, c.total) * ratio(b, c.total)).sum(-1)
-
-
 def _covariance(c: Confusion) -> Tensor:
-    """``tp tn - fp fn = n tp - predicted support``, without cancelling large products."""
-    return _shared(c, c.tp, c.tn) - _shared(c, c.fp, c.fn)
+    """``n tp - predicted support``, without cancelling large products."""
+    return c.tp * c.tn - c.fp * c.fn
+
+
+def _of_pairs(c: Confusion, a: Tensor) -> Tensor:
+    """A product of two counts as a share of all pairs of rows."""
+    total = c.total
+    return ratio(a, total * total)
 
 
 @dataclass(frozen=True)
@@ -318,11 +291,16 @@ class MCC(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return self.score_jointly(two_classes(c))
+        # Summed over both classes, which are alike.
+        decided, true = c.predicted * c.rejected, c.support * c.negatives
+        return self._of(*(2 * _of_pairs(c, a) for a in (_covariance(c), decided, true)))
 
     def score_jointly(self, c: Confusion) -> Tensor:
-        decided, true = _shared(c, c.predicted, c.rejected), _shared(c, c.support, c.negatives)
-        return ratio(_covariance(c), root(decided) * root(true))
+        decided, true = c.predicted * c.rejected, c.support * c.negatives
+        return self._of(*(_of_pairs(c, a).sum(-1) for a in (_covariance(c), decided, true)))
+
+    def _of(self, covariance: Tensor, decided: Tensor, true: Tensor) -> Tensor:
+        return ratio(covariance, root(decided) * root(true))
 
 
 @dataclass(frozen=True)
@@ -339,10 +317,12 @@ class CohenKappa(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        return self.score_jointly(two_classes(c))
+        chance = c.predicted * c.negatives + c.support * c.rejected
+        return ratio(2 * _of_pairs(c, _covariance(c)), _of_pairs(c, chance))
 
     def score_jointly(self, c: Confusion) -> Tensor:
-        return ratio(_covariance(c), _shared(c, c.predicted, c.negatives))
+        covariance, chance = _of_pairs(c, _covariance(c)), _of_pairs(c, c.predicted * c.negatives)
+        return ratio(covariance.sum(-1), chance.sum(-1))
 
 
 KAPPA_WEIGHTS = ("linear", "quadratic")

@@ -53,7 +53,8 @@ class Where:
         self, metric: Metric, problem: Problem, step: Step, threshold: Any = 0.5
     ) -> Confusion:
         """The soft counts that the metric is trained on, with their graph."""
-        return count_cells(problem, step, threshold=threshold, **_needs(metric, problem))
+        matrix = metric.wants_matrix(problem.task, problem.classes, training=True)
+        return count_cells(problem, step, threshold=threshold, matrix=matrix)
 
     def hard_cells(
         self, metric: Metric, problem: Problem, threshold: Any = 0.5, offsets: Any = None
@@ -172,12 +173,6 @@ class Goal:
             shortfall = torch.where(usable, shortfall, float("-inf"))
             usable = usable & (shortfall >= shortfall.amax(-1, keepdim=True) - EQUAL)
         return torch.where(usable, values, float("-inf"))
-
-
-def _needs(metric: Metric, problem: Problem) -> dict[str, bool]:
-    """What must be counted for training."""
-    matrix = metric.wants_matrix(problem.task, problem.classes, training=True)
-    return {"matrix": matrix, "rest": metric.reads_rest()}
 
 
 def prepared(

@@ -42,7 +42,7 @@ class Grid(Where):
         taus = self.thresholds
         if isinstance(metric, Curve):
             problem = prepared(problem, Problem.one_against_rest, step, thresholds=taus)
-        return count_cells(problem, step, thresholds=taus, rest=metric.reads_rest())
+        return count_cells(problem, step, thresholds=taus)
 
     def hard_cells(
         self, metric: Metric, problem: Problem, threshold: Any = 0.5, offsets: Any = None

@@ -177,10 +177,9 @@ def _counted(problem: Problem, step: Step, shifts: Tensor) -> Confusion:
             batch = problem.batch_dims + 1
             moved = replace(problem, z=z, y=problem.y.expand_as(z), w=w, batch_dims=batch)
         c = count_cells(moved, step)
-        sums = torch.stack([c.tp, c.predicted, c.support, c.total])
-        parts.append(sums if len(some) > 1 else sums.unsqueeze(1))
-    tp, predicted, support, total = torch.cat(parts, 1).movedim(1, -1)
-    return Confusion(tp, predicted, support, total, problem.task)
+        cells = torch.stack([c.tp, c.fp, c.fn, c.tn])
+        parts.append(cells if len(some) > 1 else cells.unsqueeze(1))
+    return Confusion.of(torch.cat(parts, 1).movedim(1, -1), problem.task)
 
 
 def _alerts(c: Confusion) -> Tensor:

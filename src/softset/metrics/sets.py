@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -47,7 +46,7 @@ def _counts(metric: Metric, c: Confusion, empty: str | None, grid: bool) -> Tens
     """Which sets count; with ``average=None`` for which class."""
     if grid:
         axis = grid_axis(c)
-        c = replace(c, counted_matrix=None).map(lambda t: t.select(axis, 0))
+        c = c.each(lambda t: t.select(axis, 0))
     if c.task.independent and metric.average == "micro":
         c = c.map(lambda t: t.sum(-1, keepdim=True))
     there = c.total > 0

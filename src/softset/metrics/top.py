@@ -65,7 +65,7 @@ class Top(Where):
         self, metric: Metric, problem: Problem, step: Step, threshold: Any = 0.5
     ) -> Confusion:
         problem = prepared(problem, self.prepare, step)
-        return count_cells(problem, step, rest=metric.reads_rest())
+        return count_cells(problem, step)
 
     def hard_cells(
         self, metric: Metric, problem: Problem, threshold: Any = 0.5, offsets: Any = None

@@ -211,7 +211,7 @@ _OF_ONE: dict[str, Any] = {"average": "macro", "both_classes": False}
 
 def _negatives(c: Confusion) -> Confusion:
     """The same decisions, counted for the other class."""
-    return Confusion(c.tn, c.rejected, c.negatives, c.total)
+    return Confusion(c.tn, c.fn, c.fp, c.tp)
 
 
 def _whole(values: Any) -> list[int | None]:

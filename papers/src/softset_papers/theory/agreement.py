@@ -41,7 +41,7 @@ def _rates(
     for soft in (True, False):
         tp = _sums(u, positives, trials, soft, g)
         fp = _sums(v, n - positives, trials, soft, g)
-        found.append(Confusion(tp, tp + fp, support, total))
+        found.append(Confusion(tp, fp, support - tp, total - support - fp))
     return found[0], found[1]
 
 

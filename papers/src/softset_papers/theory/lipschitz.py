@@ -102,7 +102,7 @@ def metric_slope(metric: Metric, prevalence: float, points: int = 41, edge: floa
     tp = (prevalence * tpr).flatten().requires_grad_()
     fp = ((1 - prevalence) * fpr).flatten().requires_grad_()
     support = torch.full_like(tp, prevalence)
-    value = metric(Confusion(tp, tp + fp, support, torch.ones_like(tp)))
+    value = metric(Confusion(tp, fp, support - tp, 1 - support - fp))
     slopes = torch.autograd.grad(value.sum(), (tp, fp))
     return max(float(s.abs().max()) for s in slopes)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.chunks import store
-from softset.counting.kernels.interface import Counts
 from softset.counting.numerics import wide
 from softset.counting.steps import LinearStep
 from softset.counting.values import check_binary, off_labels
@@ -21,7 +19,8 @@ class GridKernel(BinaryKernel):
 
     Every corner of every step is a multiple of ``1/(2K)``. So count and sum of ``p`` per class in
     ``2K`` bins determine all sums, by prefix sums; and the derivative by ``p`` is constant in a
-    bin, so that the backward pass is one look-up per example.
+    bin, so that the backward pass is one look-up per example. In the upper half of the bins it is
+    ``1 - p`` that is summed: there it has the digits.
     """
 
     step: LinearStep
@@ -48,7 +47,7 @@ class GridKernel(BinaryKernel):
         """The bin of each example, positives after all bins of the negatives."""
         return (p * self.bins).long() + (self.bins + 1) * y.long()
 
-    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
+    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
         return self.from_bins(self.into_bins(z, y, w))
 
     def into_bins(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
@@ -63,20 +62,33 @@ class GridKernel(BinaryKernel):
             at = self.where(p, yc)
             weight = torch.ones_like(p, dtype=dtype) if wc is None else wc.to(dtype).expand(p.shape)
             mass.scatter_add_(-1, at, weight)
-            moment.scatter_add_(-1, at, weight * p)
+            upper = at - (self.bins + 1) * yc.long() >= self.bins // 2
+            moment.scatter_add_(-1, at, weight * torch.where(upper, self.others(zc), p))
         return both.view(*lead, 2, -1, 2)
 
-    def from_bins(self, bins: Tensor) -> Counts:
-        """The counts at all thresholds, from mass and moment of the first 0, 1, 2, … bins."""
-        n, s = torch.nn.functional.pad(bins.cumsum(-2), (0, 0, 1, 0)).unbind(-1)
+    def from_bins(self, bins: Tensor) -> Tensor:
+        """The cells at all thresholds, from sums over the bins below each corner, and above."""
+        n, moment = bins.unbind(-1)
+        upper = torch.arange(self.bins + 1, device=bins.device) >= self.bins // 2
+        p, q = torch.where(upper, n - moment, moment), torch.where(upper, moment, n - moment)
         i, j = self.corners.to(bins.device).unbind()
         _, _, m1, m2, m3, tau = self.table.to(bins).unbind()
-        (n_i, n_j), (s_i, s_j) = ([x.index_select(-1, k) for k in (i, j)] for x in (n, s))
-        n_all, s_all = n[..., -1:], s[..., -1:]
-        h = m1 * s_i + m2 * (s_j - s_i) + (0.5 - m2 * tau) * (n_j - n_i)
-        h += m3 * (s_all - s_j) + (1 - m3) * (n_all - n_j)
-        negative, tp = h.unbind(-2)
-        return tp, tp + negative, n_all[..., 1, :].expand_as(tp), n_all.sum(-2).expand_as(tp)
+
+        def below(x: Tensor, k: Tensor) -> Tensor:
+            return torch.nn.functional.pad(x.cumsum(-1), (1, 0)).index_select(-1, k)
+
+        def above(x: Tensor, k: Tensor) -> Tensor:
+            sums = torch.nn.functional.pad(x.flip(-1).cumsum(-1), (1, 0)).flip(-1)
+            return sums.index_select(-1, k)
+
+        between = below(n, j) - below(n, i)
+        over_tau = m2 * (below(p, j) - below(p, i) - tau * between)
+        low, high = m1 * below(p, i), m3 * above(q, j)
+        yes = low + 0.5 * between + over_tau + (above(n, j) - high)
+        no = (below(n, i) - low) + 0.5 * between - over_tau + high
+        fp, tp = yes.unbind(-2)
+        tn, fn = no.unbind(-2)
+        return torch.stack([tp, fp, fn, tn])
 
     def slopes(self, adjoint: Tensor) -> Tensor:
         """The slope of the sum over thresholds in each bin: a threshold adds m1 below its corner a,
@@ -89,8 +101,10 @@ class GridKernel(BinaryKernel):
         steps.scatter_add_(-1, j, adjoint * (m3 - m2))
         return steps.cumsum(-1)
 
-    def gradient(self, z: Tensor, y: Tensor, w: Tensor | None, d_tp: Any, d_pred: Any) -> Tensor:
-        of_both = torch.cat([self.slopes(d_pred), self.slopes(d_pred + d_tp)], -1).to(self.dtype)
+    def gradient(
+        self, z: Tensor, y: Tensor, w: Tensor | None, positive: Tensor, negative: Tensor
+    ) -> Tensor:
+        of_both = torch.cat([self.slopes(negative), self.slopes(positive)], -1).to(self.dtype)
         out = torch.empty_like(z, memory_format=torch.contiguous_format)
         for zc, yc, wc, to in self.pieces(z, y, w, out):
             p = self.probabilities(zc)

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.binary_grid import GridKernel
-from softset.counting.kernels.careful import MulticlassRestKernel, RestKernel
 from softset.counting.kernels.interface import Kernel
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.kernels.native.kernels import (
@@ -51,7 +50,8 @@ class Scores(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> Scores:
-        return cls(problem.z.dtype, problem.z.device, problem.from_logits, problem.soft)
+        z = problem.scores
+        return cls(z.dtype, z.device, problem.from_logits, problem.soft)
 
     def resolving(self, steepness: float) -> torch.dtype:
         """The dtype of work, which is float64 where a step is so steep that the rounding of float32
@@ -65,6 +65,35 @@ class Scores(NamedTuple):
         if torch.compiler.is_compiling() or self.device.type != "cpu":
             return False
         return is_native(step) and native() is not None
+
+
+def kernel_for(problem: Problem, step: Step, taus: Sequence[Any], grid: bool) -> Kernel:
+    """The fastest kernel for a problem."""
+    key = (problem.task.exclusive, Scores.of(problem), step, tuple(taus), grid)
+    constant = _is_constant(step) and all(type(tau) is float for tau in taus)
+    if torch.compiler.is_compiling() or not constant:
+        return _choose(*key)
+    return _chosen(*key, native())
+
+
+def _is_constant(step: Step) -> bool:
+    """Whether a step has numbers only, by which it can be recognised."""
+    return is_native(step) and all(type(v) in (int, float) for v in vars(step).values())
+
+
+def _choose(
+    exclusive: bool, scores: Scores, step: Step, taus: tuple[Any, ...], grid: bool
+) -> Kernel:
+    if exclusive:
+        return multiclass_kernel(scores, step)
+    return binary_kernel(scores, step, taus, grid)
+
+
+@lru_cache(maxsize=64)  # to choose takes as long as a small batch
+def _chosen(
+    exclusive: bool, scores: Scores, step: Step, taus: tuple[Any, ...], grid: bool, library: Any
+) -> Kernel:
+    return _choose(exclusive, scores, step, taus, grid)
 
 
 def binary_kernel(scores: Scores, step: Step, taus: Sequence[Any], grid: bool) -> Kernel:
@@ -113,19 +142,6 @@ def multiclass_kernel(scores: Scores, step: Step) -> Kernel:
     dtype = wide(scores.device) if narrow < NARROW else scores.resolving(steepness)
     in_c = in_c and narrow >= NARROWEST and steepness <= STEEP
     return (NativeMulticlass if in_c else MulticlassKernel)(step, from_logits, dtype, soft)
-
-
-def careful_kernels(
-    problem: Problem, step: Step, taus: Sequence[Any], grid: bool
-) -> tuple[Kernel, Kernel]:
-    """The kernels that lose no digit: of ``tp`` and ``predicted``, and of the rest, ``tn``,
-    ``rejected`` and ``negatives``."""
-    device, from_logits = problem.z.device, problem.from_logits
-    if problem.task.exclusive:
-        several = (step, from_logits, wide(device), problem.soft)
-        return MulticlassKernel(*several), MulticlassRestKernel(*several)
-    settings = (step, taus, grid, from_logits, wide(device), problem.soft)
-    return BinaryKernel(*settings), RestKernel(*settings)
 
 
 def _least(x: Any) -> float:

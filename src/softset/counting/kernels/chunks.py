@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.counting.kernels.interface import Counts
-
 # Elements in a chunk: small enough for the cache, large enough to hide the cost of a call.
 CHUNK = 2**17
 
@@ -23,18 +21,9 @@ def chunks(size: int, dim: int, *tensors: Tensor | None) -> Iterator[Any]:
     return zip(*pieces, strict=True)
 
 
-def added(parts: list[Counts]) -> Counts:
-    """The counts of all chunks."""
-    tp, predicted, support, total = (
-        each[0] if len(parts) == 1 else torch.stack(each).sum(0)
-        for each in zip(*parts, strict=True)
-    )
-    return tp, predicted, support, total
-
-
-def total_of(w: Tensor | None, n: int, like: Tensor) -> Tensor:
-    """The weight of all ``n`` rows, in the shape of ``like``."""
-    return torch.full_like(like, n) if w is None else w.sum(-1).expand_as(like)
+def added(parts: list[Tensor]) -> Tensor:
+    """The cells of all chunks."""
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
 
 
 def store(out: Tensor, g: Tensor) -> None:
@@ -45,10 +34,9 @@ def store(out: Tensor, g: Tensor) -> None:
     out.copy_(g)
 
 
-def vjp(outputs: tuple[Tensor, ...], leaf: Tensor, adjoint: tuple[Tensor, ...]) -> Tensor:
+def vjp(output: Tensor, leaf: Tensor, adjoint: Tensor) -> Tensor:
     """The gradient of a chunk by autograd; zero where nothing depends on it."""
-    live = [(o, a) for o, a in zip(outputs, adjoint, strict=True) if o.requires_grad]
-    if not live:
+    if not output.requires_grad:
         return torch.zeros_like(leaf)
-    (grad,) = torch.autograd.grad([o for o, _ in live], leaf, [a for _, a in live])
+    (grad,) = torch.autograd.grad(output, leaf, adjoint)
     return grad

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.counting.kernels.chunks import CHUNK, added, chunks, store, total_of, vjp
-from softset.counting.kernels.interface import Counts
+from softset.counting.kernels.chunks import CHUNK, added, chunks, store, vjp
 from softset.counting.numerics import wide
+from softset.counting.problem import Problem
 from softset.counting.steps import Step
 from softset.counting.values import check_rows
 
@@ -22,8 +22,17 @@ def memberships(p: Tensor, step: Step) -> Tensor:
     return h / h.sum(-1, keepdim=True)
 
 
+def all_but(g: Tensor) -> Tensor:
+    """``1 - g``: what a row gives to all classes but one. Only the largest can be next to 1, and
+    for it the others are added up."""
+    top = g.detach().argmax(-1, keepdim=True)
+    others = g.scatter(-1, top, 0.0).sum(-1, keepdim=True)
+    return (1 - g).scatter(-1, top, others)
+
+
 class MulticlassKernel:
-    """``predicted += w g`` and ``tp[y] += w g[y]``, for any step, by chunks of rows.
+    """``tp[y] += w g[y]``, ``fp += w g`` of the other classes, and so on, for any step, by chunks
+    of rows.
 
     ``soft`` targets are shares of the classes ``[*lead, N, C]``: ``tp += w y g``.
     """
@@ -39,23 +48,24 @@ class MulticlassKernel:
         z = z.to(self.dtype)
         return memberships(torch.softmax(z, -1) if self.from_logits else z, self.step)
 
-    def compose(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
-        g, dtype = self.members(z), wide(z.device)
-        w = None if w is None else w.to(dtype)
+    def compose(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
+        dtype = wide(z.device)
+        g = self.members(z).to(dtype)
+        rest = all_but(g)
+        ones = torch.ones_like(g[..., 0]) if w is None else w.to(dtype).expand(g.shape[:-1])
         if self.soft:
-            y, g = y.to(dtype), g.to(dtype)
-            wy, wg = (y, g) if w is None else (y * w.unsqueeze(-1), g * w.unsqueeze(-1))
-            support = wy.sum(-2)
-            total = total_of(w, z.shape[-2], support[..., 0]).unsqueeze(-1).expand_as(support)
-            return (g * wy).sum(-2), wg.sum(-2), support, total
-        gy = g.gather(-1, y.unsqueeze(-1)).squeeze(-1).to(dtype)
-        g = g.to(dtype)
-        predicted = (g if w is None else g * w.unsqueeze(-1)).sum(-2)
-        zeros = torch.zeros_like(predicted)
-        ones = torch.ones_like(gy) if w is None else w.expand_as(gy)
-        tp = zeros.scatter_add(-1, y, gy * ones)
-        support = zeros.scatter_add(-1, y, ones)
-        return tp, predicted, support, ones.sum(-1, keepdim=True).expand_as(support)
+            wy = y.to(dtype) * ones.unsqueeze(-1)
+            wn = ones.unsqueeze(-1) - wy
+            return torch.stack([(a * b).sum(-2) for a in (g, rest) for b in (wy, wn)])
+        own = y.unsqueeze(-1)
+
+        def split(x: Tensor) -> tuple[Tensor, Tensor]:
+            """Of the rows of each class, and of the others."""
+            of_own = x.gather(-1, own).squeeze(-1) * ones
+            others = (x.scatter(-1, own, 0.0) * ones.unsqueeze(-1)).sum(-2)
+            return torch.zeros_like(others).scatter_add(-1, y, of_own), others
+
+        return torch.stack([*split(g), *split(rest)])
 
     def size(self, z: Tensor) -> int:
         """Rows in a chunk."""
@@ -69,13 +79,17 @@ class MulticlassKernel:
         rows = zip(chunks(size, -2, z), chunks(size, -1, y, w), strict=True)
         return ((zc, yc, wc) for (zc,), (yc, wc) in rows)
 
-    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
-        counts = added([self.compose(*part) for part in self.pieces(z, y, w, self.size(z))])
-        check_rows(z, counts[1])
-        return counts
+    def in_place(self, problem: Problem) -> Any:
+        """Nothing: it wants arguments laid out."""
+        return None
+
+    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
+        cells = added([self.compose(*part) for part in self.pieces(z, y, w, self.size(z))])
+        check_rows(z, cells)
+        return cells
 
     def gradient(
-        self, z: Tensor, y: Tensor, w: Tensor | None, d_tp: Tensor, d_pred: Tensor
+        self, z: Tensor, y: Tensor, w: Tensor | None, positive: Tensor, negative: Tensor
     ) -> Tensor:
         out = torch.empty_like(z, memory_format=torch.contiguous_format)
         size = self.size(z)
@@ -83,6 +97,6 @@ class MulticlassKernel:
         for (zc, yc, wc), (to,) in pieces:
             with torch.enable_grad():
                 leaf = zc.detach().to(self.dtype).requires_grad_()
-                sums = self.compose(leaf, yc, wc)[:2]
-            store(to, vjp(sums, leaf, (d_tp, d_pred)))
+                predicted = self.compose(leaf, yc, wc)[:2]
+            store(to, vjp(predicted, leaf, torch.stack([positive, negative])))
         return out

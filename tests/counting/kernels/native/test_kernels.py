@@ -60,15 +60,16 @@ def check_several_classes(kind, classes, step, dtype):
     w = torch.rand(133, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     kernel = NativeMulticlass(step, True, dtype)
     leaf = z.clone().requires_grad_()
-    tp, predicted, support, total = kernel.compose(leaf, y, w)
+    cells = kernel.compose(leaf, y, w)
+    tp, fp = cells[:2]
     by_tp = torch.linspace(-1, 1, classes, dtype=torch.float64)
-    by_predicted = torch.linspace(0, 2, classes, dtype=torch.float64) ** 2
-    (wanted,) = torch.autograd.grad((tp * by_tp + predicted * by_predicted).sum(), leaf)
+    by_fp = torch.linspace(0, 2, classes, dtype=torch.float64) ** 2
+    (wanted,) = torch.autograd.grad((tp * by_tp + fp * by_fp).sum(), leaf)
     counts = kernel.count_rows(kernel.rows(z, y, w))
     assert counts is not None
-    for found, truth in zip(counts, (tp, predicted, support, total), strict=True):
+    for found, truth in zip(counts, cells, strict=True):
         torch.testing.assert_close(found, truth.detach(), **NEAR[dtype])
-    gradient = kernel.gradient(z, y, w, by_tp, by_predicted)
+    gradient = kernel.gradient(z, y, w, by_tp, by_fp)
     assert gradient.isfinite().all()
     if kind in ("plain", "saturated"):
         torch.testing.assert_close(gradient, wanted, **NEAR[dtype])
@@ -87,7 +88,8 @@ def test_the_rounding_of_many_classes_does_not_add_up(step, spread):
     leaf = z.double().requires_grad_()
     wanted = exact.compose(leaf, y, w)
     found = NativeMulticlass(step, True, torch.float32).count(z, y, w)
-    torch.testing.assert_close(found[1].sum(), w.sum(), rtol=1e-12, atol=0)
+    torch.testing.assert_close(found[:2].sum(), w.sum(), rtol=1e-12, atol=0)
+    torch.testing.assert_close(found.sum(), 30_000 * w.sum(), rtol=1e-12, atol=0)
     for one, other in zip(found, wanted, strict=True):
         assert (one - other).abs().max() < 1e-6 * other.abs().max()
     by = torch.linspace(-1, 1, 30_000, dtype=torch.float64)
@@ -109,14 +111,15 @@ def test_one_class_is_counted_as_by_the_composition(step, dtype, shape, grid):
     kernel = NativeBinary(step, grid, len(grid) > 1, True, dtype)
     leaf = z.double().requires_grad_()
     exact = NativeBinary(step, grid, len(grid) > 1, True, torch.float64)
-    tp, predicted, support, total = exact.compose(leaf, y, w)
+    cells = exact.compose(leaf, y, w)
+    tp, fp = cells[:2]
     by_tp = torch.linspace(-1, 1, tp.numel(), dtype=torch.float64).reshape(tp.shape)
-    by_predicted = by_tp.flip(-1) if by_tp.dim() else by_tp + 0.5
-    (wanted,) = torch.autograd.grad((tp * by_tp + predicted * by_predicted).sum(), leaf)
+    by_fp = by_tp.flip(-1) if by_tp.dim() else by_tp + 0.5
+    (wanted,) = torch.autograd.grad((tp * by_tp + fp * by_fp).sum(), leaf)
     counts = kernel.count(z, y, w)
-    for found, truth in zip(counts, (tp, predicted, support, total), strict=True):
+    for found, truth in zip(counts, cells, strict=True):
         torch.testing.assert_close(found, truth.detach(), **NEAR[dtype])
-    gradient = kernel.gradient(z, y, w, by_tp, by_predicted)
+    gradient = kernel.gradient(z, y, w, by_tp, by_fp)
     torch.testing.assert_close(gradient, wanted.to(dtype), **NEAR[dtype])
 
 

@@ -1,4 +1,5 @@
-/* One class, or labels of which each is a problem of its own: tp = sum w y H, predicted = sum w H. */
+/* One class, or labels of which each is a problem of its own: tp = sum w y H, fn = sum w y (1 - H), and
+   fp and tn the same of the negatives. */
 
 typedef struct {
     REAL a, m1, m2, m3, beyond, tau, b;
@@ -80,40 +81,44 @@ static inline int NAME(past)(NAME(level) v, REAL p, REAL q) {
     return v.tau <= (REAL)0.5 ? p > v.b : q < v.beyond;
 }
 
-/* sum w y H and sum w H of a column at one threshold, in double. */
-static void NAME(add_column)(const task *t, NAME(level) v, const NAME(column) * k, double *tp,
-                             double *predicted) {
-    double found = 0, decided = 0;
+/* The four cells of a column at one threshold grow, `apart` from one another. `small` is the smaller of
+   H and 1 - H, which has all its digits; the other is 1 minus it, in double, so that they add up. */
+#define ADD_CELLS(small, upper)                                                                    \
+    double s_ = (small), h_ = (upper) ? 1 - s_ : s_, r_ = (upper) ? s_ : 1 - s_;                    \
+    double w_ = k->weight[i], wy_ = w_ * k->y[i], wn_ = w_ - wy_;                                  \
+    tp += wy_ * h_, fp += wn_ * h_, fn += wy_ * r_, tn += wn_ * r_;
+
+static void NAME(add_column)(const task *t, NAME(level) v, const NAME(column) * k, double *sums,
+                             int64_t apart) {
+    double tp = 0, fp = 0, fn = 0, tn = 0;
     if (t->step == LINEAR) {
-#pragma omp simd reduction(+ : found, decided)
+#pragma omp simd reduction(+ : tp, fp, fn, tn)
         for (int i = 0; i < LANES; i++) {
-            REAL p = k->p[i], q = k->q[i];
-            REAL low = v.m1 * p, high = 1 - v.m3 * q, h = (REAL)0.5 + v.m2 * NAME(above)(v, p, q);
-            h = NAME(past)(v, p, q) ? high : h;
-            h = p < v.a ? low : h;
-            double w = h * k->weight[i];
-            found += k->y[i] * w, decided += w;
+            REAL p = k->p[i], q = k->q[i], above = NAME(above)(v, p, q), over = v.m2 * above;
+            REAL low = v.m1 * p, high = v.m3 * q, least = (REAL)0.5 - NAME(max_of)(over, -over);
+            least = NAME(past)(v, p, q) ? high : least;
+            least = p < v.a ? low : least;
+            ADD_CELLS(least, above > 0)
         }
     } else if (t->step == SIGMOID) {
-#pragma omp simd reduction(+ : found, decided)
+#pragma omp simd reduction(+ : tp, fp, fn, tn)
         for (int i = 0; i < LANES; i++) {
             REAL x = v.a * NAME(above)(v, k->p[i], k->q[i]);
-            REAL e = NAME(exp_of)(NAME(min_of)(x, -x)), d = 1 / (1 + e), e_d = e * d;
-            double w = (x < 0 ? e_d : d) * k->weight[i];
-            found += k->y[i] * w, decided += w;
+            REAL e = NAME(exp_of)(NAME(min_of)(x, -x)), d = 1 / (1 + e);
+            ADD_CELLS(e * d, x > 0)
         }
     } else {
-#pragma omp simd reduction(+ : found, decided)
+#pragma omp simd reduction(+ : tp, fp, fn, tn)
         for (int i = 0; i < LANES; i++) {
-            double w = k->p[i] * k->weight[i];
-            found += k->y[i] * w, decided += w;
+            REAL p = k->p[i], q = k->q[i];
+            ADD_CELLS(NAME(min_of)(p, q), p > q)
         }
     }
-    *tp += found, *predicted += decided;
+    sums[0] += tp, sums[apart] += fp, sums[2 * apart] += fn, sums[3 * apart] += tn;
 }
 
-/* (y L_tp + L_predicted) H' of a column, added up over thresholds in `pull`: `positive` and
-   `negative` are what the bracket is for y = 1 and 0. */
+/* L' H' of a column, added up over thresholds in `pull`: L' is `positive` for y = 1 and `negative` for
+   y = 0. */
 static void NAME(pull_column)(const task *t, NAME(level) v, NAME(column) * k, REAL positive,
                               REAL negative) {
     if (t->step == LINEAR) {
@@ -137,13 +142,6 @@ static void NAME(pull_column)(const task *t, NAME(level) v, NAME(column) * k, RE
     }
 }
 
-static void NAME(sum_labels)(const NAME(column) * k, double *support, double *total) {
-    double positives = 0, all = 0;
-#pragma omp simd reduction(+ : positives, all)
-    for (int i = 0; i < LANES; i++) positives += k->weight[i] * k->y[i], all += k->weight[i];
-    *support += positives, *total += all;
-}
-
 /* A block of all labels, in `z`, which the backward pass turns into the gradient. */
 static int NAME(binary_block)(const task *t, NAME(column) * k, REAL *z, int64_t b,
                               const positions *p, int backward, double *heaviest) {
@@ -158,17 +156,16 @@ static int NAME(binary_block)(const task *t, NAME(column) * k, REAL *z, int64_t 
         const double *level = t->levels + LEVEL * (b * t->level_batch + c * t->level_class);
         int64_t which = b * t->classes + c;
         if (!backward) {
-            double *sums = t->sums + which * (2 * count + 2);
+            double *sums = t->sums + which * 4 * count;
             for (int64_t l = 0; l < count; l++)
-                NAME(add_column)(t, NAME(level_of)(level + LEVEL * l), k, sums + l, sums + count + l);
-            NAME(sum_labels)(k, sums + 2 * count, sums + 2 * count + 1);
+                NAME(add_column)(t, NAME(level_of)(level + LEVEL * l), k, sums + l, count);
             continue;
         }
         for (int i = 0; i < LANES; i++) k->pull[i] = 0;
         for (int64_t l = 0; l < count; l++) {
-            double tp = t->by_tp[which * count + l], predicted = t->by_predicted[which * count + l];
-            NAME(pull_column)(t, NAME(level_of)(level + LEVEL * l), k, (REAL)(tp + predicted),
-                              (REAL)predicted);
+            int64_t at = which * count + l;
+            NAME(pull_column)(t, NAME(level_of)(level + LEVEL * l), k, (REAL)t->positive[at],
+                              (REAL)t->negative[at]);
         }
         if (t->from_logits)
             for (int i = 0; i < LANES; i++) x[i] = (REAL)k->weight[i] * k->pull[i] * k->p[i] * k->q[i];
@@ -187,7 +184,7 @@ static int NAME(binary)(const task *t, int backward) {
     double heaviest = 0;
     int outcome = DONE;
     if (!backward)
-        for (int64_t i = 0; i < t->batch * t->classes * (2 * t->level_count + 2); i++) t->sums[i] = 0;
+        for (int64_t i = 0; i < t->batch * t->classes * 4 * t->level_count; i++) t->sums[i] = 0;
     for (int64_t b = 0; b < t->batch; b++) {
         positions p = {.o = 0};
         while (!outcome && next_block(t, b, &p))

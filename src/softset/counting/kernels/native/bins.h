@@ -1,6 +1,6 @@
-/* A uniform grid of thresholds, in bins of p (docs/kernels.md): forward, mass and moment of p in each
-   bin, [batch, classes, 2, bins + 1, 2], negatives first; backward, the slope in each bin, given as
-   `by_predicted` [batch, classes, 2, bins + 1]. The number of bins is `level_count`. */
+/* A uniform grid of thresholds, in bins of p (docs/kernels.md): forward, mass and moment in each bin
+   (of p, in the upper half of the bins of 1 - p), [batch, classes, 2, bins + 1, 2], negatives first; backward, the slope in each bin, given as
+   `negative` [batch, classes, 2, bins + 1]. The number of bins is `level_count`. */
 
 static int NAME(bins)(const task *t, int backward) {
     int64_t bins = t->level_count, size = 2 * (bins + 1);
@@ -31,12 +31,13 @@ static int NAME(bins)(const task *t, int backward) {
                 if (!backward) {
                     double *sums = t->sums + 2 * first;
                     for (int64_t j = 0; j < p.used; j++) {
+                        int upper = bin[j] - (bins + 1) * (k->y[j] > 0) >= bins / 2;
                         sums[2 * bin[j]] += k->weight[j];
-                        sums[2 * bin[j] + 1] += k->weight[j] * k->p[j];
+                        sums[2 * bin[j] + 1] += k->weight[j] * (upper ? k->q[j] : k->p[j]);
                     }
                     continue;
                 }
-                const double *slope = t->by_predicted + first;
+                const double *slope = t->negative + first;
                 for (int64_t j = 0; j < p.used; j++)
                     x[j] = (REAL)(slope[bin[j]] * k->weight[j]) *
                            (t->from_logits ? k->p[j] * k->q[j] : 1);

@@ -3,21 +3,22 @@ call declines, as it finds something unusual, the PyTorch kernel counts, or refu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.binary_grid import GridKernel
 from softset.counting.kernels.chunks import store
-from softset.counting.kernels.interface import Counts
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.kernels.native.library import Call, native
 from softset.counting.kernels.native.task import (
     DONE,
+    EXACT,
     IDENTITY,
     KINDS,
     LEVEL,
@@ -27,6 +28,8 @@ from softset.counting.kernels.native.task import (
     Levels,
     Task,
 )
+from softset.counting.numerics import under_transform
+from softset.counting.problem import USUAL_WEIGHTS, Problem
 from softset.counting.steps import IdentityStep, LinearStep, SigmoidStep, Step
 
 STEPS: dict[type, int] = {LinearStep: LINEAR, SigmoidStep: SIGMOID, IdentityStep: IDENTITY}
@@ -43,6 +46,58 @@ class Rows(NamedTuple):
     batch_dims: int = 0
     class_weight: Tensor | None = None
     ignored: int | None = None
+
+
+def rows_of(problem: Problem) -> Rows | None:
+    """The arguments of a problem where they lie; none if C can't read them there."""
+    made_of = problem.arguments
+    if made_of is None or problem.in_sets or problem.batch_dims or not problem.from_logits:
+        return None  # probabilities are checked when they are laid out
+    z, y, w, v = made_of[:4]
+    if torch.compiler.is_compiling() or not _is_plain(z, FLOATS) or not _is_plain(y, KINDS):
+        return None
+    ignored, task, shapes = made_of.ignore_index, problem.task, made_of.shapes
+    if ignored is not None and not (type(ignored) is int and abs(ignored) <= EXACT):
+        return None
+    if task.exclusive and y.is_floating_point():
+        return None
+    if w is not None and (w.requires_grad or not _is_plain(w, FLOATS)):
+        return None
+    if v is not None:
+        if problem.soft or v.requires_grad or not _is_plain(v, FLOATS):
+            return None
+        low, high = (float(x) for x in torch.aminmax(v))
+        if not (low >= 0 and USUAL_WEIGHTS[0] <= high <= USUAL_WEIGHTS[1]):
+            return None
+        v = v.contiguous()
+    return Rows(shapes.classes_last(z.detach()), shapes.target(y), w, 0, v, ignored)
+
+
+def _is_plain(t: Tensor, dtypes: Container[torch.dtype]) -> bool:
+    """Whether it is numbers in memory, as C reads them."""
+    usual = type(t) in (Tensor, torch.nn.Parameter) and t.is_cpu and t.dtype in dtypes
+    return usual and t.layout is torch.strided and not under_transform(t)
+
+
+class Counted(NamedTuple):
+    """Cells of arguments where they lie, and what their gradient needs."""
+
+    kernel: NativeBinary | NativeMulticlass
+    rows: Rows  # of scores without a graph
+    shape: torch.Size  # of the scores
+    cells: Tensor
+
+    def gradient(self, positive: Any, negative: Any) -> Tensor:
+        """The derivative by the scores, in their shape."""
+        if isinstance(self.kernel, NativeMulticlass):
+            out = self.kernel.gradient_rows(self.rows, positive, negative)
+        else:
+            levels = self.kernel.levels(self.rows.z.shape[-1:])
+            out = self.kernel.gradient_rows(self.rows, levels, positive, negative)
+        assert out is not None, f"what was counted has a gradient: {list(self.shape)}"
+        if out.dim() > 2 and out.shape[-1] > 1:
+            return out.movedim(-1, 1)
+        return out if out.shape == self.shape else out.reshape(self.shape)
 
 
 def is_native(step: Step) -> bool:
@@ -65,8 +120,8 @@ class _Native:
         levels: Levels,
         sums: Tensor | None,
         out: Tensor | None = None,
-        by_tp: Tensor | None = None,
-        by_predicted: Tensor | None = None,
+        positive: Tensor | None = None,
+        negative: Tensor | None = None,
     ) -> bool:
         """Ask C; whether it did what it was asked for."""
         z, y, w, v = rows.z, rows.y, rows.w, rows.class_weight
@@ -79,7 +134,7 @@ class _Native:
         step = STEPS[type(self.step)]
         wide = self.dtype is torch.float64
         task = Task(
-            z, out, y, w, v, levels, by_tp, by_predicted, sums, layout, wide, step,
+            z, out, y, w, v, levels, positive, negative, sums, layout, wide, step,
             self.from_logits, self.soft, rows.ignored,
         )  # fmt: skip
         return call(task.packed(), out is not None) == DONE
@@ -100,14 +155,23 @@ def _gradient_like(z: Tensor, out: Tensor) -> Tensor:
 
 
 def _sums(adjoint: Any, shape: tuple[int, ...]) -> Tensor:
-    """Derivatives by the sums as C reads them."""
-    if isinstance(adjoint, float):
-        return torch.full(shape, adjoint, dtype=torch.float64, device="cpu")
-    return adjoint.to(torch.float64).resolve_neg().contiguous()
+    """Derivatives by the sums as C reads them: from a tensor, an array or a number."""
+    if isinstance(adjoint, Tensor):
+        return adjoint.to(torch.float64).resolve_neg().contiguous()
+    if not np.ndim(adjoint):
+        return torch.full(shape, float(adjoint), dtype=torch.float64, device="cpu")
+    return torch.from_numpy(np.ascontiguousarray(adjoint))
 
 
 class NativeMulticlass(_Native, MulticlassKernel):
     """Several classes, from logits, with a step that C knows."""
+
+    def in_place(self, problem: Problem) -> Counted | None:
+        rows = rows_of(problem)
+        cells = None if rows is None else self.count_rows(rows)
+        if rows is None or cells is None:
+            return None
+        return Counted(self, rows, problem.scores.shape, cells)
 
     @cached_property
     def levels(self) -> Levels:
@@ -122,46 +186,62 @@ class NativeMulticlass(_Native, MulticlassKernel):
             numbers[:, i] = t
         return Levels(numbers, int(many > 1))
 
-    def count_rows(self, rows: Rows) -> Counts | None:
-        """The counts ``[*batch, classes]``; nothing if they are for the PyTorch kernel."""
+    def count_rows(self, rows: Rows) -> Tensor | None:
+        """The cells ``[4, *batch, classes]``; nothing if they are for the PyTorch kernel."""
         library = native()
         if library is None:
             return None
-        shape = (*rows.z.shape[: rows.batch_dims], 3, rows.z.shape[-1])
+        shape = (*rows.z.shape[: rows.batch_dims], 4, rows.z.shape[-1])
         sums = torch.empty(shape, dtype=torch.float64, device="cpu")
         if not self.run(library.multiclass, rows, self.levels, sums):
             return None
-        tp, predicted, support = sums.unbind(-2)
-        return tp, predicted, support, support.sum(-1, keepdim=True).expand_as(support)
+        return sums.movedim(-2, 0)
 
-    def gradient_rows(self, rows: Rows, d_tp: Any, d_pred: Any) -> Tensor | None:
+    def gradient_rows(self, rows: Rows, positive: Any, negative: Any) -> Tensor | None:
         """The derivative by the scores, in their layout."""
         library, out = native(), torch.empty_like(rows.z)
         if library is None:
             return None
         shape = (*rows.z.shape[: rows.batch_dims], rows.z.shape[-1])
-        by = (_sums(d_tp, shape), _sums(d_pred, shape))
+        by = (_sums(positive, shape), _sums(negative, shape))
         return out if self.run(library.multiclass, rows, self.levels, None, out, *by) else None
 
     def rows(self, z: Tensor, y: Tensor, w: Tensor | None) -> Rows:
         w = None if w is None else w.expand(y.shape)
         return Rows(_readable(z, self.dtype), y, w, z.dim() - 2)
 
-    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
-        counts = self.count_rows(self.rows(z, y, w))
-        return super().count(z, y, w) if counts is None else counts
+    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
+        cells = self.count_rows(self.rows(z, y, w))
+        return super().count(z, y, w) if cells is None else cells
 
     def gradient(
-        self, z: Tensor, y: Tensor, w: Tensor | None, d_tp: Tensor, d_pred: Tensor
+        self, z: Tensor, y: Tensor, w: Tensor | None, positive: Tensor, negative: Tensor
     ) -> Tensor:
-        out = self.gradient_rows(self.rows(z, y, w), d_tp, d_pred)
+        out = self.gradient_rows(self.rows(z, y, w), positive, negative)
         if out is None:
-            return super().gradient(z, y, w, d_tp, d_pred)
+            return super().gradient(z, y, w, positive, negative)
         return _gradient_like(z, out)
 
 
 class NativeBinary(_Native, BinaryKernel):
     """One class or several labels, with a step that C knows."""
+
+    def in_place(self, problem: Problem) -> Counted | None:
+        rows = rows_of(problem)
+        if rows is None:
+            return None
+        cells = self.count_rows(rows, self.levels(rows.z.shape[-1:]))
+        if cells is None:
+            return None
+        if not self.grid:
+            cells = (
+                cells.reshape(4, *cells.shape[1:-1])
+                if not problem.task.single
+                else cells.reshape(4)
+            )
+        elif problem.task.single:
+            cells = cells.squeeze(-2)
+        return Counted(self, rows, problem.scores.shape, cells)
 
     @cached_property
     def each_level(self) -> list[tuple[Any, ...]]:
@@ -186,47 +266,42 @@ class NativeBinary(_Native, BinaryKernel):
         return Levels(numbers, (lead[-1] if lead else 1) * count, count, count)
 
     def count_rows(self, rows: Rows, levels: Levels) -> Tensor | None:
-        """``[*batch, classes, 2 thresholds + 2]``: tp and predicted at each, support, total."""
+        """The cells ``[4, *batch, classes, thresholds]``."""
         library = native()
         if library is None:
             return None
-        size = 2 * levels.thresholds + 2
-        shape = (*rows.z.shape[: rows.batch_dims], rows.z.shape[-1], size)
+        shape = (*rows.z.shape[: rows.batch_dims], rows.z.shape[-1], 4, levels.thresholds)
         sums = torch.empty(shape, dtype=torch.float64, device="cpu")
-        return sums if self.run(library.binary, rows, levels, sums) else None
+        return sums.movedim(-2, 0) if self.run(library.binary, rows, levels, sums) else None
 
-    def gradient_rows(self, rows: Rows, levels: Levels, d_tp: Any, d_pred: Any) -> Tensor | None:
+    def gradient_rows(
+        self, rows: Rows, levels: Levels, positive: Any, negative: Any
+    ) -> Tensor | None:
         """The derivative by the scores, in their layout."""
         library, out = native(), torch.empty_like(rows.z)
         if library is None:
             return None
         shape = (*rows.z.shape[: rows.batch_dims], rows.z.shape[-1], levels.thresholds)
-        by = (_sums(d_tp, shape), _sums(d_pred, shape))
+        by = (_sums(positive, shape), _sums(negative, shape))
         return out if self.run(library.binary, rows, levels, None, out, *by) else None
 
     def rows(self, z: Tensor, y: Tensor, w: Tensor | None) -> Rows:
         """The last dimension of ``lead`` is one of labels."""
         return _labels_last(_readable(z, self.dtype), y, w)
 
-    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
-        levels = self.levels(z.shape[:-1])
-        sums = self.count_rows(self.rows(z, y, w), levels)
-        if sums is None:
+    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
+        cells = self.count_rows(self.rows(z, y, w), self.levels(z.shape[:-1]))
+        if cells is None:
             return super().count(z, y, w)
-        sums = sums if z.dim() > 1 else sums.squeeze(-2)
-        count = levels.thresholds
-        tp, predicted = sums[..., :count], sums[..., count : 2 * count]
-        support, total = sums[..., -2:-1], sums[..., -1:]
-        if self.grid:
-            return tp, predicted, support.expand_as(tp), total.expand_as(tp)
-        return tp[..., 0], predicted[..., 0], support[..., 0], total[..., 0]
+        cells = cells if z.dim() > 1 else cells.squeeze(-2)
+        return cells if self.grid else cells.squeeze(-1)
 
     def gradient(
-        self, z: Tensor, y: Tensor, w: Tensor | None, d_tp: Tensor, d_pred: Tensor
+        self, z: Tensor, y: Tensor, w: Tensor | None, positive: Tensor, negative: Tensor
     ) -> Tensor:
-        out = self.gradient_rows(self.rows(z, y, w), self.levels(z.shape[:-1]), d_tp, d_pred)
+        out = self.gradient_rows(self.rows(z, y, w), self.levels(z.shape[:-1]), positive, negative)
         if out is None:
-            return super().gradient(z, y, w, d_tp, d_pred)
+            return super().gradient(z, y, w, positive, negative)
         out = out.movedim(-1, -2) if z.dim() > 1 else out.squeeze(-1)
         return _gradient_like(z, out)
 
@@ -264,7 +339,7 @@ class NativeGrid(_Native, GridKernel):
     def numbers(self) -> Levels:
         return Levels(torch.empty(0, device="cpu"), thresholds=self.bins)
 
-    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Counts:
+    def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
         library, rows = native(), _labels_last(_readable(z, self.dtype), y, w)
         if library is None or y.dtype not in KINDS:
             return super().count(z, y, w)
@@ -274,13 +349,13 @@ class NativeGrid(_Native, GridKernel):
         return self.from_bins(sums)
 
     def gradient(
-        self, z: Tensor, y: Tensor, w: Tensor | None, d_tp: Tensor, d_pred: Tensor
+        self, z: Tensor, y: Tensor, w: Tensor | None, positive: Tensor, negative: Tensor
     ) -> Tensor:
         library, rows = native(), _labels_last(_readable(z, self.dtype), y, w)
         if library is None or y.dtype not in KINDS:
-            return super().gradient(z, y, w, d_tp, d_pred)
-        slopes = torch.stack([self.slopes(d_pred), self.slopes(d_pred + d_tp)], -2).contiguous()
+            return super().gradient(z, y, w, positive, negative)
+        slopes = torch.stack([self.slopes(negative), self.slopes(positive)], -2).contiguous()
         out = torch.empty_like(rows.z)
         if not self.run(library.bins, rows, self.numbers, None, out, None, slopes):
-            return super().gradient(z, y, w, d_tp, d_pred)
+            return super().gradient(z, y, w, positive, negative)
         return _gradient_like(z, out.movedim(-1, -2) if z.dim() > 1 else out.squeeze(-1))

@@ -4,7 +4,7 @@
 /* What is known of the rows of a block, a lane for each. */
 typedef struct {
     double weight[LANES];
-    double whole[LANES]; /* S, the sum of all that `add_rows` adds */
+    double others[LANES], whole[LANES]; /* S without the largest, and S: what `add_rows` adds */
     double total[SUMS][LANES]; /* of `sum`, over the runs before */
     union {
         REAL sum[SUMS][LANES]; /* with the names of */
@@ -131,7 +131,7 @@ static void NAME(linear_degrees)(const task *t, NAME(rows) * r, REAL *restrict z
             REAL u = NAME(exp_of)(x[i] - r->top[i]) * r->per_t[i];
             u = NAME(where)(r->first_place[i] != here, u);
             REAL h = NAME(degree)(k, u);
-            r->sum_u[i] += u, r->whole[i] += h;
+            r->sum_u[i] += u, r->others[i] += h;
             x[i] = h;
         }
     }
@@ -164,7 +164,7 @@ static void NAME(before_linear)(NAME(rows) * r) {
     for (int i = 0; i < LANES; i++) {
         r->e_second[i] = NAME(exp_of)(r->second[i] - r->top[i]);
         r->per_t[i] = 2 / (1 + r->e_second[i]);
-        r->u_y[i] = r->whole[i] = 0;
+        r->u_y[i] = r->others[i] = 0;
     }
 }
 
@@ -176,7 +176,7 @@ static void NAME(after_linear)(NAME(rows) * r, NAME(linear) k) {
         REAL beyond = 1 - k.delta * rest / (rest + NAME(max_of)(past, 0) + (REAL)1e-30);
         r->h_top[i] = past > 0 ? beyond : k.delta + k.beta * (per_t - k.a);
         r->s_top[i] = past > 0 ? 0 : k.beta * per_t;
-        r->sum_h[i] += r->h_top[i], r->whole[i] += r->h_top[i];
+        r->sum_h[i] += r->h_top[i], r->whole[i] = r->others[i] + r->h_top[i];
     }
 }
 
@@ -223,15 +223,18 @@ static void NAME(linear_gradient)(const task *t, NAME(rows) * r, REAL *restrict 
 /* exp(z - max z) in place of z. */
 static void NAME(exponentials)(const task *t, NAME(rows) * r, REAL *restrict z) {
     NAME(no_sums)(r, SUMS);
-    for (int i = 0; i < LANES; i++) r->u_y[i] = r->h_y[i] = r->s_y[i] = r->whole[i] = 0;
-    for (int64_t c = 0; c < t->classes; c++, z += LANES)
+    for (int i = 0; i < LANES; i++) r->u_y[i] = r->h_y[i] = r->s_y[i] = r->others[i] = 0;
+    for (int64_t c = 0; c < t->classes; c++, z += LANES) {
+        INT here = (INT)c;
 #pragma omp simd
         for (int i = 0; i < LANES; i++) {
             REAL e = NAME(exp_of)(z[i] - r->top[i]);
-            r->whole[i] += e;
+            r->others[i] += NAME(where)(r->first_place[i] != here, e);
             z[i] = e;
         }
+    }
     for (int i = 0; i < LANES; i++) {
+        r->whole[i] = r->others[i] + 1;
         r->per_t[i] = 1 / (REAL)r->whole[i];
         r->e_second[i] = NAME(exp_of)(r->second[i] - r->top[i]);
     }
@@ -275,7 +278,7 @@ static void NAME(identity_gradient)(const task *t, NAME(rows) * r, REAL *restric
 /* The sigmoid: p in place of exponentials, and in `h` the degrees, or, with `l`, their slopes. */
 static void NAME(sigmoid_sums)(const task *t, NAME(rows) * r, REAL *restrict x, REAL *restrict h,
                                REAL k, const REAL *l) {
-    for (int i = 0; i < LANES; i++) r->whole[i] = 0;
+    for (int i = 0; i < LANES; i++) r->others[i] = r->h_top[i] = 0;
     for (int64_t c = 0; c < t->classes; c++, x += LANES, h += LANES) {
         REAL l_c = l ? l[c] : 0;
         INT here = (INT)c;
@@ -285,7 +288,9 @@ static void NAME(sigmoid_sums)(const task *t, NAME(rows) * r, REAL *restrict x, 
             REAL p = x[i] * r->per_t[i], tau = (1 + r->e_second[i]) * r->per_t[i] / 2;
             REAL above = k * (p - tau), e = NAME(exp_of)(NAME(min_of)(above, -above));
             REAL d = 1 / (1 + e), e_d = e * d, degree = above < 0 ? e_d : d, slope = k * e_d * d;
-            r->whole[i] += degree, r->l_h[i] += l_c * degree;
+            int is_top = r->first_place[i] == here;
+            r->others[i] += NAME(where)(!is_top, degree), r->h_top[i] += NAME(where)(is_top, degree);
+            r->l_h[i] += l_c * degree;
             r->sum_s[i] += slope, r->l_s[i] += l_c * slope;
             r->p_s[i] += p * slope, r->p_l_s[i] += l_c * p * slope;
             r->u_y[i] += NAME(where)(r->label[i] == here, p);
@@ -296,7 +301,10 @@ static void NAME(sigmoid_sums)(const task *t, NAME(rows) * r, REAL *restrict x, 
         }
     }
     NAME(settle)(r, SUMS, t->classes);
-    for (int i = 0; i < LANES; i++) r->sum_h[i] = (REAL)r->whole[i];
+    for (int i = 0; i < LANES; i++) {
+        r->whole[i] = r->others[i] + r->h_top[i];
+        r->sum_h[i] = (REAL)r->whole[i];
+    }
 }
 
 /* The gradient, in place of p. */
@@ -330,30 +338,33 @@ static void NAME(sigmoid_gradient)(const task *t, NAME(rows) * r, REAL *restrict
 /* What a call works with; `l` and `m`, the derivatives by the sums, are null in the forward pass. */
 typedef struct {
     REAL *z, *h, *l, *m;
-    double *tp, *predicted, *support, heaviest;
+    double *cells, heaviest; /* tp, fp, fn, tn of all classes */
 } NAME(work);
 
-/* `tp` and `predicted` grow by w g, and `support` by w, in double: what a row gives to all classes is
-   its weight. The linear step has left its largest out. */
+/* The cells grow by w g and w (1 - g), in double: what a row gives to all classes is its weight. Only
+   the largest g can be next to 1, and for it 1 - g is what the others have. The linear step has left
+   its largest out. */
 static void NAME(add_rows)(const task *t, NAME(rows) * r, const REAL *restrict h, NAME(work) * k) {
-    int linear = t->step == LINEAR;
-    double scale[LANES];
+    int64_t classes = t->classes;
+    double scale[LANES], others[LANES];
     for (int i = 0; i < LANES; i++) {
         scale[i] = r->weight[i] / r->whole[i];
-        r->at_top[i] = linear ? r->h_top[i] : 0;
+        r->at_top[i] = t->step == LINEAR ? r->h_top[i] : 0;
+        others[i] = r->others[i] * scale[i];
     }
-    for (int64_t c = 0; c < t->classes; c++, h += LANES) {
-        double tp = 0, predicted = 0, support = 0;
+    for (int64_t c = 0; c < classes; c++, h += LANES) {
+        double tp = 0, fp = 0, fn = 0, tn = 0;
         INT here = (INT)c;
-#pragma omp simd reduction(+ : tp, predicted, support)
+#pragma omp simd reduction(+ : tp, fp, fn, tn)
         for (int i = 0; i < LANES; i++) {
-            REAL degree = h[i] + NAME(where)(r->first_place[i] == here, r->at_top[i]);
-            double g = degree * scale[i]; /* times the weight */
-            predicted += g;
-            tp += r->label[i] == here ? g : 0;
-            support += r->label[i] == here ? r->weight[i] : 0;
+            int is_top = r->first_place[i] == here, own = r->label[i] == here;
+            REAL degree = h[i] + NAME(where)(is_top, r->at_top[i]);
+            double g = degree * scale[i], rest = is_top ? others[i] : r->weight[i] - g;
+            tp += own ? g : 0, fp += own ? 0 : g;
+            fn += own ? rest : 0, tn += own ? 0 : rest;
         }
-        k->tp[c] += tp, k->predicted[c] += predicted, k->support[c] += support;
+        k->cells[c] += tp, k->cells[classes + c] += fp;
+        k->cells[2 * classes + c] += fn, k->cells[3 * classes + c] += tn;
     }
 }
 
@@ -403,13 +414,13 @@ static int NAME(multiclass)(const task *t, int backward) {
     for (int64_t b = 0; b < t->batch && !outcome; b++) {
         if (backward)
             for (int64_t c = 0; c < classes; c++) {
-                k.l[c] = (REAL)t->by_predicted[b * classes + c];
-                k.m[c] = (REAL)t->by_tp[b * classes + c];
+                double other = t->negative[b * classes + c];
+                k.l[c] = (REAL)other;
+                k.m[c] = (REAL)(t->positive[b * classes + c] - other);
             }
         else {
-            k.tp = t->sums + b * 3 * classes, k.predicted = k.tp + classes;
-            k.support = k.predicted + classes;
-            for (int64_t c = 0; c < 3 * classes; c++) k.tp[c] = 0;
+            k.cells = t->sums + b * 4 * classes;
+            for (int64_t c = 0; c < 4 * classes; c++) k.cells[c] = 0;
         }
         const double *level = t->levels + LEVEL * b * t->level_batch;
         positions p = {.o = 0};

@@ -19,9 +19,9 @@ typedef struct {
     const void *weight;         /* of each position, or null */
     const double *class_weight; /* one for each class; two for binary problems; or null */
     const double *levels;       /* what the step needs to know: [batch, classes, levels, LEVEL] */
-    const double *by_tp;        /* derivatives by the sums, [batch, classes, levels] */
-    const double *by_predicted;
-    double *sums; /* what the forward pass writes: tp, predicted, support, total */
+    const double *positive;     /* derivatives by the degrees of positives, [batch, classes, levels] */
+    const double *negative;     /* and of negatives */
+    double *sums; /* what the forward pass writes: tp, fp, fn, tn */
     int64_t batch, outer, middle, inner, classes;
     strides of_scores, of_gradient, of_target, of_weight;
     int64_t wide_scores, wide_weight; /* float64 instead of float32 */

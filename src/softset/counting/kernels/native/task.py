@@ -102,8 +102,8 @@ class Task(NamedTuple):
     weight: Tensor | None
     class_weight: Tensor | None
     levels: Levels
-    by_tp: Tensor | None
-    by_predicted: Tensor | None
+    positive: Tensor | None
+    negative: Tensor | None
     sums: Tensor | None
     layout: Layout
     wide_work: bool
@@ -122,8 +122,8 @@ class Task(NamedTuple):
             _address(w),
             _address(self.class_weight),
             levels.numbers.data_ptr(),
-            _address(self.by_tp),
-            _address(self.by_predicted),
+            _address(self.positive),
+            _address(self.negative),
             _address(self.sums),
             *layout.sizes,
             *layout.scores,
