@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import softset as ss
 from softset.counting.kernels.binary import BinaryKernel
-from softset.counting.kernels.choice import _chosen, _is_uniform, grid_kernel
+from softset.counting.kernels.choice import _is_uniform, _usual, grid_kernel
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.kernels.native.kernels import NativeBinary, NativeMulticlass
 from softset.counting.kernels.native.library import native, without_native
@@ -288,7 +288,7 @@ def test_losses_without_values_leave_nothing_behind(metric, task, where):
         return
     z, y = random_problem(task, n=20)
     weights = [1.0, 2.0] if task == "binary" else [1.0, 2.0, 3.0, 4.0]
-    for memory in (_chosen, _is_uniform, grid_kernel, _checked_grid):
+    for memory in (_usual, _is_uniform, grid_kernel, _checked_grid):
         memory.cache_clear()
     _tried.clear()
     with where():

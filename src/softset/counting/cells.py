@@ -11,7 +11,7 @@ from torch import Tensor
 
 from softset.checks import check_choice
 from softset.counting.kernels.binary import BinaryKernel
-from softset.counting.kernels.choice import kernel_for
+from softset.counting.kernels.choice import kernel_for, usual_kernel
 from softset.counting.kernels.interface import InPlace, Kernel, count, count_in_place
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.numerics import (
@@ -23,7 +23,7 @@ from softset.counting.numerics import (
     wide,
     working,
 )
-from softset.counting.problem import Problem, arrange, as_numbers
+from softset.counting.problem import Problem, arrange, as_numbers, check_thresholds
 from softset.counting.steps import HardStep, Step, check_step, is_hard, is_learnt
 from softset.counting.values import check_binary, check_labels, check_not_nan, check_rows
 from softset.tasks import BINARY, MULTICLASS, Task, get_task
@@ -296,6 +296,7 @@ class Counting:
     taus: Sequence[Any]
     grid: bool
     kernel: Kernel | None
+    usual: bool = False  # there is nothing to be learnt but scores and weights
 
     @classmethod
     def of(
@@ -307,15 +308,15 @@ class Counting:
         offsets: Any = None,
     ) -> Counting:
         """Check the arguments of ``count_cells`` and choose the kernel."""
+        if thresholds is None and offsets is None:
+            kernel = usual_kernel(problem, step, threshold)
+            if kernel is not None:
+                return cls(problem, step, (threshold,), False, kernel, usual=True)
         if step is not None:
             check_step(step)
             step = problem.spread(step)
         if problem.task.exclusive:
-            if thresholds is not None or not _is_default(threshold):
-                raise ValueError(
-                    "threshold and thresholds do not apply to task='multiclass', where the largest "
-                    "score decides. Shift the classes with offsets instead."
-                )
+            check_thresholds(problem.task, threshold, thresholds)
             problem = problem if offsets is None else problem.shifted(offsets)
             if step is None or is_hard(step):
                 return cls(problem, step, (), False, None)
@@ -355,7 +356,7 @@ class Counting:
 
     def in_place(self) -> InPlace | None:
         """What the kernel counts of the arguments where they lie, if it does."""
-        if self.kernel is None or self.learnt:
+        if self.kernel is None or (not self.usual and self.learnt):
             return None
         return self.kernel.in_place(self.problem)
 
@@ -387,10 +388,6 @@ def in_units(c: Confusion, problem: Problem, unit: float | None = None) -> Confu
     c = c if problem.left_out is None else replace(c, left_out=problem.left_out)
     unit = problem.unit if unit is None else unit
     return c if unit == 1 else c.map(lambda t: t * unit)
-
-
-def _is_default(threshold: Any) -> bool:
-    return isinstance(threshold, int | float) and threshold == 0.5
 
 
 @torch.no_grad()

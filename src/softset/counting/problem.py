@@ -191,9 +191,8 @@ class Problem:
         with ``[*lead, 1]``."""
         if thresholds is not None:
             return _grid(thresholds), True
+        check_thresholds(self.task, threshold)
         learnt = isinstance(threshold, Tensor) and threshold.requires_grad
-        number = threshold.detach() if learnt else threshold
-        check_number("threshold", number, 0, 1, hint=THRESHOLD_HINT)
         if isinstance(threshold, int | float):
             return [float(threshold)], False
         device = self.scores.device
@@ -245,7 +244,7 @@ def arrange(
 
     The door of the library: arguments as for ``confusion``, which behind it are one ``Problem``.
     """
-    task = get_task(task)
+    task = task if isinstance(task, Task) else get_task(task)
     z = as_numbers("scores", scores)
     y = as_numbers("target", target, z.device)
     if not z.is_floating_point():
@@ -496,6 +495,23 @@ def _by_class(v: Tensor, y: Tensor, task: Task, soft: bool) -> Tensor:
         y = y.to(v.dtype)
         return y @ v if task.exclusive else torch.lerp(v[0], v[1], y)
     return torch.where(y > 0, v[1], v[0]) if task.single else v[y]
+
+
+def check_thresholds(task: Task, threshold: Any, thresholds: Any = None) -> None:
+    """Refuse a threshold, or a grid of them, outside of (0, 1), and any of several classes."""
+    if task.exclusive:
+        default = isinstance(threshold, int | float) and threshold == 0.5
+        if thresholds is not None or not default:
+            raise ValueError(
+                "threshold and thresholds do not apply to task='multiclass', where the largest "
+                "score decides. Shift the classes with offsets instead."
+            )
+    elif thresholds is not None:
+        _grid(thresholds)
+    else:
+        learnt = isinstance(threshold, Tensor) and threshold.requires_grad
+        number = threshold.detach() if learnt else threshold
+        check_number("threshold", number, 0, 1, hint=THRESHOLD_HINT)
 
 
 def _grid(thresholds: Any) -> Sequence[Any]:

@@ -11,22 +11,24 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice
-from softset.counting.cells import Confusion
+from softset.counting.cells import Confusion, Counting
 from softset.counting.flat import Form, flatten
-from softset.counting.numerics import as_dtype, working
-from softset.counting.problem import PER, Problem, arrange, as_numbers
-from softset.counting.steps import LinearStep, Step, is_hard
+from softset.counting.kernels.interface import InPlace, composed
+from softset.counting.numerics import as_dtype, under_transform, working
+from softset.counting.problem import PER, Problem, arrange, as_numbers, check_thresholds
+from softset.counting.steps import LinearStep, Step, check_step, is_hard
+from softset.counting.traced import gradient
 from softset.losses.loss import Loss, refuse_words
-from softset.losses.one_node import one_node
 from softset.losses.parts import no_rows, row_in_their_place
 from softset.losses.pointwise import class_weight_buffer
 from softset.losses.ranks import Ranks
 from softset.losses.running import RunningCounts
+from softset.metrics.base import REACH
+from softset.metrics.curves import Curve
 from softset.metrics.custom import Custom
 from softset.metrics.goals import Fixed, Goal
 from softset.metrics.grid import Grid
-from softset.metrics.registry import MetricLike, get_goal, one_number
-from softset.metrics.top import Top
+from softset.metrics.registry import MetricLike, one_number
 from softset.tasks import Task, get_task
 
 EMPTY = ("penalise", "ignore")
@@ -162,13 +164,75 @@ def problem_loss(
     empty: str = "penalise",
 ) -> Tensor:
     """``metric_loss`` of a problem that is arranged already."""
-    check_choice("empty", empty, EMPTY)
     step = default_step(problem.task) if step is None else step
-    loss = one_node(problem, goal, step, threshold, empty)
+    loss = _one_node(problem, goal, step, threshold, empty)
     if loss is not None:
         return loss
     c = goal.soft_cells(problem, step, threshold)
     return as_dtype(1 - goal.soft_value(c, empty, problem.in_sets), working(problem.z))
+
+
+def _one_node(
+    problem: Problem, goal: Goal, step: Step, threshold: Any, empty: str
+) -> Tensor | None:
+    """``1 - metric`` as one node of the graph, where a kernel counts the arguments where they lie.
+
+    It is what ``problem_loss`` computes, by the same kernel and the same formula: the formula is
+    differentiated at once, on a handful of numbers (``counting.traced``), and the backward pass is
+    one call of the kernel. None where there is more to be done.
+    """
+    metric, task = goal.metric, problem.task
+    if type(goal.where) is not Fixed or isinstance(metric, Custom) or problem.arguments is None:
+        return None
+    if metric.wants_matrix(task, problem.classes, training=True):
+        return None
+    counting = Counting.of(problem, step, threshold)
+    counted = counting.in_place()
+    if counted is None:
+        return None
+
+    def value(tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+        return metric(Confusion(tp, fp, fn, tn, task, None, problem.left_out), empty=empty)
+
+    cells = counted.cells.numpy()
+    total = cells.sum(0).max()
+    known = gradient(value, cells) if total == 0 or REACH[0] <= total <= REACH[1] else None
+    if known is None:
+        c = counting.counted(counted)
+        return (1 - goal.soft_value(c, empty)).to(problem.scores.dtype)
+    return _OneNode.apply(problem.scores, counting, counted, value, known)  # type: ignore[no-untyped-call]
+
+
+class _OneNode(torch.autograd.Function):
+    """One minus a metric that is known already, with its derivatives by the cells."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        scores: Tensor,
+        counting: Counting,
+        counted: InPlace,
+        value: Callable[..., Any],
+        known: tuple[float, Any],
+    ) -> Tensor:
+        at, by = known
+        ctx.counting, ctx.counted, ctx.value, ctx.by = counting, counted, value, by
+        # What is read again: autograd refuses it if it was changed in between.
+        ctx.save_for_backward(*counting.problem.read)
+        return torch.scalar_tensor(1 - at, dtype=scores.dtype, device="cpu")
+
+    @staticmethod
+    def backward(ctx: Any, adjoint: Tensor) -> Any:
+        scores, *_ = ctx.saved_tensors
+        if torch.is_grad_enabled() or under_transform(adjoint):
+            cells = composed(ctx.counting.kernel, ctx.counting.problem)
+            with torch.enable_grad():
+                loss = 1 - ctx.value(*cells)
+            (grad,) = torch.autograd.grad(loss, scores, adjoint.to(loss.dtype), create_graph=True)
+        else:
+            (tp, fp, fn, tn), g = ctx.by, -adjoint.item()
+            grad = ctx.counted.gradient(g * (tp - fn), g * (fp - tn))
+        return grad, *[None] * 4
 
 
 class MetricLoss(Loss):
@@ -219,7 +283,7 @@ class MetricLoss(Loss):
         super().__init__()
         refuse_words("MetricLoss", unknown, SETTINGS)
         check_choice("empty", empty, EMPTY)
-        self.goal, task = over(get_goal(metric), thresholds), get_task(task)
+        self.goal, task = over(one_number(metric), thresholds), get_task(task)
         self.step = default_step(task) if step is None else step
         self.task, self.empty, self.from_logits = task, empty, from_logits
         self.threshold = threshold
@@ -248,22 +312,17 @@ class MetricLoss(Loss):
         self._check()
 
     def _check(self) -> None:
-        """Find mistakes where they are made, on a batch of two, rather than in the first epoch."""
-        if isinstance(self.goal.metric, Custom) and not self.task.single:
-            return  # its number of classes is not known yet
-        classes = 2 if self.class_weight is None else len(self.class_weight)
-        beta, where = getattr(self.goal.metric, "beta", None), self.goal.where
-        classes = len(beta) if isinstance(beta, tuple) else classes
-        classes = max(classes, where.k + 1) if isinstance(where, Top) else classes
-        tau = self.threshold
-        classes = len(tau) if self.task.independent and hasattr(tau, "__len__") else classes
-        scores = torch.full((2, *self.task.shape(classes)), 0.5, device="cpu")
-        labels = torch.tensor([0, 1], device="cpu")
-        target = labels if not self.task.independent else labels.unsqueeze(-1).expand(scores.shape)
-        step = self.step if not _has_batch_parameters(self.step) else LinearStep()
-        settings = replace(self.settings(), class_weight=None, batch_dims=0, step=step)
-        with torch.no_grad():
-            _loss(scores, target, None, one_number(self.goal), settings)
+        """Find mistakes where they are made, rather than in the first epoch."""
+        check_step(self.step)
+        goal, where = self.goal, self.goal.where
+        where.refuse_threshold(goal, self.threshold)
+        goal.check(self.task)
+        if not isinstance(where, Grid):
+            check_thresholds(self.task, self.threshold)
+        elif not isinstance(goal.metric, Curve):  # an area is one against the rest
+            check_thresholds(self.task, 0.5, where.thresholds)
+        if self.task.single:  # else the number of classes is not known yet
+            goal.metric.wants_matrix(self.task, 1, training=True)
 
     def settings(self, per: Any = None, batch_dims: int | None = None) -> Settings:
         """How it counts; ``per`` and ``batch_dims`` take the place of its own."""
@@ -291,7 +350,7 @@ class MetricLoss(Loss):
                 lambda: flatten(self.cells(scores, target, sample_weight)), scores.device
             )
             return as_dtype(value, working(scores))
-        return _loss(scores, target, sample_weight, one_number(self.goal), self.settings(per))
+        return _loss(scores, target, sample_weight, self.goal, self.settings(per))
 
     @property
     def _is_part(self) -> bool:
@@ -307,7 +366,7 @@ class MetricLoss(Loss):
         if nothing:
             rows = row_in_their_place(scores, self.task, self.batch_dims, self.from_logits)
         problem = self.settings().arranged(*rows)
-        c = one_number(self.goal).soft_cells(problem, self.step, self.threshold)
+        c = self.goal.soft_cells(problem, self.step, self.threshold)
         return c.map(lambda t: torch.zeros_like(t) + scores[:0].sum()) if nothing else c
 
     def of_whole(self, count: Callable[[], tuple[Tensor, Form]], device: torch.device) -> Tensor:
@@ -315,7 +374,7 @@ class MetricLoss(Loss):
         before. Counts are as ``softset.counting.flat`` has them."""
         flat, form = count() if self.ranks is None else self.ranks.total(count, device)
         flat = flat if self.running is None else self.running(flat)
-        return 1 - one_number(self.goal).soft_value(form.confusion(flat), self.empty)
+        return 1 - self.goal.soft_value(form.confusion(flat), self.empty)
 
     def of_members(
         self,
@@ -334,7 +393,7 @@ class MetricLoss(Loss):
             )
         settings = self.settings(per, batch_dims=1)
         settings.step = self.step if step is None else step
-        return _loss(scores, target, weight, one_number(self.goal), settings)
+        return _loss(scores, target, weight, self.goal, settings)
 
     @torch.no_grad()
     def confusion(
@@ -354,8 +413,3 @@ class MetricLoss(Loss):
     def extra_repr(self) -> str:
         sync = "" if self.ranks is None else f", sync={self.ranks!r}"
         return f"{self.goal.name!r}, task={self.task!r}, step={self.step!r}{sync}"
-
-
-def _has_batch_parameters(step: Any) -> bool:
-    values = getattr(step, "__dict__", {}).values()
-    return any(isinstance(v, Tensor) and v.dim() > 0 for v in values)

@@ -43,6 +43,14 @@ class Metric:
         """Its name in ``METRICS``, without the average."""
         return self.base_name
 
+    def check(self, task: Task) -> None:
+        """Refuse an average that there is none of."""
+        if task.exclusive and self.joint and self.average != "macro":
+            raise ValueError(
+                f"average={self.average!r} does not fit {type(self).__name__} of several "
+                "classes, which is one number. Leave it out."
+            )
+
     def score(self, c: Confusion) -> Tensor:
         """The formula, for every class on its own."""
         raise NotImplementedError
@@ -65,11 +73,7 @@ class Metric:
                 return self._train(self.score(c), c, empty)
             c = two_classes(c)
         if c.task.exclusive and self.joint:
-            if self.average != "macro":
-                raise ValueError(
-                    f"average={self.average!r} does not fit {type(self).__name__} of several "
-                    "classes, which is one number. Leave it out."
-                )
+            self.check(c.task)
             return self.score_jointly(c)
         if self.average == "micro":
             return self._average_micro(c, empty)

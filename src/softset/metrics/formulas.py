@@ -152,6 +152,13 @@ class FBeta(Fraction):
             object.__setattr__(self, key, value)
         self.__post_init__()
 
+    def check(self, task: Task) -> None:
+        super().check(task)
+        if isinstance(self.beta, tuple) and task.single:
+            raise ValueError(
+                f"beta has {len(self.beta)} values, and task='binary' one class. Give one beta."
+            )
+
     def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
         square: Any
         if isinstance(self.beta, tuple):

@@ -120,6 +120,7 @@ class Goal:
 
     def check(self, task: Task) -> Goal:
         """Itself, if it is for this task."""
+        self.metric.check(task)
         self.where.check(self.metric, task)
         return self
 

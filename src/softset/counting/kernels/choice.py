@@ -15,15 +15,17 @@ from softset.counting.kernels.binary_grid import GridKernel
 from softset.counting.kernels.interface import Kernel
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.kernels.native.kernels import (
+    STEPS,
     NativeBinary,
     NativeGrid,
     NativeMulticlass,
     is_native,
 )
-from softset.counting.kernels.native.library import native
+from softset.counting.kernels.native.library import SWITCH, native
 from softset.counting.numerics import under_transform, wide
 from softset.counting.problem import Problem
 from softset.counting.steps import LinearStep, SigmoidStep, Step
+from softset.tasks import Task
 
 # A slope above which the rounding of float32 probabilities shows in the step.
 STEEP = 1e3
@@ -67,33 +69,31 @@ class Scores(NamedTuple):
         return is_native(step) and native() is not None
 
 
+def usual_kernel(problem: Problem, step: Step | None, threshold: Any) -> Kernel | None:
+    """The kernel of a step made of numbers at one threshold: checked and chosen once, as that takes
+    as long as a small batch. None where there is more to be looked at."""
+    if type(step) not in STEPS or type(threshold) is not float or torch.compiler.is_compiling():
+        return None
+    for value in vars(step).values():
+        if type(value) is not float and type(value) is not int:
+            return None
+    return _usual(problem.task, Scores.of(problem), step, threshold, SWITCH.on)
+
+
+@lru_cache(maxsize=64)
+def _usual(task: Task, scores: Scores, step: Step, threshold: float, in_c: bool) -> Kernel | None:
+    if not 0 < threshold < 1 or (task.exclusive and threshold != 0.5):
+        return None  # it will be refused
+    if task.exclusive:
+        return multiclass_kernel(scores, step)
+    return binary_kernel(scores, step, (threshold,), False)
+
+
 def kernel_for(problem: Problem, step: Step, taus: Sequence[Any], grid: bool) -> Kernel:
     """The fastest kernel for a problem."""
-    key = (problem.task.exclusive, Scores.of(problem), step, tuple(taus), grid)
-    constant = _is_constant(step) and all(type(tau) is float for tau in taus)
-    if torch.compiler.is_compiling() or not constant:
-        return _choose(*key)
-    return _chosen(*key, native())
-
-
-def _is_constant(step: Step) -> bool:
-    """Whether a step has numbers only, by which it can be recognised."""
-    return is_native(step) and all(type(v) in (int, float) for v in vars(step).values())
-
-
-def _choose(
-    exclusive: bool, scores: Scores, step: Step, taus: tuple[Any, ...], grid: bool
-) -> Kernel:
-    if exclusive:
-        return multiclass_kernel(scores, step)
-    return binary_kernel(scores, step, taus, grid)
-
-
-@lru_cache(maxsize=64)  # to choose takes as long as a small batch
-def _chosen(
-    exclusive: bool, scores: Scores, step: Step, taus: tuple[Any, ...], grid: bool, library: Any
-) -> Kernel:
-    return _choose(exclusive, scores, step, taus, grid)
+    if problem.task.exclusive:
+        return multiclass_kernel(Scores.of(problem), step)
+    return binary_kernel(Scores.of(problem), step, taus, grid)
 
 
 def binary_kernel(scores: Scores, step: Step, taus: Sequence[Any], grid: bool) -> Kernel:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from softset.counting.kernels.native.kernels import SIZE, Layout
 from softset.counting.kernels.native.library import native
-from softset.counting.kernels.native.task import SIZE, Layout
 
 
 @pytest.mark.skipif(native() is None, reason="the kernels in C are not built")

@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,20 +14,19 @@ from typing import Any
 # Python does not import it, so that one file serves all versions.
 FILE = Path(__file__).with_name("softset_kernels.so")
 # Set to 0: the PyTorch kernels serve.
-SWITCH = "SOFTSET_NATIVE"
+VARIABLE = "SOFTSET_NATIVE"
 
 Call = Callable[[bytes, int], int]
 
 
 class _Library:
-    """The functions of the library, and whether they may be used."""
+    """The functions of the library."""
 
     def __init__(self, loaded: Any) -> None:
         self.multiclass: Call = _function(loaded, "softset_multiclass")
         self.binary: Call = _function(loaded, "softset_binary")
         self.bins: Call = _function(loaded, "softset_bins")
         self.task_size = int(loaded.softset_task_size())
-        self.used = True
 
 
 def _function(loaded: Any, name: str) -> Call:
@@ -37,7 +37,7 @@ def _function(loaded: Any, name: str) -> Call:
 
 @lru_cache(maxsize=1)
 def _load() -> _Library | None:
-    if os.environ.get(SWITCH, "1") == "0" or not FILE.exists():
+    if os.environ.get(VARIABLE, "1") == "0" or not FILE.exists():
         return None
     try:
         return _Library(ctypes.CDLL(str(FILE)))
@@ -45,21 +45,26 @@ def _load() -> _Library | None:
         return None
 
 
+@dataclass
+class _Switch:
+    """Whether the library may be used."""
+
+    on: bool = True
+
+
+SWITCH = _Switch()
+
+
 def native() -> _Library | None:
     """The library, or nothing where it is absent or switched off."""
-    library = _load()
-    return library if library is not None and library.used else None
+    return _load() if SWITCH.on else None
 
 
 @contextmanager
 def without_native() -> Iterator[None]:
     """The PyTorch kernels serve: for tests, benchmarks, and to see whether a fault is ours."""
-    library = _load()
-    if library is None:
-        yield
-        return
-    before, library.used = library.used, False
+    before, SWITCH.on = SWITCH.on, False
     try:
         yield
     finally:
-        library.used = before
+        SWITCH.on = before
