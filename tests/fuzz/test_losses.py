@@ -297,11 +297,17 @@ def by_differences(step, tau):
     return Pieces(a, b, step.delta / a, (1 - 2 * step.delta) / m, step.delta / (1 - b), 1 - b)
 
 
+def by_subtraction(step, p, q, tau):
+    """The degrees of a step, without the digits of ``q = 1 - p``."""
+    h = step(p, tau)
+    return h.double(), (1 - h).double()
+
+
 @pytest.mark.parametrize(
     ("where", "wrong", "number"),
     [
-        # tn and rejected are always differences
-        ("cells._cancels", lambda *_: False, 9),
+        # what a step leaves is a difference, also next to nothing
+        ("kernels.binary.both_degrees", by_subtraction, 405),
         # as are the lengths of a step
         ("steps.LinearStep.pieces", by_differences, 2386),
     ],

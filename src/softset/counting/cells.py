@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice
+from softset.counting.arguments import as_numbers
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.choice import kernel_for, usual_kernel
 from softset.counting.kernels.interface import InPlace, Kernel, count, count_in_place
@@ -23,7 +24,7 @@ from softset.counting.numerics import (
     wide,
     working,
 )
-from softset.counting.problem import Problem, arrange, as_numbers, check_thresholds
+from softset.counting.problem import Problem, arrange, check_thresholds
 from softset.counting.steps import HardStep, Step, check_step, is_hard, is_learnt
 from softset.counting.values import check_binary, check_labels, check_not_nan, check_rows
 from softset.tasks import BINARY, MULTICLASS, Task, get_task

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from softset.checks import check_choice, check_number, check_whole
-from softset.counting.numerics import NOTHING, log_odds, raised, under_transform, wide, working
+from softset.counting.arguments import Arguments, as_numbers, by_class, of_classes
+from softset.counting.numerics import log_odds, raised, under_transform, wide, working
 from softset.counting.shapes import Shapes, check_shapes
 from softset.counting.steps import LinearStep, Step
-from softset.counting.values import check_classes, check_fractions, check_rows
+from softset.counting.values import check_rows
 from softset.tasks import BINARY, MULTILABEL, Task, get_task
 
 THRESHOLD_HINT = "Pass logits with from_logits=True or move the threshold inside."
 PER = ("batch", "image")
-# What all kernels read as 0 and 1; other types are converted.
-LABELS = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float32, torch.float64)
-# Weights whose largest is outside of this are counted in units of it: their products and sums would
-# leave float32, or be lost next to 1.
-USUAL_WEIGHTS = (1e-6, 1e6)
 
 
 @dataclass(frozen=True)
@@ -271,7 +265,7 @@ def arrange(
     if w is not None:
         w = shapes.by_position("sample_weight", as_numbers("sample_weight", w, z.device))
     if v is not None:
-        v = _of_classes(v, task, z.shape[batch_dims + 1] if not task.single else 1, z.device)
+        v = of_classes(v, task, z.shape[batch_dims + 1] if not task.single else 1, z.device)
     left_out = None
     if task.exclusive and not soft and ignore_index in range(z.shape[batch_dims + 1]):
         left_out = ignore_index
@@ -290,120 +284,6 @@ def arrange(
         ),
     )
     return problem
-
-
-class Arguments(NamedTuple):
-    """What ``arrange`` got, as tensors whose shapes fit."""
-
-    scores: Tensor
-    target: Tensor
-    sample_weight: Tensor | None  # one for each position
-    class_weight: Tensor | None
-    ignore_index: int | None
-    from_logits: bool
-    soft: bool
-    shapes: Shapes
-    with_graph: bool  # whether gradients were on
-
-    @property
-    def classes(self) -> int:
-        """How many classes or labels; one for a binary problem."""
-        return 1 if self.shapes.task.single else self.scores.shape[len(self.shapes.batch) + 1]
-
-    def laid_out(self) -> dict[str, Any]:
-        """``z``, ``y``, ``w`` and ``unit`` of a ``Problem``, their values checked."""
-        with torch.set_grad_enabled(self.with_graph):
-            return self._laid_out()
-
-    def _laid_out(self) -> dict[str, Any]:
-        shapes, task, by_class = self.shapes, self.shapes.task, self.shapes.by_class
-        z, y = shapes.flat_scores(self.scores), self.target
-        if task.exclusive and not by_class:
-            y = _class_numbers(y)
-        elif not task.exclusive and y.dtype not in LABELS:
-            y = y.to(torch.float32 if y.is_floating_point() else torch.int64)
-        y = shapes.flat_target(y)
-        w, unit = None, 1.0
-        if self.sample_weight is not None:
-            w = shapes.flat_weight(self.sample_weight).to(wide(z.device))
-            w, unit = _in_units("sample_weight", w, math.prod(shapes.positions))
-        number = self.ignore_index
-        if number is not None and _holds(y.dtype, int(number)):
-            ignored = y == int(number)
-            ignored = ignored.all(-1) if by_class else ignored
-            w = torch.ones_like(ignored, dtype=wide(z.device)) if w is None else w
-            w = torch.where(ignored, 0.0, w)
-            # A left-out row may hold anything, NaN too: it gets scores without a favourite.
-            rows = ignored.unsqueeze(-1) if task.exclusive else ignored
-            filler = 1 / z.shape[-1] if by_class else 0
-            y = torch.where(rows if by_class else ignored, torch.full_like(y, filler), y)
-            z = torch.where(rows, 0.0 if self.from_logits else 1 / z.shape[-1], z)
-        if not self.from_logits:
-            _check_probabilities(z)
-        if (self.soft or task.exclusive) and not under_transform(z, y):
-            if self.soft:
-                check_fractions(y, by_class)
-            else:
-                check_classes(y, z.shape[-1])
-        if by_class:  # shares that were rounded add up all the same
-            y = y.to(wide(z.device)) / y.sum(-1, keepdim=True, dtype=wide(z.device))
-        if self.class_weight is not None:
-            y, w, unit = _weighted(y, w, unit, self.class_weight, task, self.soft)
-        if w is not None:
-            # Next to others of about 1, these are nothing; a metric of them alone would leave
-            # float32.
-            w = torch.where(w < NOTHING, 0.0, w)
-        return {"z": z, "y": y, "w": w, "unit": unit}
-
-
-def _check_probabilities(z: Tensor) -> None:
-    if under_transform(z):
-        return
-    low, high = torch.aminmax(z.detach())
-    if low < 0 or high > 1:
-        worst = float(low if low < 0 else high)
-        raise ValueError(
-            f"scores must be probabilities in [0, 1] with from_logits=False, got {worst:g}. "
-            "Pass from_logits=True for logits."
-        )
-
-
-def _class_numbers(y: Tensor) -> Tensor:
-    """Whole numbers, in whichever type they came."""
-    if y.is_floating_point() and not under_transform(y) and not torch.equal(y, y.round()):
-        raise ValueError(
-            f"target must hold class numbers (integers) for task='multiclass', got {y.dtype}. For "
-            "probabilities of the classes, in the shape of scores, use soft_targets=True."
-        )
-    return y.to(torch.long)
-
-
-def _holds(dtype: torch.dtype, number: int) -> bool:
-    """Whether a target of this dtype can hold a whole number; a comparison would round it."""
-    if dtype.is_floating_point:
-        return abs(number) <= 2 / torch.finfo(dtype).eps
-    info = torch.iinfo(dtype) if dtype != torch.bool else None
-    return info is None or info.min <= number <= info.max
-
-
-def as_numbers(name: str, x: Any, device: torch.device | None = None) -> Tensor:
-    """A tensor from what holds numbers: an array, a column of a table, a list, whose numbers keep
-    their digits."""
-    if isinstance(x, Tensor):
-        return x if device is None else x.to(device)
-    if device is None and torch.get_default_device().type == "meta":
-        device = torch.device("cpu")  # numbers that are there are not thrown away
-    try:
-        if isinstance(x, list | tuple):
-            t = torch.as_tensor(x, device=device)
-            dtype = wide(t.device) if t.is_floating_point() else t.dtype
-            return torch.as_tensor(x, dtype=dtype, device=device)
-        array = np.asarray(x, order="C")
-        return torch.as_tensor(array if array.flags.writeable else array.copy(), device=device)
-    except (TypeError, ValueError, RuntimeError):
-        raise ValueError(
-            f"{name} must hold numbers (a tensor, an array or a list), got {type(x).__name__}."
-        ) from None
 
 
 def _set_numbers(per: Any, shapes: Shapes, device: torch.device) -> Tensor:
@@ -431,70 +311,10 @@ def _of_one_size(sizes: Tensor) -> list[Tensor]:
     return [(scale == s).nonzero().squeeze(-1) for s in torch.unique(scale)]
 
 
-def _in_units(name: str, w: Tensor, n: int = 1) -> tuple[Tensor, float]:
-    """Weights, checked, and their unit: a power of two next to the largest where that is far from
-    1, so that no digit is lost. ``n`` of them must have a sum."""
-    if under_transform(w):
-        return w, 1.0
-    low, high = (float(v) for v in torch.aminmax(w.detach()))
-    if not low >= 0 or not high < math.inf:
-        raise ValueError(f"{name} must be finite and not negative, got {low:g} to {high:g}.")
-    if high == 0:
-        raise ValueError(f"{name} must not be zero everywhere.")
-    if high * n == math.inf:
-        raise ValueError(f"{name} must have a finite sum, got {high:g} in {n} rows. Divide it.")
-    if USUAL_WEIGHTS[0] <= high <= USUAL_WEIGHTS[1]:
-        return w, 1.0
-    unit = 2.0 ** math.floor(math.log2(high))
-    return w / unit, unit
-
-
-def _weighted(
-    y: Tensor, w: Tensor | None, unit: float, v: Tensor, task: Task, soft: bool
-) -> tuple[Tensor, Tensor, float]:
-    """Target, weights and their unit with the weights of the classes in them."""
-    v, of_classes = _in_units("class_weight", v)
-    by_class = _by_class(v, y, task, soft)
-    if soft and not task.independent:
-        # A part y of weight v_1 and a part 1 - y of weight v_0 are one example of both weights.
-        own = y.to(v.dtype) * (v if task.exclusive else v[1])
-        mass = by_class.unsqueeze(-1) if task.exclusive else by_class
-        y = torch.where(mass > 0, own / torch.where(mass > 0, mass, 1.0), y.to(v.dtype))
-    unit *= of_classes
-    if not 1e-305 < unit < math.inf or unit * y.numel() == math.inf:
-        raise ValueError(
-            f"sample_weight times class_weight must be numbers that floats can hold, got {unit:g}. "
-            "Divide or multiply one of them: metrics do not depend on the scale of weights."
-        )
-    return y, by_class if w is None else w * by_class, unit
-
-
 def weights_by_class(class_weight: Any, problem: Problem) -> Tensor:
     """The weight of each example by its class (by its label, where there are several)."""
-    v = _of_classes(class_weight, problem.task, problem.classes, problem.z.device)
-    return _by_class(v, problem.y, problem.task, problem.soft)
-
-
-def _of_classes(class_weight: Any, task: Task, classes: int, device: torch.device) -> Tensor:
-    """One number for each class."""
-    v = as_numbers("class_weight", class_weight, device).to(wide(device))
-    size = 2 if task.single else classes
-    if v.shape != (size,):
-        raise ValueError(
-            f"class_weight must hold {size} numbers for task={task!r}, got shape {list(v.shape)}."
-        )
-    if not under_transform(v):
-        check_number("class_weight", v.detach(), 0, math.inf, closed="low")
-    return v
-
-
-def _by_class(v: Tensor, y: Tensor, task: Task, soft: bool) -> Tensor:
-    if task.independent:
-        return v.unsqueeze(-1).expand(y.shape)
-    if soft:
-        y = y.to(v.dtype)
-        return y @ v if task.exclusive else torch.lerp(v[0], v[1], y)
-    return torch.where(y > 0, v[1], v[0]) if task.single else v[y]
+    v = of_classes(class_weight, problem.task, problem.classes, problem.z.device)
+    return by_class(v, problem.y, problem.task, problem.soft)
 
 
 def check_thresholds(task: Task, threshold: Any, thresholds: Any = None) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice
-from softset.counting.problem import as_numbers
+from softset.counting.arguments import as_numbers
 from softset.counting.values import check_not_nan
 from softset.tasks import TASKS, get_task
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from softset.counting.problem import as_numbers
+from softset.counting.arguments import as_numbers
 from softset.decisions.evaluation import evaluate
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.registry import MetricLike, one_number

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_number
-from softset.counting.problem import Problem, as_numbers
+from softset.counting.arguments import as_numbers
+from softset.counting.problem import Problem
 from softset.losses.pointwise import CrossEntropyLoss
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softset.counting.arguments import as_numbers
 from softset.counting.numerics import under_transform
-from softset.counting.problem import as_numbers
 from softset.tasks import Task
 
 

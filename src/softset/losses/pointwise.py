@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from softset.checks import check_number
+from softset.counting.arguments import as_numbers
 from softset.counting.numerics import full_precision, raised, under_transform, working
-from softset.counting.problem import Problem, arrange, as_numbers, weights_by_class
+from softset.counting.problem import Problem, arrange, weights_by_class
 from softset.counting.values import check_labels
 from softset.losses.loss import Loss, refuse_words
 from softset.tasks import get_task

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice
+from softset.counting.arguments import as_numbers
 from softset.counting.cells import Confusion, Counting
 from softset.counting.flat import Form, flatten
 from softset.counting.kernels.interface import InPlace, composed
 from softset.counting.numerics import as_dtype, under_transform, working
-from softset.counting.problem import PER, Problem, arrange, as_numbers, check_thresholds
+from softset.counting.problem import PER, Problem, arrange, check_thresholds
 from softset.counting.steps import LinearStep, Step, check_step, is_hard
 from softset.counting.traced import gradient
 from softset.losses.loss import Loss, refuse_words

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from softset.checks import check_number
-from softset.counting.problem import Problem, as_numbers
+from softset.counting.arguments import as_numbers
+from softset.counting.problem import Problem
 from softset.losses.pointwise import MeanLoss
 from softset.metrics.formulas import BETAS
 

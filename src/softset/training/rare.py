@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import RandomSampler, Sampler, SequentialSampler, TensorDataset
 
 from softset.checks import check_whole, warn_user
-from softset.counting.problem import as_numbers
+from softset.counting.arguments import as_numbers
 from softset.losses.soft_metric import MetricLoss
 from softset.tasks import Task
 from softset.training.phases import Phase

@@ -12,13 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from softset.counting.arguments import USUAL_WEIGHTS
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.binary_grid import GridKernel
 from softset.counting.kernels.chunks import store
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.kernels.native.library import Call, native
 from softset.counting.numerics import under_transform
-from softset.counting.problem import USUAL_WEIGHTS, Problem
+from softset.counting.problem import Problem
 from softset.counting.steps import IdentityStep, LinearStep, SigmoidStep, Step
 
 # As in task.h: ``enum kind``, ``enum step`` and what a call returns.

@@ -10,7 +10,7 @@ typedef struct {
         REAL sum[SUMS][LANES]; /* with the names of */
         struct {
             REAL sum_h[LANES], sum_u[LANES]; /* S; the sum of u or of exp, without the largest */
-            REAL l_h[LANES], l_s[LANES], sum_s[LANES], p_l_s[LANES], p_s[LANES]; /* sums with L */
+            REAL l_h[LANES], l_s[LANES], sum_s[LANES], p_l_s[LANES], p_s[LANES]; /* sums with L' */
         };
     };
     INT label[LANES], ignored[LANES];
@@ -18,9 +18,8 @@ typedef struct {
     INT first_place[LANES], second_place[LANES];
     REAL e_second[LANES], per_t[LANES];   /* exp(second - top); 1 / t, or 1 / sum exp */
     REAL h_top[LANES], s_top[LANES];      /* of the largest, for the linear step */
-    REAL u_y[LANES], h_y[LANES], s_y[LANES]; /* of the true class */
     REAL scale[LANES], mean[LANES], pull[LANES];                         /* of the gradient */
-    REAL at_top[LANES], at_second[LANES], at_y[LANES];
+    REAL at_top[LANES], at_second[LANES];
 } NAME(rows);
 
 /* Labels and weights of a block; those left out weigh nothing. */
@@ -82,6 +81,15 @@ static int NAME(find_two)(const task *t, NAME(rows) * r, const REAL *restrict z)
     return bad;
 }
 
+/* The derivatives by the degree of a class: of a row that is of the class, and of another row. */
+typedef struct {
+    const REAL *positive, *negative;
+} NAME(by);
+
+static inline REAL NAME(by_degree)(NAME(by) l, const NAME(rows) * r, int i, INT class) {
+    return r->label[i] == class ? l.positive[class] : l.negative[class];
+}
+
 static void NAME(no_sums)(NAME(rows) * r, int count) {
     for (int s = 0; s < count; s++)
         for (int i = 0; i < LANES; i++) r->total[s][i] = r->sum[s][i] = 0;
@@ -140,9 +148,9 @@ static void NAME(linear_degrees)(const task *t, NAME(rows) * r, REAL *restrict z
 
 /* u of all but the largest, which gets 0, in place of z, and the sums of the backward pass. */
 static void NAME(linear_sums)(const task *t, NAME(rows) * r, REAL *restrict z, NAME(linear) k,
-                              const REAL *l) {
+                              NAME(by) l) {
     for (int64_t c = 0; c < t->classes; c++) {
-        REAL *x = z + c * LANES, l_c = l[c];
+        REAL *x = z + c * LANES, yes = l.positive[c], no = l.negative[c];
         INT here = (INT)c;
         NAME(carry)(r, LINEAR_SUMS, c);
 #pragma omp simd
@@ -150,9 +158,9 @@ static void NAME(linear_sums)(const task *t, NAME(rows) * r, REAL *restrict z, N
             REAL u = NAME(exp_of)(x[i] - r->top[i]) * r->per_t[i];
             u = NAME(where)(r->first_place[i] != here, u);
             REAL h = NAME(degree)(k, u), s = (u < k.a ? k.alpha : k.beta) * u;
+            REAL by = r->label[i] == here ? yes : no;
             r->sum_u[i] += u, r->sum_h[i] += h, r->sum_s[i] += s;
-            r->l_h[i] += l_c * h, r->l_s[i] += l_c * s;
-            r->u_y[i] += NAME(where)(r->label[i] == here, u);
+            r->l_h[i] += by * h, r->l_s[i] += by * s;
             x[i] = u;
         }
     }
@@ -164,7 +172,7 @@ static void NAME(before_linear)(NAME(rows) * r) {
     for (int i = 0; i < LANES; i++) {
         r->e_second[i] = NAME(exp_of)(r->second[i] - r->top[i]);
         r->per_t[i] = 2 / (1 + r->e_second[i]);
-        r->u_y[i] = r->others[i] = 0;
+        r->others[i] = 0;
     }
 }
 
@@ -182,36 +190,31 @@ static void NAME(after_linear)(NAME(rows) * r, NAME(linear) k) {
 
 /* The gradient, in place of u. */
 static void NAME(linear_gradient)(const task *t, NAME(rows) * r, REAL *restrict x, NAME(linear) k,
-                                  const REAL *l, const REAL *m) {
-    REAL l_top[LANES], m_y[LANES];
-    for (int i = 0; i < LANES; i++) l_top[i] = l[r->first_place[i]], m_y[i] = m[r->label[i]];
+                                  NAME(by) l) {
+    REAL l_top[LANES];
+    for (int i = 0; i < LANES; i++) l_top[i] = NAME(by_degree)(l, r, i, r->first_place[i]);
 #pragma omp simd
     for (int i = 0; i < LANES; i++) {
-        int is_top = r->label[i] == r->first_place[i];
         REAL mean_t = 1 / r->per_t[i], past = NAME(max_of)(1 - k.reach * mean_t, 0);
         REAL rest = r->sum_u[i] * mean_t, d = rest + past + (REAL)1e-30;
-        REAL u_y = r->u_y[i], h = NAME(degree)(k, u_y), s = (u_y < k.a ? k.alpha : k.beta) * u_y;
-        REAL h_y = is_top ? r->h_top[i] : h, s_y = is_top ? r->s_top[i] : s;
         REAL per_s = 1 / r->sum_h[i], scale = (REAL)r->weight[i] * per_s;
-        REAL mean = (r->l_h[i] + l_top[i] * r->h_top[i] + m_y[i] * h_y) * per_s;
-        REAL drift = (r->l_s[i] + l_top[i] * r->s_top[i] + m_y[i] * s_y -
-                      mean * (r->sum_s[i] + r->s_top[i])) * scale;
-        REAL q = (l_top[i] + NAME(where)(is_top, m_y[i]) - mean) * scale;
+        REAL mean = (r->l_h[i] + l_top[i] * r->h_top[i]) * per_s;
+        REAL drift = (r->l_s[i] + l_top[i] * r->s_top[i] - mean * (r->sum_s[i] + r->s_top[i])) * scale;
+        REAL q = (l_top[i] - mean) * scale;
         REAL steep = NAME(where)(past > 0, q * k.delta / (d * d));
         REAL lambda = -(drift * r->per_t[i] + steep * rest * k.reach) / 2;
         r->mean[i] = mean, r->scale[i] = scale, r->pull[i] = steep * past * mean_t;
         r->at_top[i] = q * r->s_top[i] + steep * rest + lambda;
         r->at_second[i] = lambda * r->e_second[i];
-        r->at_y[i] = NAME(where)(!is_top, m_y[i] * scale * s_y);
     }
     for (int64_t c = 0; c < t->classes; c++, x += LANES) {
-        REAL l_c = l[c];
+        REAL yes = l.positive[c], no = l.negative[c];
         INT here = (INT)c;
 #pragma omp simd
         for (int i = 0; i < LANES; i++) {
             REAL slope = (x[i] < k.a ? k.alpha : k.beta) * r->scale[i];
-            REAL g = x[i] * ((l_c - r->mean[i]) * slope - r->pull[i]);
-            g += NAME(where)(r->label[i] == here, r->at_y[i]);
+            REAL by = r->label[i] == here ? yes : no;
+            REAL g = x[i] * ((by - r->mean[i]) * slope - r->pull[i]);
             g += NAME(where)(r->first_place[i] == here, r->at_top[i]);
             x[i] = g + NAME(where)(r->second_place[i] == here, r->at_second[i]);
         }
@@ -223,7 +226,7 @@ static void NAME(linear_gradient)(const task *t, NAME(rows) * r, REAL *restrict 
 /* exp(z - max z) in place of z. */
 static void NAME(exponentials)(const task *t, NAME(rows) * r, REAL *restrict z) {
     NAME(no_sums)(r, SUMS);
-    for (int i = 0; i < LANES; i++) r->u_y[i] = r->h_y[i] = r->s_y[i] = r->others[i] = 0;
+    for (int i = 0; i < LANES; i++) r->others[i] = 0;
     for (int64_t c = 0; c < t->classes; c++, z += LANES) {
         INT here = (INT)c;
 #pragma omp simd
@@ -241,46 +244,39 @@ static void NAME(exponentials)(const task *t, NAME(rows) * r, REAL *restrict z) 
 }
 
 /* The identity: p in place of exponentials, and the sums of the backward pass. */
-static void NAME(identity_sums)(const task *t, NAME(rows) * r, REAL *restrict x, const REAL *l) {
+static void NAME(identity_sums)(const task *t, NAME(rows) * r, REAL *restrict x, NAME(by) l) {
     for (int64_t c = 0; c < t->classes; c++, x += LANES) {
-        REAL l_c = l[c];
+        REAL yes = l.positive[c], no = l.negative[c];
         INT here = (INT)c;
         NAME(carry)(r, LINEAR_SUMS, c);
 #pragma omp simd
         for (int i = 0; i < LANES; i++) {
             REAL p = x[i] * r->per_t[i];
-            r->l_h[i] += l_c * p;
-            r->u_y[i] += NAME(where)(r->label[i] == here, p);
+            r->l_h[i] += (r->label[i] == here ? yes : no) * p;
             x[i] = p;
         }
     }
     NAME(settle)(r, LINEAR_SUMS, t->classes);
 }
 
-static void NAME(identity_gradient)(const task *t, NAME(rows) * r, REAL *restrict x, const REAL *l,
-                                    const REAL *m) {
-    for (int i = 0; i < LANES; i++) {
-        REAL m_y = m[r->label[i]] * r->u_y[i];
-        r->mean[i] = r->l_h[i] + m_y;
-        r->scale[i] = (REAL)r->weight[i];
-        r->at_y[i] = r->scale[i] * m_y;
-    }
+static void NAME(identity_gradient)(const task *t, NAME(rows) * r, REAL *restrict x, NAME(by) l) {
     for (int64_t c = 0; c < t->classes; c++, x += LANES) {
-        REAL l_c = l[c];
+        REAL yes = l.positive[c], no = l.negative[c];
         INT here = (INT)c;
 #pragma omp simd
-        for (int i = 0; i < LANES; i++)
-            x[i] = x[i] * (l_c - r->mean[i]) * r->scale[i] +
-                   NAME(where)(r->label[i] == here, r->at_y[i]);
+        for (int i = 0; i < LANES; i++) {
+            REAL by = r->label[i] == here ? yes : no;
+            x[i] = x[i] * (by - r->l_h[i]) * (REAL)r->weight[i];
+        }
     }
 }
 
 /* The sigmoid: p in place of exponentials, and in `h` the degrees, or, with `l`, their slopes. */
 static void NAME(sigmoid_sums)(const task *t, NAME(rows) * r, REAL *restrict x, REAL *restrict h,
-                               REAL k, const REAL *l) {
+                               REAL k, NAME(by) l) {
     for (int i = 0; i < LANES; i++) r->others[i] = r->h_top[i] = 0;
     for (int64_t c = 0; c < t->classes; c++, x += LANES, h += LANES) {
-        REAL l_c = l ? l[c] : 0;
+        REAL yes = l.positive ? l.positive[c] : 0, no = l.negative ? l.negative[c] : 0;
         INT here = (INT)c;
         NAME(carry)(r, SUMS, c);
 #pragma omp simd
@@ -290,14 +286,12 @@ static void NAME(sigmoid_sums)(const task *t, NAME(rows) * r, REAL *restrict x, 
             REAL d = 1 / (1 + e), e_d = e * d, degree = above < 0 ? e_d : d, slope = k * e_d * d;
             int is_top = r->first_place[i] == here;
             r->others[i] += NAME(where)(!is_top, degree), r->h_top[i] += NAME(where)(is_top, degree);
-            r->l_h[i] += l_c * degree;
-            r->sum_s[i] += slope, r->l_s[i] += l_c * slope;
-            r->p_s[i] += p * slope, r->p_l_s[i] += l_c * p * slope;
-            r->u_y[i] += NAME(where)(r->label[i] == here, p);
-            r->h_y[i] += NAME(where)(r->label[i] == here, degree);
-            r->s_y[i] += NAME(where)(r->label[i] == here, slope);
+            REAL by = r->label[i] == here ? yes : no;
+            r->l_h[i] += by * degree;
+            r->sum_s[i] += slope, r->l_s[i] += by * slope;
+            r->p_s[i] += p * slope, r->p_l_s[i] += by * p * slope;
             x[i] = p;
-            h[i] = l ? slope : degree;
+            h[i] = l.positive ? slope : degree;
         }
     }
     NAME(settle)(r, SUMS, t->classes);
@@ -309,24 +303,22 @@ static void NAME(sigmoid_sums)(const task *t, NAME(rows) * r, REAL *restrict x, 
 
 /* The gradient, in place of p. */
 static void NAME(sigmoid_gradient)(const task *t, NAME(rows) * r, REAL *restrict x,
-                                   const REAL *restrict slope, const REAL *l, const REAL *m) {
+                                   const REAL *restrict slope, NAME(by) l) {
     for (int i = 0; i < LANES; i++) {
-        REAL m_y = m[r->label[i]], scale = (REAL)r->weight[i] / r->sum_h[i], p_y = r->u_y[i];
-        REAL mean = (r->l_h[i] + m_y * r->h_y[i]) / r->sum_h[i];
-        REAL lambda = -(r->l_s[i] + m_y * r->s_y[i] - mean * r->sum_s[i]) * scale / 2;
-        REAL drift = (r->p_l_s[i] + m_y * p_y * r->s_y[i] - mean * r->p_s[i]) * scale;
+        REAL scale = (REAL)r->weight[i] / r->sum_h[i], mean = r->l_h[i] / r->sum_h[i];
+        REAL lambda = -(r->l_s[i] - mean * r->sum_s[i]) * scale / 2;
+        REAL drift = (r->p_l_s[i] - mean * r->p_s[i]) * scale;
         r->at_top[i] = lambda * r->per_t[i], r->at_second[i] = r->at_top[i] * r->e_second[i];
         r->pull[i] = drift + r->at_top[i] + r->at_second[i];
         r->mean[i] = mean, r->scale[i] = scale;
-        r->at_y[i] = scale * p_y * m_y * r->s_y[i];
     }
     for (int64_t c = 0; c < t->classes; c++, x += LANES, slope += LANES) {
-        REAL l_c = l[c];
+        REAL yes = l.positive[c], no = l.negative[c];
         INT here = (INT)c;
 #pragma omp simd
         for (int i = 0; i < LANES; i++) {
-            REAL g = x[i] * ((l_c - r->mean[i]) * r->scale[i] * slope[i] - r->pull[i]);
-            g += NAME(where)(r->label[i] == here, r->at_y[i]);
+            REAL by = r->label[i] == here ? yes : no;
+            REAL g = x[i] * ((by - r->mean[i]) * r->scale[i] * slope[i] - r->pull[i]);
             g += NAME(where)(r->first_place[i] == here, r->at_top[i]);
             x[i] = g + NAME(where)(r->second_place[i] == here, r->at_second[i]);
         }
@@ -335,9 +327,9 @@ static void NAME(sigmoid_gradient)(const task *t, NAME(rows) * r, REAL *restrict
 
 /* --- a block, and all of them ------------------------------------------------------------------- */
 
-/* What a call works with; `l` and `m`, the derivatives by the sums, are null in the forward pass. */
+/* What a call works with; the derivatives by the degrees are null in the forward pass. */
 typedef struct {
-    REAL *z, *h, *l, *m;
+    REAL *z, *h, *positive, *negative;
     double *cells, heaviest; /* tp, fp, fn, tn of all classes */
 } NAME(work);
 
@@ -376,27 +368,29 @@ static int NAME(multiclass_block)(const task *t, NAME(rows) * r, NAME(work) * k,
     if (NAME(clean)(k->z, some_ignored ? r->ignored : 0, t->classes)) return BAD_SCORES;
     if (NAME(find_two)(t, r, k->z)) return BAD_SCORES;
     REAL *degrees = k->z;
+    NAME(by) l = {k->positive, k->negative};
+    int backward = k->positive != 0;
     if (t->step == LINEAR) {
         NAME(linear) linear = NAME(linear_of)(level);
         NAME(before_linear)(r);
-        if (k->l) NAME(linear_sums)(t, r, k->z, linear, k->l);
+        if (backward) NAME(linear_sums)(t, r, k->z, linear, l);
         else NAME(linear_degrees)(t, r, k->z, linear);
         NAME(after_linear)(r, linear);
-        if (k->l) NAME(linear_gradient)(t, r, k->z, linear, k->l, k->m);
+        if (backward) NAME(linear_gradient)(t, r, k->z, linear, l);
     } else {
         NAME(exponentials)(t, r, k->z);
         if (t->step == IDENTITY) {
-            if (k->l) {
-                NAME(identity_sums)(t, r, k->z, k->l);
-                NAME(identity_gradient)(t, r, k->z, k->l, k->m);
+            if (backward) {
+                NAME(identity_sums)(t, r, k->z, l);
+                NAME(identity_gradient)(t, r, k->z, l);
             }
         } else {
-            NAME(sigmoid_sums)(t, r, k->z, k->h, (REAL)level[0], k->l);
-            if (k->l) NAME(sigmoid_gradient)(t, r, k->z, k->h, k->l, k->m);
+            NAME(sigmoid_sums)(t, r, k->z, k->h, (REAL)level[0], l);
+            if (backward) NAME(sigmoid_gradient)(t, r, k->z, k->h, l);
             degrees = k->h;
         }
     }
-    if (k->l) NAME(write_gradient)(t, p, k->z);
+    if (backward) NAME(write_gradient)(t, p, k->z);
     else NAME(add_rows)(t, r, degrees, k);
     return DONE;
 }
@@ -409,14 +403,13 @@ static int NAME(multiclass)(const task *t, int backward) {
     NAME(rows) *r = (NAME(rows) *)memory;
     NAME(work) k = {.z = (REAL *)(memory + sizeof(NAME(rows)))};
     k.h = k.z + classes * LANES;
-    if (backward) k.l = k.h + classes * LANES, k.m = k.l + classes;
+    if (backward) k.positive = k.h + classes * LANES, k.negative = k.positive + classes;
     int outcome = DONE;
     for (int64_t b = 0; b < t->batch && !outcome; b++) {
         if (backward)
             for (int64_t c = 0; c < classes; c++) {
-                double other = t->negative[b * classes + c];
-                k.l[c] = (REAL)other;
-                k.m[c] = (REAL)(t->positive[b * classes + c] - other);
+                k.positive[c] = (REAL)t->positive[b * classes + c];
+                k.negative[c] = (REAL)t->negative[b * classes + c];
             }
         else {
             k.cells = t->sums + b * 4 * classes;
