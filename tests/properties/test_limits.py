@@ -335,7 +335,7 @@ REACHED = {
     "comparison.plan.NUMBERS_A_SECOND": "of a time limit",
     "comparison.suspicions.FEW": "reached",
     "comparison.suspicions.ROWS": "a sample for warnings",
-    "counting.kernels.native.task.EXACT": "of floats",
+    "counting.kernels.native.kernels.EXACT": "of floats",
     "decisions.confidence._DRAWS": "draws",
     "decisions.confidence._FEWEST": "draws",
     "decisions.confidence._MOST_WORK": "beyond it there is no interval, as the class says",
