@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The kernels in C (docs/kernels.md); without a compiler there are none, which is no harm.
 NATIVE := src/softset/counting/kernels/native
+# Modules are compiled once, and not again by every process that a test starts.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-slow test-integrations test-lowest bench lint coverage dist docs gallery browser clean
 
@@ -12,8 +14,8 @@ demo: $(READY)
 	$(BIN)/softset demo
 
 test: lint
-	$(BIN)/python -m pytest -q -n auto -m "not slow"
-	cd papers && ../$(BIN)/python -m pytest -q -n auto -m "not slow"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow"
+	cd papers && ../$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow"
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -q -m slow
@@ -39,11 +41,11 @@ test-lowest:
 	.venv-lowest/bin/python -m pip install --quiet --constraint constraints-lowest.txt torch
 	.venv-lowest/bin/python -m pip install --quiet --constraint constraints-lowest.txt \
 		--editable ".[boosting,cli,report,plot,excel]" pytest pytest-xdist hypothesis fastapi httpx
-	.venv-lowest/bin/python -m pytest -q -n auto -m "not slow"
+	.venv-lowest/bin/python -m pytest -q -n auto --dist worksteal -m "not slow"
 
 # Of the rooms that every number goes through.
 coverage: $(READY)
-	$(BIN)/python -m pytest -q -n auto -m "not slow" --cov --cov-report=term \
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow" --cov --cov-report=term \
 		tests/counting tests/metrics tests/decisions tests/losses tests/fuzz/test_losses.py \
 		tests/test_common.py tests/test_pixels.py tests/test_faults.py tests/test_many_ways.py \
 		src/softset/counting src/softset/metrics src/softset/decisions src/softset/losses

@@ -12,8 +12,6 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import softset as ss
@@ -100,6 +98,9 @@ ON_RANKS = {
 
 def sharded(task, loss, x, y, w):
     """FSDP, which sums gradients at each micro-batch: all ranks have equally many."""
+    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
+    from torch.distributed.fsdp import fully_shard  # noqa: PLC0415
+
     model = network(task)
     fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
     batches = zip(*(t.tensor_split(2) for t in (x, y, w)), strict=True)

@@ -36,8 +36,7 @@ def results(tmp_path_factory):
 def test_every_table_runs_and_is_shown(name, folder, results):
     table = find_table(name)
     rows = [r.id for r in table.rows if not r.slow] if table.kind == "runtime" else None
-    effort = Effort(1, 2, 300) if name == "000-table-7" else TINY  # SVM-perf is slow
-    done = run_table(table, results, data_dir=folder, effort=effort, rows=rows)
+    done = run_table(table, results, data_dir=folder, effort=Effort(1, 1, 200), rows=rows)
     assert done.records
     assert [r["error"] for r in done.records if "error" in r] == []
     found = read_records(results)

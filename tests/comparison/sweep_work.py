@@ -48,4 +48,5 @@ def slow_square(run):
 
 
 if __name__ == "__main__":
-    sweep(slow_square, [{"x": x} for x in range(200)], path=sys.argv[1], resume=True, jobs=2)
+    runs = [{"x": x} for x in range(int(sys.argv[2]))]
+    sweep(slow_square, runs, path=sys.argv[1], resume=True, jobs=2)

