@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,11 +33,20 @@ def shared_data():
 
 @pytest.fixture
 def quick_parts(monkeypatch):
-    """Ensembles of small forests and of linear models that are fitted a few times only."""
+    """Ensembles of small models that are fitted a few times only."""
     from softset.classifiers import ensemble  # noqa: PLC0415
 
-    linear = partial(ensemble.MetricLinearClassifier, cv=2, path=(0.03,))
-    monkeypatch.setattr(ensemble, "MetricLinearClassifier", linear)
+    small = {
+        "MetricLinearClassifier": {"cv": 2, "path": (0.03,)},
+        "MetricBoostingClassifier": {"warm_rounds": 10, "rounds": 5},
+        "MetricClassifier": {"n_members": 2, "max_epochs": 4},
+    }
+
+    def shrink(name, make):
+        monkeypatch.setattr(ensemble, name, lambda *a, **given: make(*a, **given | small[name]))
+
+    for name in small:
+        shrink(name, getattr(ensemble, name))
     monkeypatch.setattr(ensemble, "TREES", 15)
 
 

@@ -58,7 +58,7 @@ def test_a_training_step_compiles_without_a_break(metric, task):
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
-@pytest.mark.parametrize(("metric", "task"), in_turn(ANY, ANY))
+@pytest.mark.parametrize(("metric", "task"), in_turn(ANY, ANY[:2]))
 def test_batches_of_any_size_compile_once(metric, task):
     torch.compiler.reset()
     grid = (0.25, 0.5, 0.75) if metric == "auroc" else None

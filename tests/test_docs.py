@@ -39,7 +39,7 @@ OPTIONAL = {"accelerate", "keras", "matplotlib", "onnxruntime", "skorch", "torch
 }  # fmt: skip
 
 
-FEW = ["linear-tuned", "linear-metric"]
+FEW = ["linear", "linear-tuned"]
 
 
 def read(page: str) -> str:

@@ -133,7 +133,7 @@ def test_the_command_line_alone_trains_predicts_and_evaluates(tmp_path):
     [
         ("boosting", lambda _: BOOSTING),
         ("report", report),
-        ("onnx", export),
+        pytest.param("onnx", export, marks=pytest.mark.slow),
         ("plot", lambda _: PICTURE),
     ],
 )

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -238,14 +236,6 @@ def test_a_failed_save_leaves_the_old_file(data, tmp_path, monkeypatch):
         model.save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
-
-
-def test_importing_softset_imports_no_boosting_library():
-    code = (
-        "import sys, softset; softset.MetricBoostingClassifier; softset.xgboost_objective;"
-        "assert not {'lightgbm', 'xgboost', 'catboost'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # --- mistakes -------------------------------------------------------------------------------------

@@ -25,18 +25,18 @@ FOREST = RandomForestClassifier(15, random_state=0)
 EXTRA = ExtraTreesClassifier(25, bootstrap=True, random_state=0)
 # Every check of every class, by models that are quick to fit.
 QUICK = [
-    MetricClassifier("mcc", hidden=(32,), learning_rate=0.01, n_members=1, max_epochs=40),
-    MetricLinearClassifier("mcc", cv=2, path=(1.0,)),
+    MetricClassifier("mcc", hidden=(32,), learning_rate=0.01, n_members=1, max_epochs=20),
+    MetricLinearClassifier("mcc", cv=2, path=(0.03,)),
     MetricThresholdClassifier(FOREST, cv="oob"),
     MetricThresholdClassifier(LogisticRegression(C=10), "accuracy", cv=2, random_state=0),
     MetricBoostingClassifier("mcc", **ROUNDS),
     MetricBoostingClassifier("f1_weighted", library="xgboost", **ROUNDS),
-    MetricEnsembleClassifier("accuracy", parts=("linear", "extra-trees"), **BLEND),
+    MetricEnsembleClassifier("accuracy", parts=("linear",), **BLEND),
 ]
 # As they are, and for other metrics: the checks of what is learned.
 SETTINGS = [
     MetricClassifier(n_members=2, max_epochs=60),
-    MetricClassifier("f1_weighted", validation_fraction=0.5, n_members=2, max_epochs=60),
+    MetricClassifier("f1_weighted", validation_fraction=0.5, n_members=2, max_epochs=40),
     MetricLinearClassifier(),
     MetricLinearClassifier("quadratic_kappa", C=10, cv=2, path=()),
     MetricThresholdClassifier(EXTRA, "f1_micro", cv="oob"),
@@ -45,7 +45,7 @@ SETTINGS = [
     MetricBoostingClassifier(warm_rounds=10, rounds=10),
     MetricBoostingClassifier(library="xgboost", warm_rounds=10, rounds=10),
     MetricEnsembleClassifier("mcc", parts=("linear", "forest"), **BLEND),
-    MetricEnsembleClassifier("f1_macro", parts=("linear",), **BLEND),
+    MetricEnsembleClassifier("f1_macro", parts=("linear", "extra-trees"), **BLEND),
 ]
 LEARNED = {
     "check_classifiers_train",

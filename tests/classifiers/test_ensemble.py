@@ -27,22 +27,11 @@ def blend(metric="f1", parts=("linear", "extra-trees", "forest"), **settings):
     return MetricEnsembleClassifier(metric, parts=parts, **settings)
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """Small networks, for time."""
-    own = ensemble.MetricClassifier
-
-    def make(metric, **settings):
-        return own(metric, **{**settings, "n_members": 2, "max_epochs": 4})
-
-    monkeypatch.setattr(ensemble, "MetricClassifier", make)
-
-
 # --- parts ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
-def test_every_kind_of_part_takes_part_in_every_task(task, small, monkeypatch, tmp_path):
+def test_every_kind_of_part_takes_part_in_every_task(task, monkeypatch, tmp_path):
     monkeypatch.setattr(ensemble, "LEAST_SHARE", 0.0)  # none is dropped
     pytest.importorskip("lightgbm")
     X, y = problem(task, 240)
@@ -252,7 +241,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(change, tmp_path):
         MetricEnsembleClassifier.load(path)
 
 
-def test_it_is_what_train_model_makes_and_is_saved_with_its_table(small, tmp_path):
+def test_it_is_what_train_model_makes_and_is_saved_with_its_table(tmp_path):
     pytest.importorskip("lightgbm")
     X, y = problem(n=200)
     frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
