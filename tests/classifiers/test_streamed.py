@@ -220,7 +220,8 @@ from tests.memory import peak
 
 def model():
     return ss.MetricClassifier(
-        hidden=(8,), n_members=1, max_epochs=int(sys.argv[3]), recipe=sys.argv[4], random_state=0
+        hidden=(8,), n_members=1, max_epochs=int(sys.argv[3]), recipe=sys.argv[4],
+        batch_size=5000, random_state=0
     )
 
 path, rows, _, _ = sys.argv[1:]

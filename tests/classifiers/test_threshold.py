@@ -432,8 +432,10 @@ EXTRA_TREES = ExtraTreesClassifier(8, min_samples_leaf=2, random_state=0)
 LINEAR = ss.MetricLinearClassifier("mcc", cv=2, path=())
 
 
-@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
-@pytest.mark.parametrize("refit", [True, False])
+@pytest.mark.parametrize(
+    ("task", "refit"),
+    [("binary", True), ("binary", False), ("multiclass", True), ("multilabel", False)],
+)
 @pytest.mark.parametrize("inner", [LINEAR, FOREST, EXTRA_TREES])
 def test_forests_and_classifiers_of_ours_are_saved_within_it(inner, task, refit, tmp_path):
     X, y = problem(task, 300)

@@ -195,7 +195,8 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path):
     assert sorted(line["run"]["x"] for line in lines) == [0, 1, 2, 3, 4]
 
 
-def test_workers_that_always_die_are_an_error():
+def test_workers_that_always_die_are_an_error(monkeypatch):
+    monkeypatch.setattr("softset.comparison.sweep._BREAKDOWNS", 2)
     with pytest.raises(OSError, match="Use fewer jobs"):
         sweep(sweep_work.die, RUNS, jobs=2)
 

@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_runs_from_end_to_end(name, small, folder):
     table = TABLES[name]
-    effort = Effort(trials=1, max_epochs=1, rows=40)
+    effort = Effort(trials=1, max_epochs=1, rows=100)
     done = run_table(table, folder / "results", data_dir=folder, effort=effort)
     assert [r["error"] for r in done.records if "error" in r] == []
     summary = summarise(table, read_records(folder / "results"), "published")
