@@ -388,6 +388,7 @@ def test_60_what_a_killed_process_left_is_swept(trained, tmp_path):
     assert left == [f"m.softset.{os.getppid()}.tmp"]  # that process lives: it may still write
 
 
+@pytest.mark.slow  # of the file alone: tests/storage/test_container_faults.py
 def test_56_a_kill_while_saving_leaves_the_old_model(trained, tmp_path):
     program = (
         "import os, signal\n"
@@ -435,7 +436,10 @@ def test_27_62_63_two_runs_and_other_data(run, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
 def test_61_an_interrupted_comparison_goes_on(run, tmp_path, number, code):
     csv(table(300))
     program = [sys.executable, "-c", "from softset.cli import main; main()", *COMPARE]
@@ -457,8 +461,6 @@ def test_61_an_interrupted_comparison_goes_on(run, tmp_path, number, code):
         said,
     ), said
     assert not (tmp_path / "out" / "report.html").exists()
-    if number == signal.SIGTERM:
-        return  # it goes on from there in the same way
     assert run(*COMPARE, "--repeats", "5", "--resume")[0] == 0
     lines = [json.loads(line) for line in runs.read_text().splitlines()[1:]]
     keys = [json.dumps(line["run"], sort_keys=True) for line in lines]

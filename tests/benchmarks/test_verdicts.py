@@ -20,6 +20,7 @@ def test_the_upper_end_by_hand():
 FEW = [s for s in SETTINGS if "x 1" in s.name and "1000 rows" not in s.name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", FEW, ids=lambda s: s.name)
 def test_equal_candidates_are_seldom_clear(setting):
     assert count_clear(setting, 100, seed=1) <= 10

@@ -52,6 +52,7 @@ def without_time(records):
     return [{k: v for k, v in r.items() if k != "seconds"} for r in records]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_to_the_same_results(small, capsys):
     whole = small("run")
     # two splits of: three models, rivals, one metric, three shares of the rows

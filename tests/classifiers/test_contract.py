@@ -21,14 +21,14 @@ from softset import (
 
 ROUNDS = {"warm_rounds": 8, "rounds": 2}
 BLEND = {"cv": 2, "random_state": 0}
-FOREST = RandomForestClassifier(15, random_state=0)
+FOREST = RandomForestClassifier(9, random_state=0)
 EXTRA = ExtraTreesClassifier(25, bootstrap=True, random_state=0)
 # Every check of every class, by models that are quick to fit.
 QUICK = [
     MetricClassifier("mcc", hidden=(32,), learning_rate=0.01, n_members=1, max_epochs=20),
     MetricLinearClassifier("mcc", cv=2, path=(0.03,)),
     MetricThresholdClassifier(FOREST, cv="oob"),
-    MetricThresholdClassifier(LogisticRegression(C=10), "accuracy", cv=2, random_state=0),
+    MetricThresholdClassifier(GaussianNB(), "accuracy", cv=2, random_state=0),
     MetricBoostingClassifier("mcc", **ROUNDS),
     MetricBoostingClassifier("f1_weighted", library="xgboost", **ROUNDS),
     MetricEnsembleClassifier("accuracy", parts=("linear",), **BLEND),
@@ -41,7 +41,7 @@ SETTINGS = [
     MetricLinearClassifier("quadratic_kappa", C=10, cv=2, path=()),
     MetricThresholdClassifier(EXTRA, "f1_micro", cv="oob"),
     MetricThresholdClassifier(RidgeClassifier(), "mcc", cv=2, refit=False, random_state=0),
-    MetricThresholdClassifier(GaussianNB(), "quadratic_kappa", cv=2, random_state=0),
+    MetricThresholdClassifier(LogisticRegression(), "quadratic_kappa", cv=2, random_state=0),
     MetricBoostingClassifier(warm_rounds=10, rounds=10),
     MetricBoostingClassifier(library="xgboost", warm_rounds=10, rounds=10),
     MetricEnsembleClassifier("mcc", parts=("linear", "forest"), **BLEND),
