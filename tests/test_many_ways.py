@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import softset as ss
 from tests import ways
 
 ROOT = Path(__file__).parents[1]
@@ -32,8 +31,8 @@ def gradients_on_ranks(folder):
 
 
 def of_one_batch(name, run=ways.plain):
-    metric, task = ways.METRICS[name]
-    model, loss = ways.network(task), ss.MetricLoss(metric, task=task)
+    task = ways.METRICS[name][1]
+    model, loss = ways.network(task), ways.loss_of(name)
     run(model, loss, *ways.rows(task))
     return ways.gradient(model)
 
@@ -48,8 +47,8 @@ def test_micro_batches(name, size, passes):
 def of_several_batches(name, split, batches, memory=0.0, *, keep):
     """What ``batches`` calls on each rank come to in one process: every ``batches``-th row of each
     rank, one batch after another; the gradients of all are kept, or those of the last."""
-    metric, task = ways.METRICS[name]
-    model, loss = ways.network(task), ss.MetricLoss(metric, task=task, memory=memory)
+    task = ways.METRICS[name][1]
+    model, loss = ways.network(task), ways.loss_of(name, memory=memory)
     x, y, w = ways.rows(task)
     for start in range(batches):
         rows = torch.cat([own[start::batches] for own in ways.parts(split, y)])

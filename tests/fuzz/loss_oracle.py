@@ -41,6 +41,7 @@ class Setting:
     from_logits: bool = True
     k: int | None = None  # the largest k of a row are taken
     offsets: Any = 0.0  # of log-probabilities of classes, where decisions are hard
+    left_out: int | None = None  # a class that no average counts; its rows have no mass
 
 
 # --- scores -> degrees ----------------------------------------------------------------------------
@@ -225,7 +226,7 @@ def of_one_class(name, tp, fp, fn, tn, beta=1.0):
     }[name]()
 
 
-def of_all_classes(name, m, empty):
+def of_all_classes(name, m, empty, left_out=None):
     tp, fp, fn, tn = class_cells(m)
     n, support, predicted = m.sum(), tp + fn, tp + fp
     n = n if np.real(n) > 0 else 1.0
@@ -236,7 +237,8 @@ def of_all_classes(name, m, empty):
     if name == "balanced_accuracy":
         return recalls[present].mean()
     if name == "gmean":  # in evaluation a class that is predicted and has no rows is not recalled
-        lost = empty is None and (np.real(predicted)[~present] > 0).any()
+        absent = ~present & (np.arange(len(m)) != left_out)
+        lost = empty is None and (np.real(predicted)[absent] > 0).any()
         return 0.0 if lost else np.prod(root(recalls[present], present.sum()))
     if name == "mcc":
         decided = (predicted * (fn + tn)).sum() / n**2
@@ -323,10 +325,15 @@ def one_number(s, cells, classes):
     if cells[0].ndim == 0:
         return trained(of_one_class(s.metric, *cells, s.beta), s, cells)
     if s.average == "micro":
-        summed = [c.sum() for c in cells]
+        summed = [without(c, s).sum() for c in cells]
         return trained(of_one_class(s.metric, *summed, s.beta), s, summed)
     values = of_one_class(s.metric, *cells, s.beta)
     return averaged(values if classes else trained(values, s, cells), s, cells, classes)
+
+
+def without(a, s):
+    """Numbers of all classes (the last axis) but the one that is left out."""
+    return a if s.left_out is None else np.delete(a, s.left_out, -1)
 
 
 def averaged(values, s, cells, classes):
@@ -341,6 +348,7 @@ def averaged(values, s, cells, classes):
         share = defined(s.metric, *cells).astype(float)
     else:
         share = np.ones_like(support)
+    values, share = without(values, s), without(share, s)
     if share.sum() == 0:
         return 1.0 if s.empty == "ignore" else 0.0
     return (values * share).sum() / share.sum()
@@ -351,7 +359,7 @@ def of_curve(s, cells):
     if cells[0].ndim == 1:
         return trained(area(s.metric, *cells), s, means)
     if s.average == "micro":
-        summed = [c.sum(1) for c in cells]
+        summed = [without(c, s).sum(1) for c in cells]
         return trained(area(s.metric, *summed), s, [c.mean(0) for c in summed])
     return averaged(trained(area(s.metric, *cells), s, means), s, means, False)
 
@@ -359,7 +367,8 @@ def of_curve(s, cells):
 def of_exact_curve(s, z, yes, no):
     z, zero = z.real, 0 * yes.sum(0)
     if z.ndim == 2 and s.average == "micro":
-        z, yes, no, zero = z.ravel(), yes.ravel(), no.ravel(), 0.0
+        z, yes, no = (without(a, s).ravel() for a in (z, yes, no))
+        zero = 0.0
     if z.ndim == 1:
         each = exact_area(s.metric, z, yes, no)
         return trained(each, s, (yes.sum(), no.sum(), zero, zero))
@@ -387,7 +396,7 @@ def metric(z, mass, s):
         if s.task == "multiclass":
             m = matrix(z, mass, s)
             if s.metric in JOINT:
-                return of_all_classes(s.metric, m, s.empty)
+                return of_all_classes(s.metric, m, s.empty, s.left_out)
             return one_number(s, class_cells(m), True)
         if s.k:
             z = at_k(both_sides(z, s)[0], *mass, s.k)

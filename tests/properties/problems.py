@@ -39,6 +39,13 @@ OPTIONS = {
     "from_logits": (True, False),
     "dtype": (torch.float64, torch.float32),
 }
+UNLABELLED = 2  # the class that ``ignore_index`` names, with ``ignore="class"``
+
+
+def options_of(task: str) -> dict[str, tuple[Any, ...]]:
+    """``OPTIONS``; of several classes ``ignore_index`` may name one of them."""
+    more = ("class",) if task == "multiclass" else ()
+    return {**OPTIONS, "ignore": (*OPTIONS["ignore"], *more)}
 
 
 @dataclass
@@ -88,8 +95,12 @@ def make_case(task: str, row: dict[str, Any], seed: int) -> Case:
     if row["ignore"] != "none":
         ignored |= rng.random(ignored.shape) < 0.25
         ignored[(..., 0, slice(None)) if task == "multilabel" else (..., 0)] = False
-        shown[ignored] = -1
-        settings["ignore_index"] = -1
+        named = -1
+        if row["ignore"] == "class" and not row["soft"]:
+            ignored |= y == UNLABELLED
+            named = UNLABELLED
+        shown[ignored] = named
+        settings["ignore_index"] = named
         everywhere = np.broadcast_to(ignored, z.shape[:-1] if task != "multilabel" else z.shape)
         where = (
             everywhere if task == "multilabel" else everywhere[..., None] & np.ones_like(z, bool)
@@ -253,4 +264,5 @@ def our_thresholds(kind: str, task: str, known: dict[str, Any]) -> tuple[dict[st
 
 
 def setting(task: str, known: dict[str, Any], row: dict[str, Any], **more: Any) -> Setting:
-    return Setting(task, **known, from_logits=row["from_logits"], **more)
+    left_out = UNLABELLED if row["ignore"] == "class" and not row["soft"] else None
+    return Setting(task, **known, from_logits=row["from_logits"], left_out=left_out, **more)

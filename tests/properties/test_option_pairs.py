@@ -25,6 +25,7 @@ from tests.properties.problems import (
     OPTIONS,
     STEPS,
     make_case,
+    options_of,
     our_metric,
     our_thresholds,
     setting,
@@ -50,7 +51,7 @@ KERNELS = {"C": nullcontext, "PyTorch": without_native, "chunks": in_chunks}
 @cache
 def loss_rows(task):
     options = {
-        **OPTIONS,
+        **options_of(task),
         "metric": METRICS[task],
         "average": ("positive", *AVERAGES) if task == "binary" else AVERAGES,
         "step": tuple(STEPS),
@@ -154,7 +155,7 @@ def test_losses(task, part):
 
 def evaluation_rows(task):
     options = {
-        **OPTIONS,
+        **options_of(task),
         "batch": ("one",),
         "metric": METRICS[task],
         "average": ("positive", *AVERAGES) if task == "binary" else (*AVERAGES, None),
@@ -233,7 +234,7 @@ def _prior(task):
 
 def mean_rows(task):
     names = [name for name in MEANS if task != "multiclass" or name not in mean_losses.OF_LABELS]
-    common = {**OPTIONS, "from_logits": (True,), "order": (1, 2)}
+    common = {**options_of(task), "from_logits": (True,), "order": (1, 2)}
     means = covering_array({**common, "per": ("batch",), "loss": names})
     common |= {"soft": (False,), "class_weight": ("none",), "order": (1,)}
     # Sets in numbers, and mixtures, are for one network.
@@ -315,7 +316,7 @@ def test_means_over_examples(task):
 def tuning_rows(task):
     names = [m for m in METRICS[task] if "@" not in m and m not in loss_oracle.CURVES]
     options = {
-        **OPTIONS,
+        **options_of(task),
         **{name: OPTIONS[name][:1] for name in ("soft", "batch", "per")},
         "weights": OPTIONS["weights"][:4],
         "layout": ("rows", "image"),
@@ -378,6 +379,76 @@ def test_tuned_decisions(task):
 
 
 # --- counts over batches --------------------------------------------------------------------------
+
+
+def batch_rows(task):
+    options = {
+        **options_of(task),
+        **{name: OPTIONS[name][:1] for name in ("per", "batch", "dtype")},
+        "weights": OPTIONS["weights"][:4],
+        "layout": ("rows", "image"),
+        "metric": METRICS[task],
+        "average": ("positive", *AVERAGES) if task == "binary" else AVERAGES,
+        "step": ("default", "own"),
+        "threshold": ("half", "low", "labels", "grid"),
+        "empty": ("penalise", "ignore"),
+    }
+    return covering_array(options)
+
+
+def accumulated_by_hand(loss, micro_batches):
+    total = ss.Accumulation(loss)
+    for z, *rest in micro_batches:
+        total.count(z, *rest)
+    sum(total(*batch) for batch in micro_batches).backward()
+    return total.value
+
+
+# Of a loss and its micro-batches to the loss of all of them, whose gradient the scores then have.
+WAYS = {
+    "two passes": lambda loss, batches: ss.accumulate(torch.nn.Identity(), loss, batches),
+    "one pass": lambda loss, batches: ss.accumulate(torch.nn.Identity(), loss, batches, passes=1),
+    "by hand": accumulated_by_hand,
+}
+
+
+def check_batches(task, number, row):
+    """The loss of all rows at once, which ``test_losses`` compares with the oracle, is that of
+    micro-batches, and of the first batch of a memory."""
+    case = make_case(task, row, number)
+    metric, known = our_metric(row["metric"], row["average"], task)
+    step, _ = STEPS[row["step"]]
+    settings = {**case.settings, **our_thresholds(row["threshold"], task, known)[0]}
+    settings |= {"empty": row["empty"]} | ({} if step is None else {"step": step})
+    weight = settings.pop("sample_weight", None)
+    rest = (case.target,) if weight is None else (case.target, weight)
+
+    def found(way, **more):
+        z = case.scores.detach().clone().requires_grad_()
+        loss = ss.MetricLoss(metric, **settings, **more)
+        if way is None:
+            value = loss(z, *rest)
+            value.backward()
+        else:
+            sizes = [1, 2, len(z) - 3]
+            batches = zip(*(t.split(sizes) for t in (z, *rest)), strict=True)
+            value = WAYS[way](loss, list(batches))
+        return value.detach(), z.grad
+
+    plain, near = found(None), 1e-9
+    others = {"memory": found(None, memory=0.9), **{way: found(way) for way in WAYS}}
+    for name, (value, slopes) in others.items():
+        assert float(value) == pytest.approx(float(plain[0]), rel=near, abs=near), name
+        np.testing.assert_allclose(slopes, plain[1], rtol=near, atol=near, err_msg=name)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_losses_over_batches(task):
+    for number, row in enumerate(batch_rows(task)):
+        try:
+            check_batches(task, number, row)
+        except Exception as error:
+            raise AssertionError(f"row {number} of {task}: {row}") from error
 
 
 def test_a_memory_is_the_running_mean_of_counts():

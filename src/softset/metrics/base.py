@@ -82,7 +82,7 @@ class Metric:
             return values
         shares = self._class_shares(c, empty)
         if c.left_out is not None:
-            shares = shares * _others(c)
+            shares = shares * others(c)
             values = torch.where(shares > 0, values, 0.0)
         nothing = 1.0 if empty == "ignore" else 0.0
         return ratio((values * shares).sum(-1), shares.sum(-1), nothing)
@@ -90,7 +90,7 @@ class Metric:
     def _average_micro(self, c: Confusion, empty: str | None) -> Tensor:
         each = c
         if c.left_out is not None:
-            each = c.each(lambda t: t[..., _others(c)])
+            each = c.each(lambda t: t[..., others(c)])
         summed = replace(each.each(lambda t: t.sum(-1)), task=BINARY)
         return self._train(self.score(summed), summed, empty)
 
@@ -155,7 +155,7 @@ class Metric:
         return False
 
 
-def _others(c: Confusion) -> Any:
+def others(c: Confusion) -> Any:
     """True for all classes but the one that is left out."""
     if isinstance(c.tp, Traced):
         return np.arange(c.tp.shape[-1]) != c.left_out

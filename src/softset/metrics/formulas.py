@@ -14,7 +14,7 @@ from torch import Tensor
 from softset.checks import check_choice, check_number
 from softset.counting.cells import Confusion
 from softset.counting.numerics import ratio, root
-from softset.metrics.base import Metric
+from softset.metrics.base import Metric, others
 from softset.tasks import Task
 
 
@@ -245,7 +245,8 @@ class GMean(Metric):
     """The geometric mean of the recalls: ``sqrt(tpr tnr)``, or of the classes that have rows.
 
     As in imbalanced-learn, a class that is predicted and has no rows has a recall of 0; a loss,
-    in which every class is predicted a little, leaves it out.
+    in which every class is predicted a little, leaves it out. One that ``ignore_index`` names does
+    not count.
 
     >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
     >>> round(GMean()(c).item(), 4)
@@ -268,7 +269,10 @@ class GMean(Metric):
         value = super().__call__(c, empty=empty)
         if not c.task.exclusive or empty is not None:
             return value
-        return torch.where(((c.predicted > 0) & (c.support <= 0)).any(-1), 0.0, value)
+        absent = c.support <= 0
+        if c.left_out is not None:
+            absent = absent & others(c)
+        return torch.where(((c.predicted > 0) & absent).any(-1), 0.0, value)
 
 
 def _covariance(c: Confusion) -> Tensor:
