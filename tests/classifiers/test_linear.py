@@ -258,6 +258,27 @@ def test_absolute_penalties_make_zeros_that_stay(data):
     np.testing.assert_array_equal(model.coef_ == 0, start.coef_ == 0)
 
 
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("signs", [None, [1, -1, 0, 0, 1, 0]])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_a_move_keeps_the_zeros_and_signs_of_each_class(classes, signs, make):
+    rng = np.random.default_rng(classes)
+    x, outputs = rng.normal(size=(200, 6)), 1 if classes == 2 else classes
+    y = (x[:, :classes] + rng.normal(size=(200, classes))).argmax(1)
+    given = None if signs is None else np.array(signs, dtype=float)
+    problem = linear.LinearProblem(make(x), y, rng.uniform(0.5, 2, 200), classes, given)
+    start = rng.uniform(0.1, 0.5, (outputs, 6))
+    start *= rng.choice([-1, 1], start.shape) if signs is None else np.where(given < 0, -1, 1)
+    start[rng.random(start.shape) < 0.4] = 0
+    flat = np.concatenate([start.ravel(), np.zeros(outputs)])
+    moved = linear.move(problem, get_goal("f1_macro"), flat, 1e-3, flat)
+    coef = moved[:-outputs].reshape(outputs, 6)
+    np.testing.assert_array_equal(coef[start == 0], 0)
+    assert (coef != start)[start != 0].all()  # all others are free
+    if signs is not None:
+        assert (coef * given >= 0).all()
+
+
 def test_sparse_inputs_are_the_dense_ones_without_centring(data):
     rng = np.random.default_rng(0)
     dense = rng.random((400, 30)) * (rng.random((400, 30)) < 0.1)

@@ -1,5 +1,7 @@
 """The table of metrics agrees with ``evaluate``; its intervals cover what they should."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.stats import beta, norm
@@ -137,16 +139,23 @@ def test_intervals_hold_the_truth_where_errors_are_rare():
     assert min(held.values()) >= 37
 
 
-def test_the_level_and_the_seed_count():
-    p, decided, y = data("binary", 100)
-    wide, narrow, other = (
-        metric_table(p, decided, y, metrics=["f1", "auroc"], **settings)
-        for settings in ({}, {"level": 0.5}, {"seed": 1})
-    )
-    for a, b, c in zip(wide, narrow, other, strict=True):
-        assert a.low < b.low < b.high < a.high
-        assert (a.low, a.high) == pytest.approx((c.low, c.high), abs=0.03)
-        assert a != c
+# Goals that are not in METRICS.
+MEETING = ["precision@recall>=0.8", "recall@fpr<=0.2", "f1@alerts<=0.4"]
+MORE = {"binary": MEETING, "multiclass": [], "multilabel": MEETING}
+
+
+@pytest.mark.parametrize("task", MORE)
+def test_the_level_and_the_seed_count_for_every_goal(task):
+    p, decided, y = data(task, 100)
+    names = [*METRICS, *MORE[task]]
+    settings = [{"level": 0.5}, {"level": 0.8}, {}, {"level": 0.99}, {"seed": 1}]
+    tables = [metric_table(p, decided, y, task=task, metrics=names, **each) for each in settings]
+    for *levels, other in zip(*tables, strict=True):
+        for a, b in itertools.pairwise(levels):
+            assert b.low < a.low < a.high < b.high
+        usual = levels[2]
+        assert (usual.low, usual.high) == pytest.approx((other.low, other.high), abs=0.1)
+        assert usual != other
 
 
 def test_areas_need_probabilities_and_shapes_must_agree():

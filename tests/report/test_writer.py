@@ -19,8 +19,9 @@ import softset as ss
 from softset.comparison.result import Comparison
 from softset.metrics.base import Metric
 from softset.metrics.registry import METRICS, Row
-from softset.report import render, write_report
+from softset.report import operating, render, write_report
 from softset.report.layout import source
+from softset.report.sections import base, confusion
 from tests.reference import is_area
 from tests.report.examples import comparison
 
@@ -229,6 +230,43 @@ def test_size_stays_below_two_megabytes():
     views = json.loads(Page(text).scripts[0])["views"]
     assert len(views) == 40
     assert "4,800 more columns" in text
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("task", ["multiclass", "multilabel"])
+def test_of_many_classes_those_with_most_rows_have_curves(task, seed, monkeypatch):
+    """In the order of the classes, whatever their sizes."""
+    monkeypatch.setattr(operating, "VIEWS", 4)
+    random = np.random.default_rng(seed)
+    sizes = random.permutation(np.arange(3, 13))
+    target = random.permutation(np.repeat(np.arange(10), sizes))
+    scores = random.dirichlet(np.ones(10), len(target))
+    y = target if task == "multiclass" else np.eye(10, dtype=int)[target]
+    found = {"target": y.tolist(), "scores": scores.tolist(), "note": "", "threshold": None}
+    c = comparison(task, classes=[f"c{k}" for k in range(10)])
+    c["predictions"] = dict.fromkeys(c["predictions"], found)
+    views = operating.views_of(Comparison.from_dict(c))
+    largest = np.flatnonzero(sizes > 8)
+    assert [view.label for view in views] == [f"c{k}" for k in largest]
+    for k, view in zip(largest, views, strict=True):
+        assert view.sides[0].scores.positives == sizes[k]
+
+
+def test_confusions_are_listed_from_the_most_frequent(monkeypatch):
+    monkeypatch.setattr(confusion, "_CONFUSIONS", 4)
+    random = np.random.default_rng(0)
+    cells = random.permutation(16).reshape(4, 4)
+    y, said = np.repeat(np.indices((4, 4)).reshape(2, -1), cells.ravel(), axis=1)
+    found = {"target": y.tolist(), "scores": np.eye(4)[said].tolist(), "note": ""}
+    c = comparison("multiclass")
+    c["predictions"] = dict.fromkeys(c["predictions"], found | {"threshold": None})
+    content = Comparison.from_dict(c)
+    pairs = confusion.content(base.Page(content, operating.Operating(content)))["matrix"]["pairs"]
+    off = [(cells[i, j], i, j) for i in range(4) for j in range(4) if i != j]
+    largest = sorted(off, reverse=True)[:4]
+    labels = content.classes
+    wanted = [(labels[i], labels[j], str(count)) for count, i, j in largest]
+    assert [(p["true"], p["said"], p["count"]) for p in pairs] == wanted
 
 
 def test_many_classes_show_their_confusions_instead_of_a_wall():
