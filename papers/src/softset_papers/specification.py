@@ -101,6 +101,7 @@ class Row:
         before: settings that earlier results lack, and what those did instead. Such results are
             shown, and said to need another run.
         unweighted: it cannot take weights of rows.
+        of: the id of the row whose published values stand beside it, if it is not its own.
     """
 
     id: str
@@ -115,6 +116,7 @@ class Row:
     splits: int | None = None
     before: dict[str, str] = field(default_factory=dict)
     unweighted: bool = False
+    of: str = ""
 
     def options(self, block: Block | None = None, full: bool = False) -> dict[str, Any]:
         """The values of all settings on a block."""
@@ -157,7 +159,8 @@ class Table:
 
     def value(self, block: Block, row: Row, metric: str) -> Value | None:
         """What the paper says, if anything."""
-        return self.published.get(block.of or block.title, {}).get(row.id, {}).get(metric)
+        rows = self.published.get(block.of or block.title, {})
+        return rows.get(row.of or row.id, {}).get(metric)
 
 
 def differs(published: Value, mean: float, sd: float) -> bool:

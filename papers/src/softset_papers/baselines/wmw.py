@@ -20,7 +20,8 @@ class WMWLoss(BatchLoss):
     pairs in O(n log n); values are exact to rounding. A batch of one class gives 0.
 
     ``gamma = 0.2`` and ``power = 3`` are from the published code of paper 000, not its text. That
-    code sums instead of averaging, works on logits, and compares positives with positives.
+    code sums instead of averaging, works on logits, and compares positives with positives: see
+    ``PublishedWMWLoss``.
 
     >>> import torch
     >>> p = torch.tensor([0.5, 0.6])
@@ -37,20 +38,51 @@ class WMWLoss(BatchLoss):
         self.gamma, self.power = float(gamma), int(power)
 
     def value(self, problem: Problem) -> Tensor:
-        z, y = problem.z, problem.y.double()
-        w = torch.ones_like(y) if problem.w is None else problem.w.double().expand_as(y)
-        p, order = torch.sigmoid(z).double().sort(-1)
-        y, w = y.expand_as(p).gather(-1, order), w.expand_as(p).gather(-1, order)
+        y, w = _targets_and_weights(problem)
+        p = torch.sigmoid(problem.z).double()
         positive, negative = w * y, w * (1 - y)
-        # Pairs count where p_j > p_i - gamma: from `start` on.
-        with torch.no_grad():
-            start = torch.searchsorted(p.contiguous(), (p - self.gamma).contiguous(), right=True)
-        # (a + p_j)^power with a = gamma - p_i is a sum over k of a^(power-k) p_j^k: sum p_j^k over
-        # the suffix once, and every i reads what it needs.
-        a, total = self.gamma - p, torch.zeros_like(p)
-        for k in range(self.power + 1):
-            sums = (negative * p**k).flip(-1).cumsum(-1).flip(-1)
-            sums = torch.nn.functional.pad(sums, (0, 1)).gather(-1, start)
-            total = total + math.comb(self.power, k) * a ** (self.power - k) * sums
+        total = pair_sum(p, positive, negative, self.gamma, self.power)
         pairs = positive.sum(-1) * negative.sum(-1)
-        return ratio((positive * total).sum(-1), pairs).to(z.dtype)
+        return ratio(total, pairs).to(problem.z.dtype)
+
+
+class PublishedWMWLoss(WMWLoss):
+    """``WMWLoss`` as the published code of paper 000 has it, which selects the positives twice.
+
+    The sum of ``max(0, gamma - (z_i - z_j))^power`` over all pairs of positives, on logits: it is
+    least where all positives have the same logit, and knows nothing of negatives.
+
+    >>> import torch
+    >>> z, y = torch.tensor([1.0, 1.3, -4.0]), torch.tensor([1, 1, 0])
+    >>> round(PublishedWMWLoss()(z, y).item(), 6)  # 2 * 0.2^3 + 0.5^3
+    0.141
+    """
+
+    def value(self, problem: Problem) -> Tensor:
+        y, w = _targets_and_weights(problem)
+        total = pair_sum(problem.z.double(), w * y, w * y, self.gamma, self.power)
+        return total.to(problem.z.dtype)
+
+
+def pair_sum(v: Tensor, left: Tensor, right: Tensor, gamma: float, power: int) -> Tensor:
+    """The sum over i, j of ``left_i right_j max(0, gamma - (v_i - v_j))^power``, ``[*batch]``."""
+    v, order = v.sort(-1)
+    left, right = left.gather(-1, order), right.gather(-1, order)
+    # Pairs count where v_j > v_i - gamma: from `start` on.
+    with torch.no_grad():
+        start = torch.searchsorted(v.contiguous(), (v - gamma).contiguous(), right=True)
+    # (a + v_j)^power with a = gamma - v_i is a sum over k of a^(power-k) v_j^k: sum v_j^k over
+    # the suffix once, and every i reads what it needs.
+    a, total = gamma - v, torch.zeros_like(v)
+    for k in range(power + 1):
+        sums = (right * v**k).flip(-1).cumsum(-1).flip(-1)
+        sums = torch.nn.functional.pad(sums, (0, 1)).gather(-1, start)
+        total = total + math.comb(power, k) * a ** (power - k) * sums
+    return (left * total).sum(-1)
+
+
+def _targets_and_weights(problem: Problem) -> tuple[Tensor, Tensor]:
+    """Of every row of every problem, in float64."""
+    y = problem.y.double()
+    w = torch.ones_like(y) if problem.w is None else problem.w.double().expand_as(y)
+    return y.expand_as(problem.z), w.expand_as(problem.z)

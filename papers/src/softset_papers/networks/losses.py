@@ -21,7 +21,8 @@ from softset.training.phases import Phase, RecipeLike
 from softset.training.recipes import GRID
 from softset_papers.baselines.adversarial import AdversarialF1Loss
 from softset_papers.baselines.dice import DiceLoss, ExampleDiceLoss
-from softset_papers.baselines.wmw import WMWLoss
+from softset_papers.baselines.published_cells import PublishedMetricLoss
+from softset_papers.baselines.wmw import PublishedWMWLoss, WMWLoss
 from softset_papers.judging import other_f1
 
 START = 0.2  # of the temperature when annealing (paper 002 section 4.3)
@@ -107,7 +108,9 @@ def make_recipe(
     Args:
         options: besides ``loss``: ``step`` with ``delta`` or ``k``, ``anneal`` (the rate at which
             the temperature falls from 0.2, or true for ``cooling``), ``beta`` (a number, or
-            ``{class: beta}`` where other classes have 1), ``gamma`` and ``power``, ``batch_size``.
+            ``{class: beta}`` where other classes have 1), ``gamma`` and ``power``, ``batch_size``,
+            and ``cells="published"`` for the cells of the published code of paper 000, with
+            ``thresholds`` (those of ``GRID`` by default).
         classes: their names; more than two make the task ``"multiclass"``.
         prevalence: share of positives in training, for the surrogate.
         class_weight: for the losses that can take it.
@@ -124,8 +127,13 @@ def make_recipe(
         return CrossEntropyLoss(task=task, class_weight=class_weight)
 
     step = make_step(options, task)
+    if options.get("cells") == "published":
+        if name == "wmw":
+            return PublishedWMWLoss(options["gamma"], options["power"])
+        assert step is not None
+        return PublishedMetricLoss(name, step, options.get("thresholds", GRID))
     others: dict[str, Callable[[], RecipeLike]] = {
-        # What the published code of 000 trains: the mean over thresholds, with delta = 0.2.
+        # The mean over thresholds of the published code of 000, with the cells of equation 6.
         "f1-grid": lambda: soft(
             "f1", step if "step" in options else LinearStep(0.2), thresholds=GRID
         ),
