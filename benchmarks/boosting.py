@@ -71,7 +71,7 @@ def splits(x: pd.DataFrame, y: np.ndarray):
 def compare(x, y, x_test, y_test, metric: str, library: str, seed: int) -> dict[str, float]:
     settings = {"library": library, "random_state": seed}
     default = ss.MetricBoostingClassifier(metric, **settings).fit(x, y)
-    fresh = ss.MetricBoostingClassifier(metric, warm_rounds=0, **settings).fit(x, y)
+    fresh = ss.MetricBoostingClassifier(metric, n_estimators=0, **settings).fit(x, y)
     halves = (fresh.predict_proba(x_test)[:, 1] >= 0.5).astype(float)
     return {
         "log-loss, 0.5": default.log_loss_part(threshold=None).score(x_test, y_test),

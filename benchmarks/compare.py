@@ -42,7 +42,7 @@ def run(name, file, target, positive, folder, arguments):
             "f1",
             pos_label=positive,
             quick=arguments.quick,
-            jobs=arguments.jobs,
+            n_jobs=arguments.jobs,
             directory=folder / name,
             resume=True,
             file=name,

@@ -18,7 +18,7 @@ before other rivals: a run that is stopped early has whole tables. ``efficacy_ta
 them; ``efficacy_rules.py`` and ``efficacy_networks.py`` choose by the tuning half how to cut, how
 to blend, and which networks; ``automl.py`` adds FLAML and AutoGluon.
 
-Sets: of the 22 by name, the first 11 tune and the last 11 confirm (siblings are neighbours); Adult,
+Sets: of the 22 by name, the first 11 tune and the last 11 confirm (siblings are neighbors); Adult,
 CocktailParty, digits and iris tune; credit card, protein homology, wine and Fashion-MNIST confirm.
 """
 
@@ -334,7 +334,7 @@ OWN: dict[str, Callable[[str], Any]] = {
         metric, random_state=SEED
     ),
 }
-NETWORKS = {"cross-entropy": "MetricClassifier", "warm": "MetricClassifier-warm"}
+NETWORKS = {"cross-entropy": "MetricMLPClassifier", "warm": "MetricMLPClassifier-warm"}
 CLAIMS = [*FOUR, "mlp", "lightgbm", "xgboost", *NETWORKS.values(), "MetricEnsembleClassifier"]
 
 
@@ -410,12 +410,14 @@ def _line(
 
 def compare_times(args: argparse.Namespace) -> None:
     """The default network beside scikit-learn's with a tuned threshold, fits in turn."""
-    print("| set | rows | MetricClassifier, s | TunedThresholdClassifierCV(MLPClassifier()), s |")
+    print(
+        "| set | rows | MetricMLPClassifier, s | TunedThresholdClassifierCV(MLPClassifier()), s |"
+    )
     print("|---|---|---|---|")
     for name in args.sets or ("pen_digits", "mammography", "letter_img", "adult"):
         table = load(args.data_dir, name, args.rows)
         makers: list[Callable[[], Any]] = [
-            lambda: ss.MetricClassifier("f1", random_state=SEED),
+            lambda: ss.MetricMLPClassifier("f1", random_state=SEED),
             lambda: TunedThresholdClassifierCV(
                 _scaled(MLPClassifier(random_state=SEED)), scoring="f1", random_state=SEED
             ),

@@ -1,4 +1,5 @@
-"""Which networks: variants of ``MetricClassifier``, measured on the tuning half of ``efficacy.py``.
+"""Which networks: variants of ``MetricMLPClassifier``, measured on the tuning half of
+``efficacy.py``.
 
     python benchmarks/efficacy_networks.py run [--splits 1] [--rows 1000] [--models A,B]
     python benchmarks/efficacy_networks.py show

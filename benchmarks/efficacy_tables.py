@@ -21,7 +21,7 @@ from scipy.stats import rankdata, studentized_range, wilcoxon
 from efficacy import FOUR, METRICS, OUT, TEST_FOLDS, read
 from softset.comparison.statistics import holm, paired
 
-ENSEMBLE, NETWORK = "MetricEnsembleClassifier, own", "MetricClassifier, own"
+ENSEMBLE, NETWORK = "MetricEnsembleClassifier, own", "MetricMLPClassifier, own"
 # What the ensemble is made of, as far as rivals show it: each with our cut.
 PARTS = [f"{name}, ours" for name in ("logistic", "forest", "extra-trees", "lightgbm")]
 # Measured on fewer sets and splits (automl.py): in a table of their own.
@@ -125,7 +125,7 @@ def clearly_worse(gains: dict[tuple[str, str], Any], records: list[dict[str, Any
 def show_networks(records: list[dict[str, Any]]) -> None:
     """The default network beside other networks and LightGBM."""
     values = by_set(records)
-    wanted = [c for c in values if c.startswith(("MetricClassifier", "mlp"))]
+    wanted = [c for c in values if c.startswith(("MetricMLPClassifier", "mlp"))]
     if NETWORK not in wanted or len(wanted) < 2:
         return
     ranks = mean_ranks(values[wanted])

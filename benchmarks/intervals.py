@@ -1,7 +1,7 @@
 """How often 95 % intervals hold the truth, where the truth is known.
 
     python benchmarks/intervals.py threshold   # `interval_` of MetricThresholdClassifier
-    python benchmarks/intervals.py gain        # `worth_`: what it says and what is true
+    python benchmarks/intervals.py gain        # `gain_`: what it says and what is true
     python benchmarks/intervals.py evaluate    # the intervals of `softset evaluate`, two classes
     python benchmarks/intervals.py several     # the same of several classes and labels
     python benchmarks/intervals.py show        # the tables, from the results
@@ -23,7 +23,7 @@ default threshold.
 distance of the classes for the areas; n rows with a share of positives, one positive at least.
 
 **several**: classes (or labels) of which each is rarer than the one before; a share of all
-decisions is wrong, of classes in favour of any other one.
+decisions is wrong, of classes in favor of any other one.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class OnlyIntervals(ss.MetricThresholdClassifier):
 
 
 class Logistic(ClassifierMixin, BaseEstimator):
-    """scikit-learn's ``LogisticRegression()`` of standardised columns, by Newton's method: of small
+    """scikit-learn's ``LogisticRegression()`` of standardized columns, by Newton's method: of small
     tables it takes a tenth of the time."""
 
     def fit(self, X, y):
@@ -257,7 +257,7 @@ def gain_cell(name: str, n: int, share: float, fits: int) -> dict:
         found = model(Remembering, y, seed).fit(x, y)
         p = found.predict_proba(truth.x)[:, 1]
         true = truth.value(p, found.threshold_, "f1") - truth.value(p, 0.5, "f1")
-        w = found.worth_
+        w = found.gain_
         rows.append((w.gain, found.decided_by_, true, w.low <= true <= w.high))
     return {"rows": np.array(rows, dtype=float).round(5).tolist()}
 

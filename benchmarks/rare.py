@@ -111,8 +111,8 @@ class Way:
 
 WAYS = {
     "plain mini-batches": Way(lambda: ss.MetricLoss("f1")),
-    "memory=0.9": Way(lambda: ss.MetricLoss("f1", memory=0.9)),
-    "memory=0.99": Way(lambda: ss.MetricLoss("f1", memory=0.99)),
+    "ema_decay=0.9": Way(lambda: ss.MetricLoss("f1", ema_decay=0.9)),
+    "ema_decay=0.99": Way(lambda: ss.MetricLoss("f1", ema_decay=0.99)),
     "stratified": Way(lambda: ss.MetricLoss("f1"), stratified),
     f"accumulated, {MICRO} micro-batches": Way(lambda: ss.MetricLoss("f1"), drawn, MICRO),
     "cross-entropy": Way(ss.CrossEntropyLoss),

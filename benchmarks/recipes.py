@@ -1,4 +1,4 @@
-"""F1 of the recipes of MetricClassifier on Mammography and Adult, over random splits.
+"""F1 of the recipes of MetricMLPClassifier on Mammography and Adult, over random splits.
 
 Run: python benchmarks/recipes.py [--data-dir ../shared/data] [--splits 5]
 The data is not part of the project: mammography.parquet and adult.parquet with the columns of
@@ -22,7 +22,7 @@ from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from softset import MetricClassifier
+from softset import MetricMLPClassifier
 from softset.training.recipes import RECIPES
 
 SETS = ("mammography", "mammography, duplicates on one side", "adult")
@@ -67,7 +67,7 @@ def scores(name: str, recipe: str, directory: Path, count: int, settings: Any) -
             remainder="passthrough",
         )
         model = make_pipeline(
-            encode, MetricClassifier("f1", recipe=recipe, random_state=seed, **settings)
+            encode, MetricMLPClassifier("f1", recipe=recipe, random_state=seed, **settings)
         )
         start = time.perf_counter()
         model.fit(table.iloc[train], y[train])
@@ -83,7 +83,7 @@ def scores(name: str, recipe: str, directory: Path, count: int, settings: Any) -
     return rows
 
 
-def summarise(sets: Any, args: Any, settings: Any) -> None:
+def summarize(sets: Any, args: Any, settings: Any) -> None:
     """One number a recipe: the mean over sets of the mean test F1, at the tuned threshold."""
     for recipe in args.recipes:
         means = [
@@ -114,7 +114,7 @@ def main() -> None:
         f"{args.splits} splits (seeds 0 to {args.splits - 1}), {settings or 'default settings'}"
     )
     if "others" in args.sets:
-        summarise(OTHERS, args, settings)
+        summarize(OTHERS, args, settings)
         return
     for name in args.sets:
         print(f"\n{name}: test F1, mean ± standard deviation\n")

@@ -149,7 +149,7 @@ MODELS: dict[str, Callable[[str], object]] = {
     "linear": ss.MetricLinearClassifier,
     "reference": _reference,
     "boosting": lambda metric: ss.MetricBoostingClassifier(metric, random_state=0),
-    "network": lambda metric: ss.MetricClassifier(metric, random_state=0),
+    "network": lambda metric: ss.MetricMLPClassifier(metric, random_state=0),
 }
 
 
@@ -162,7 +162,9 @@ def fit(cell: Cell, split: Split) -> dict:
         warnings.simplefilter("always")
         if cell.model == "compare":
             duplicates = "ignore" if cell.noise else "together"
-            found = ss.compare(split.x, split.y, metric, quick=True, jobs=1, duplicates=duplicates)
+            found = ss.compare(
+                split.x, split.y, metric, quick=True, n_jobs=1, duplicates=duplicates
+            )
             model = found.model
             expected = next(c.mean for c in found.candidates if c.id == found.winner)
             said = {"winner": found.winner, "expected": round(expected, 5)}

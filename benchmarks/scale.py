@@ -157,7 +157,7 @@ def error(draws: int = 4000, delta: float = 0.05) -> None:
             errors, f1 = simulated(shares, n, memory, draws)
             batches = 1 if memory == 0 else 10_000
             rows = n / running_share(memory, batches)
-            bound = ss.confusion_error_bound(rows, classes, delta)
+            bound = ss.losses.confusion_error_bound(rows, classes, delta)
             beyond = float((errors > bound).mean())
             seen = float(np.quantile(errors, 1 - delta))
             spread = spread_of_f1(shares, rows)

@@ -27,7 +27,8 @@ from threadpoolctl import threadpool_limits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from softset import Member, MetricLoss, train_members
+from softset import MetricLoss
+from softset.training import Member, train_members
 
 BATCH = 1024
 SIZES = {"Mammography-sized, 6,000 x 6": (6_000, 6), "182,000 x 29": (182_000, 29)}
@@ -63,7 +64,7 @@ def stacked(x: Any, y: Any, hidden: Any, members: int, epochs: int, shared: int 
 
 
 def dataloader(x: Any, y: Any, hidden: Any, epochs: int) -> int:
-    """The ordinary loop: DataLoader over a TensorDataset, the same loss and optimiser."""
+    """The ordinary loop: DataLoader over a TensorDataset, the same loss and optimizer."""
     torch.manual_seed(0)
     model, loss = perceptron((x.shape[1], *hidden, 1)), MetricLoss("f1")
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.0)

@@ -44,9 +44,9 @@ class Problem(NamedTuple):
 FEATURES, TRAIN_ROWS, TEST_ROWS = 8, 3000, 20_000
 
 
-def _density(x: np.ndarray, centre: tuple[float, float]) -> np.ndarray:
-    """Of a normal distribution around ``centre`` in the first two features, up to a factor."""
-    return np.exp(-((x[:, :2] - np.array(centre)) ** 2).sum(1) / 2)
+def _density(x: np.ndarray, center: tuple[float, float]) -> np.ndarray:
+    """Of a normal distribution around ``center`` in the first two features, up to a factor."""
+    return np.exp(-((x[:, :2] - np.array(center)) ** 2).sum(1) / 2)
 
 
 def _two_kinds(x: np.ndarray) -> np.ndarray:

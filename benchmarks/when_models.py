@@ -339,7 +339,7 @@ def _boosting(
             checks,
             ss.get_metric(metric),
             classes=classes,
-            warm_rounds=rounds[0],
+            n_estimators=rounds[0],
             rounds=rounds[1],
             patience=ROUND_PATIENCE,
             step=SigmoidStep(ANYLOSS_SLOPE) if name == ANYLOSS else None,

@@ -337,7 +337,7 @@ def picture(records: list[dict]) -> str:
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         _text(LEFT, 24, "What training for F1 gains over cross-entropy with a tuned threshold", 17),
         _text(LEFT, 44, f"Mean over {many} data sets, 95 % interval. "
-              "Green: above zero; red: below; grey: cannot be told from zero."),
+              "Green: above zero; red: below; gray: cannot be told from zero."),
         _text(LEFT, 61, "Filled: the same model. Hollow: boosting with as many rounds again for "
               "F1, after all of log-loss."),
     ]  # fmt: skip
@@ -350,7 +350,7 @@ def picture(records: list[dict]) -> str:
         middle = x + step * (len(own) - 1) / 2
         out.append(_text(middle, TOP - 12, group, anchor="middle", weight="bold"))
         unit = UNITS.get(group, "rounds")
-        out.append(_text(middle, HEIGHT - 22, unit, anchor="middle", colour=NEITHER))
+        out.append(_text(middle, HEIGHT - 22, unit, anchor="middle", color=NEITHER))
         for name, label in own:
             out += _mark(x, y, found[name], name, True)
             if name in hollow:
@@ -368,25 +368,25 @@ def _found(records: list[dict]) -> dict[str, OverSets]:
 
 
 def _mark(x: float, y: Callable, f: OverSets, name: str, filled: bool) -> list[str]:
-    colour = ABOVE if f.low > 0 else BELOW if f.high < 0 else NEITHER
-    fill = colour if filled else "white"
+    color = ABOVE if f.low > 0 else BELOW if f.high < 0 else NEITHER
+    fill = color if filled else "white"
     return [
-        _line_of(x, y(f.low), x, y(f.high), colour, 3 if filled else 1.5),
+        _line_of(x, y(f.low), x, y(f.high), color, 3 if filled else 1.5),
         f'<circle cx="{x:.1f}" cy="{y(f.mean):.1f}" r="{5 if filled else 3.5}" fill="{fill}" '
-        f'stroke="{colour}" stroke-width="1.5">',
+        f'stroke="{color}" stroke-width="1.5">',
         f"<title>{escape(name)}: {escape(signed(f))}</title></circle>",
     ]
 
 
-def _text(x, y, words, size=13, anchor="start", weight="normal", colour=INK) -> str:
+def _text(x, y, words, size=13, anchor="start", weight="normal", color=INK) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" '
-        f'font-weight="{weight}" fill="{colour}">{escape(words)}</text>'
+        f'font-weight="{weight}" fill="{color}">{escape(words)}</text>'
     )
 
 
-def _line_of(x1, y1, x2, y2, colour, width=1) -> str:
+def _line_of(x1, y1, x2, y2, color, width=1) -> str:
     return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{color}" '
         f'stroke-width="{width}"/>'
     )

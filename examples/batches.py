@@ -36,9 +36,9 @@ def main(quick=False):
         low, high = torch.quantile(f1, torch.tensor([0.05, 0.95], dtype=f1.dtype)).tolist()
         bands.append((low, f1.mean().item(), high))
         none = (y[taken].sum(1) == 0).float().mean()
-        bound = ss.confusion_error_bound(size, 2, 0.05)
+        bound = ss.losses.confusion_error_bound(size, 2, 0.05)
         print(f"{size:8,}{bands[-1][1]:10.3f}{low:15.3f} to {high:.3f}{none:20.0%}{bound:18.3f}")
-    print(f"\nrows for an error of 0.01 in every cell: {ss.batch_size_for(error=0.01):,}")
+    print(f"\nrows for an error of 0.01 in every cell: {ss.losses.batch_size_for(error=0.01):,}")
     low, mean, high = zip(*bands, strict=True)
     figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     sizes = SIZES[: len(bands)]

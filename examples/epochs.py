@@ -25,11 +25,11 @@ def main(quick=False):
     x, x_val, y, y_val = (torch.tensor(part) for part in parts)
     mean, std = x.mean(0), x.std(0)
     rows, held_out = ((x - mean) / std, y), ((x_val - mean) / std, y_val)
-    trained = ss.train_members(
+    trained = ss.training.train_members(
         (32, 16),
         rows,
         held_out,
-        members=[ss.Member(seed=s, learning_rate=3e-3) for s in range(3)],
+        members=[ss.training.Member(seed=s, learning_rate=3e-3) for s in range(3)],
         metric="f1",
         recipe="warm",
         max_epochs=6 if quick else 120,

@@ -40,7 +40,10 @@ def losses(counts):
         "logit-adjusted": ss.LogitAdjustedLoss(counts),
         "soft F1": f1,
         "cross-entropy + soft F1": cross_entropy + f1,
-        "cross-entropy, then soft F1": [ss.Phase(cross_entropy), ss.Phase(f1, rate=0.3)],
+        "cross-entropy, then soft F1": [
+            ss.training.Phase(cross_entropy),
+            ss.training.Phase(f1, rate=0.3),
+        ],
         "logit-adjusted + soft F1": ss.LogitAdjustedLoss(counts) + f1,
     }
 
@@ -85,11 +88,11 @@ def run(data, loss, seed, tail, epochs):
     )
     classes = int(y_test.max()) + 1
     counts = torch.bincount(torch.from_numpy(y[kept]), minlength=classes)
-    trained = ss.train_members(
+    trained = ss.training.train_members(
         [],
         (x, torch.from_numpy(y[kept])),
         (x_held, torch.from_numpy(y[held])),
-        members=[ss.Member(seed=seed, learning_rate=rate) for rate in RATES],
+        members=[ss.training.Member(seed=seed, learning_rate=rate) for rate in RATES],
         recipe=losses(counts)[loss],
         task="multiclass",
         monitor="metric",

@@ -40,7 +40,10 @@ def losses(shares):
         "asymmetric": ss.AsymmetricLoss(),
         "soft F1": f1,
         "cross-entropy + soft F1": cross_entropy + f1,
-        "cross-entropy, then soft F1": [ss.Phase(cross_entropy), ss.Phase(f1, rate=0.3)],
+        "cross-entropy, then soft F1": [
+            ss.training.Phase(cross_entropy),
+            ss.training.Phase(f1, rate=0.3),
+        ],
     }
 
 
@@ -83,11 +86,11 @@ def run(data, loss, seed, hidden, epochs):
     made = losses((counts / len(train[1])).clamp(max=0.99))[loss]
     if isinstance(made, nn.BCEWithLogitsLoss):  # it wants floats
         train, validation = ((x, y.float()) for x, y in (train, validation))
-    trained = ss.train_members(
+    trained = ss.training.train_members(
         hidden,
         train,
         validation,
-        members=[ss.Member(seed=seed, learning_rate=rate) for rate in RATES],
+        members=[ss.training.Member(seed=seed, learning_rate=rate) for rate in RATES],
         recipe=made,
         task="multilabel",
         # How well rows are ranked: it does not hang on a threshold, which is tuned later.

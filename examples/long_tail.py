@@ -20,7 +20,7 @@ import softset as ss
 
 
 def data(seed):
-    """4 x 4 grey cells; half of the rows are for testing, the others are thinned to a tail."""
+    """4 x 4 gray cells; half of the rows are for testing, the others are thinned to a tail."""
     images, digit = load_digits(return_X_y=True)
     cells = images.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
     x, y = torch.tensor(cells / 16 - 0.5, dtype=torch.float32), torch.tensor(digit)
@@ -52,10 +52,10 @@ def main(quick=False):
     for seed in range(splits):
         rows, (x_test, y_test) = data(seed)
         for name, loss in losses(rows[1]).items():
-            trained = ss.train_members(
+            trained = ss.training.train_members(
                 (32,),
                 rows,
-                members=[ss.Member(seed=s, learning_rate=0.01) for s in range(2)],
+                members=[ss.training.Member(seed=s, learning_rate=0.01) for s in range(2)],
                 task="multiclass",
                 recipe=loss,
                 metric="f1_macro",

@@ -140,7 +140,7 @@ def train(loss, images, seed, epochs):
         share = (epoch + 0.5) / epochs
         return min(10 * share, 0.5 + 0.5 * np.cos(np.pi * share))
 
-    ss.fit(
+    ss.training.fit(
         model,
         loss,
         Batches(images, seed),

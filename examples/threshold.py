@@ -1,6 +1,6 @@
 """My classifier says yes too rarely: where should I cut it?
 
-Handwritten digits, shrunk to 16 grey cells; the question is "is it an 8?", which is true for one
+Handwritten digits, shrunk to 16 gray cells; the question is "is it an 8?", which is true for one
 in ten. Logistic regression asks for a probability of one half. F1 is better with another cut, and
 `MetricThresholdClassifier` finds it on scores of rows that the model has not seen, for any
 classifier of scikit-learn. The line is F1 of the test rows at every threshold.

@@ -48,10 +48,10 @@ def main(quick=False):
         ax.scatter(*points.T, s=4 + 10 * label, color=f"C{label}", alpha=0.5, label=name)
     side = np.linspace(-3.2, 3.2, 201)
     plane = np.stack(np.meshgrid(side, side), -1)
-    for colour, (name, model) in zip(("0.45", "C3"), models.items(), strict=True):
+    for color, (name, model) in zip(("0.45", "C3"), models.items(), strict=True):
         heights = model.decision_function(plane.reshape(-1, 2)).reshape(201, 201)
-        ax.contour(side, side, heights, levels=[0], colors=colour, linewidths=2)
-        ax.plot([], [], color=colour, linewidth=2, label=name)
+        ax.contour(side, side, heights, levels=[0], colors=color, linewidths=2)
+        ax.plot([], [], color=color, linewidth=2, label=name)
     ax.set(xlabel="first feature", ylabel="second feature")
     figure.legend(loc="outside lower center", ncols=2)
     return figure

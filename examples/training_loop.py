@@ -23,7 +23,7 @@ SPLITS, EPOCHS, PATIENCE, BATCH = 5, 300, 40, 1024
 
 
 def split(X, y, seed):
-    """Standardised tensors for training, validation and test."""
+    """Standardized tensors for training, validation and test."""
     rest, test = train_test_split(range(len(y)), test_size=0.2, stratify=y, random_state=seed)
     train, val = train_test_split(rest, test_size=0.2, stratify=y[rest], random_state=seed)
     mean, std = X[train].mean(0), X[train].std(0)
@@ -36,14 +36,14 @@ def train_network(loss, train, val, seed, epochs=EPOCHS):
     model = nn.Sequential(
         nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 1)
     )
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     x, y = train
     best, kept, waited = float("inf"), None, 0
     for _ in range(epochs):
         for batch in torch.randperm(len(y)).split(BATCH):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss(model(x[batch]), y[batch]).backward()
-            optimiser.step()
+            optimizer.step()
         with torch.no_grad():
             now = loss(model(val[0]), val[1]).item()
         if now < best:

@@ -1,7 +1,7 @@
 """Is it worth it on my data?
 
 One call trains sensible classifiers on the same splits, some for the metric and some not, and says
-whether the difference is more than overlapping splits give by chance. Here the digits of 16 grey
+whether the difference is more than overlapping splits give by chance. Here the digits of 16 gray
 cells again, "is it an 8?". The number behind a name is its mean F1; the bar is the 95 % interval of
 the difference to the reference, the best that is trained as usual and cut at 0.5.
 
@@ -23,7 +23,7 @@ def main(quick=False):
     images, digit = load_digits(return_X_y=True)
     cells = images.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
     candidates = LINEAR if quick else [*LINEAR, *OTHERS]
-    found = ss.compare(cells, digit == 8, "f1", candidates=candidates, quick=True, jobs=1)
+    found = ss.compare(cells, digit == 8, "f1", candidates=candidates, quick=True, n_jobs=1)
     print(found)
     return ss.plot.comparison(found).figure_
 

@@ -38,8 +38,8 @@ def quick_parts(monkeypatch):
 
     small = {
         "MetricLinearClassifier": {"cv": 2, "path": (0.03,)},
-        "MetricBoostingClassifier": {"warm_rounds": 10, "rounds": 5},
-        "MetricClassifier": {"n_members": 2, "max_epochs": 4},
+        "MetricBoostingClassifier": {"n_estimators": 10, "n_metric_estimators": 5},
+        "MetricMLPClassifier": {"n_networks": 2, "max_epochs": 4},
     }
 
     def shrink(name, make):

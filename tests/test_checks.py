@@ -74,7 +74,7 @@ def test_numbers_beyond_floats_are_refused_in_words():
 X = np.random.RandomState(0).randn(40, 3)
 Y = (X[:, 0] > 0).astype(int)
 FRAME = pd.DataFrame({"a": X[:, 0], "city": np.where(X[:, 1] > 0, "Rome", "Oslo"), "id": range(40)})
-NETWORK = {"n_members": 1, "max_epochs": 1, "random_state": 0}
+NETWORK = {"n_networks": 1, "max_epochs": 1, "random_state": 0}
 
 
 def column():
@@ -86,7 +86,7 @@ def blanks():
 
 
 def encoder():
-    return ss.TableEncoder().fit(FRAME)
+    return ss.tables.TableEncoder().fit(FRAME)
 
 
 def weighted(**settings):
@@ -101,7 +101,7 @@ def refused(function, *args, **settings):
 def trained(loss, network=None):
     rows = TensorDataset(torch.from_numpy(X).float(), torch.from_numpy(Y).float())
     network = torch.nn.Linear(3, 1) if network is None else network
-    return ss.fit(network, loss, DataLoader(rows, batch_size=2), max_epochs=1)
+    return ss.training.fit(network, loss, DataLoader(rows, batch_size=2), max_epochs=1)
 
 
 # What each says, and how to hear it: through our own functions, scikit-learn's and torch's.
@@ -110,11 +110,13 @@ WARNINGS = {
     "linear, blanks": ("blanks", lambda: ss.MetricLinearClassifier().fit(X, blanks())),
     "boosting": (
         "too few distinct",
-        lambda: ss.MetricBoostingClassifier(warm_rounds=1, rounds=1).fit(X, np.arange(40) == 0),
+        lambda: ss.MetricBoostingClassifier(n_estimators=1, n_metric_estimators=1).fit(
+            X, np.arange(40) == 0
+        ),
     ),
     "network, batch": (
         "batch_size",
-        lambda: ss.MetricClassifier(batch_size=99, **NETWORK).fit(X, Y),
+        lambda: ss.MetricMLPClassifier(batch_size=99, **NETWORK).fit(X, Y),
     ),
     "constant": (
         "no better than a constant",
@@ -122,7 +124,7 @@ WARNINGS = {
     ),
     "network, rare": (
         "has too few distinct rows",
-        lambda: ss.MetricClassifier(**NETWORK).fit(X, np.arange(40) == 0),
+        lambda: ss.MetricMLPClassifier(**NETWORK).fit(X, np.arange(40) == 0),
     ),
     "threshold": ("no sample_weight", lambda: weighted().fit(X, Y, sample_weight=Y + 1)),
     "pipeline": (
@@ -134,7 +136,7 @@ WARNINGS = {
         lambda: cross_val_score(ss.MetricLinearClassifier(), X, blanks(), cv=2),
     ),
     "evaluate": ("from_logits=False", lambda: ss.evaluate(np.linspace(0, 1, 40), Y, "f1")),
-    "schema": ("", lambda: ss.infer_schema(FRAME.assign(constant=1))),
+    "schema": ("", lambda: ss.tables.infer_schema(FRAME.assign(constant=1))),
     "encoder, extra": ("ignored", lambda: encoder().transform(FRAME.assign(new=1))),
     "encoder, unseen": ("no category", lambda: encoder().transform(FRAME.assign(city="Bern"))),
     "encoder, missing": ("missing", lambda: encoder().transform(FRAME.assign(a=math.nan))),

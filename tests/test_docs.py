@@ -83,7 +83,7 @@ RUN = [page for page in PAGES if blocks(page) and page not in ELSEWHERE]
 
 def _compare_few(compare, *given, candidates=(...,), **settings):
     some = [name for c in candidates for name in (FEW if c is ... else [c])]
-    return compare(*given, candidates=some, jobs=1, **settings)
+    return compare(*given, candidates=some, n_jobs=1, **settings)
 
 
 @pytest.mark.usefixtures("quick_parts")

@@ -52,12 +52,14 @@ CORE = (
     + """
 from sklearn.ensemble import RandomForestClassifier
 forest = ss.MetricThresholdClassifier(RandomForestClassifier(), "f1", cv="oob")
-for model in (ss.MetricClassifier("f1"), forest, ss.MetricLinearClassifier("f1")):
+for model in (ss.MetricMLPClassifier("f1"), forest, ss.MetricLinearClassifier("f1")):
     model.fit(x, y)
     print(ss.evaluate(model.predict(x).astype(float), y, "f1", from_logits=False) > 0.5)
 """
 )
-BOOSTING = DATA + "ss.MetricBoostingClassifier('f1', warm_rounds=5, rounds=5).fit(x, y)"
+BOOSTING = (
+    DATA + "ss.MetricBoostingClassifier('f1', n_estimators=5, n_metric_estimators=5).fit(x, y)"
+)
 PICTURE = "import softset as ss; ss.plot.steps()"
 
 
@@ -118,7 +120,7 @@ def test_the_command_line_alone_trains_predicts_and_evaluates(tmp_path):
     ]
     refused = [
         command("compare", x, "-t", "y", "-o", out),  # before the work
-        f"import softset as ss; ss.read_table({str(tmp_path / 'x.xlsx')!r})",
+        f"import softset as ss; ss.tables.read_table({str(tmp_path / 'x.xlsx')!r})",
     ]
     *fine, without_report, without_excel = python(["cli"], *done, *refused)
     assert [ended for ended, _, _ in fine] == [0, 0, 0], fine

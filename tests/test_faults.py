@@ -280,8 +280,8 @@ ARGUMENTS = [
     (45, ["train", "data.csv", "-t", "label", "--device", "cuda"], ["--device"]),
     (46, ["evaluate", "data.csv", "-t", "a", "--scores", "p", "--threshold", "1"], ["(0, 1)"]),
     (46, ["evaluate", "data.csv", "-t", "a", "--scores", "x"], ["[0, 1]", "--logits"]),
-    (46, ["compare", "data.csv", "-t", "label", "--budget", "-1"], ["budget", "minutes"]),
-    (46, ["compare", "data.csv", "-t", "label", "--folds", "1"], ["folds", "[2, 100]"]),
+    (46, ["compare", "data.csv", "-t", "label", "--time-limit", "-1"], ["--time-limit", "90s"]),
+    (46, ["compare", "data.csv", "-t", "label", "--cv", "1"], ["cv", "[2, 100]"]),
     (0, ["train", "none.csv", "-t", "label"], ["no file 'none.csv'"]),
     (0, ["predict", "none.softset", "data.csv"], ["no file 'none.softset'"]),
     (0, ["report", "."], ["comparison.json"]),
@@ -309,7 +309,7 @@ def test_39_to_46_arguments_that_are_refused(run, tmp_path, arguments, words):
 
 def test_40_41_46_settings_in_python():
     frame = table()
-    small = {"recipe": "warm", "n_members": 1, "max_epochs": 2, "hidden": (4,)}
+    small = {"recipe": "warm", "n_networks": 1, "max_epochs": 2, "hidden_layer_sizes": (4,)}
     for bad in (-1.0, float("nan")):
         with pytest.raises(ValueError, match="learning_rate"):
             train_model(frame[["x"]], frame["label"], learning_rate=bad, **small)
@@ -374,7 +374,7 @@ def test_58_59_70_71_model_files_that_are_refused(trained, tmp_path):
     for name in ("os.system", "Model", "MetricObjective"):
         write_file(path, "model", {**content, "classifier": name})
         refused(trained("predict", "m.softset", "data.csv"), "m.softset", name)
-    write_file(path, "model", {"classifier": "MetricClassifier"})
+    write_file(path, "model", {"classifier": "MetricMLPClassifier"})
     refused(trained("predict", "m.softset", "data.csv"), "m.softset", "state is missing")
 
 
@@ -403,7 +403,7 @@ def test_56_a_kill_while_saving_leaves_the_old_model(trained, tmp_path):
     assert trained("predict", "m.softset", "data.csv")[0] == 0
 
 
-COMPARE = ["compare", "data.csv", "-t", "label", "-o", "out", "--quick", "--folds", "2"]
+COMPARE = ["compare", "data.csv", "-t", "label", "-o", "out", "--quick", "--cv", "2"]
 COMPARE += ["--jobs", "1", "--candidate", "boosting-tuned,boosting-metric"]
 
 

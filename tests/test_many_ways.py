@@ -44,11 +44,11 @@ def test_micro_batches(name, size, passes):
     assert (got - of_one_batch(name)).abs().max() <= 1e-12
 
 
-def of_several_batches(name, split, batches, memory=0.0, *, keep):
+def of_several_batches(name, split, batches, ema_decay=0.0, *, keep):
     """What ``batches`` calls on each rank come to in one process: every ``batches``-th row of each
     rank, one batch after another; the gradients of all are kept, or those of the last."""
     task = ways.METRICS[name][1]
-    model, loss = ways.network(task), ways.loss_of(name, memory=memory)
+    model, loss = ways.network(task), ways.loss_of(name, ema_decay=ema_decay)
     x, y, w = ways.rows(task)
     for start in range(batches):
         rows = torch.cat([own[start::batches] for own in ways.parts(split, y)])

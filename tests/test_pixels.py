@@ -76,7 +76,7 @@ def sets(per, n):
 
 
 def between(task, z):
-    """A threshold between any two neighbouring probabilities: there areas are exact."""
+    """A threshold between any two neighboring probabilities: there areas are exact."""
     p = torch.softmax(z, 1) if task == "multiclass" else torch.sigmoid(z)
     p = p.flatten().unique()
     return ((p[1:] + p[:-1]) / 2).tolist()
@@ -173,7 +173,7 @@ def test_fractions_that_cannot_be_meant_are_refused(scores, target, settings, me
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("name", ss.METRICS)
-@pytest.mark.parametrize("empty", ["penalise", "ignore"])
+@pytest.mark.parametrize("empty", ["penalize", "ignore"])
 def test_nothing_in_a_set_is_no_reason_for_nan(name, task, empty):
     """Empty masks, masks of positives only, absent classes, one-pixel images, ignored images."""
     shape = (4, CLASSES, 2, 3) if task == "multiclass" else (4, 2, 3)
@@ -200,9 +200,9 @@ def test_an_empty_mask_pushes_down_or_is_left_out():
     z, y = torch.zeros(2, 1, 2, 2), torch.tensor([[[0, 0], [0, 0]], [[1, 0], [0, 1]]])
     full = ss.metric_loss(z[1:], y[1:], "dice")
     x = z.clone().requires_grad_()
-    penalised = ss.metric_loss(x, y, "dice", per="image")
-    penalised.backward()
-    assert penalised.item() == pytest.approx((full.item() + 0.5) / 2)
+    penalized = ss.metric_loss(x, y, "dice", per="image")
+    penalized.backward()
+    assert penalized.item() == pytest.approx((full.item() + 0.5) / 2)
     assert (x.grad[0] > 0).all()
     x = z.clone().requires_grad_()
     left_out = ss.metric_loss(x, y, "dice", per="image", empty="ignore")
@@ -219,8 +219,8 @@ def test_evaluate_takes_empty_sets_as_it_is_told():
     settings = {"per": "image", "from_logits": False}
     assert ss.evaluate(p, y, "dice", **settings) == pytest.approx(1 / 3)
     assert ss.evaluate(p, y, "dice", empty="ignore", **settings) == pytest.approx(1)
-    assert ss.evaluate(p, y, "dice", empty="penalise", **settings) == pytest.approx(2.5 / 3)
-    with pytest.raises(ValueError, match="empty must be one of None, 'penalise', 'ignore'"):
+    assert ss.evaluate(p, y, "dice", empty="penalize", **settings) == pytest.approx(2.5 / 3)
+    with pytest.raises(ValueError, match="empty must be one of None, 'penalize', 'ignore'"):
         ss.evaluate(p, y, "dice", empty="skip", **settings)
 
 

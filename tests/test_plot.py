@@ -148,7 +148,9 @@ def found():
     random = np.random.RandomState(0)
     X = random.randn(200, 3)
     y = (X[:, 0] + random.randn(200) > 1).astype(int)
-    return ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1, quick=True)
+    return ss.compare(
+        X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1, quick=True
+    )
 
 
 def test_a_comparison_shows_every_candidate_against_the_reference(found):

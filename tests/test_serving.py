@@ -64,7 +64,7 @@ class App:
 def path(tmp_path_factory):
     """A small model."""
     random = np.random.RandomState(0)
-    frame = pd.DataFrame({"x": random.randn(60), "colour": ["red", "green", "blue"] * 20})
+    frame = pd.DataFrame({"x": random.randn(60), "color": ["red", "green", "blue"] * 20})
     frame["note"] = np.where(np.arange(60) % 7 == 0, np.nan, random.randn(60))
     y = np.where(frame["x"] > 0, "yes", "no")
     path = tmp_path_factory.mktemp("serving") / "model.softset"
@@ -81,9 +81,9 @@ def load_example(monkeypatch, path):
 
 
 ROWS = [
-    {"x": 1.5, "colour": "red", "note": None},
-    {"x": -2.0, "colour": "blue", "note": 0.25},
-    {"x": 0.1, "colour": "red", "note": -1},
+    {"x": 1.5, "color": "red", "note": None},
+    {"x": -2.0, "color": "blue", "note": 0.25},
+    {"x": 0.1, "color": "red", "note": -1},
 ]
 
 

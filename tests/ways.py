@@ -86,7 +86,7 @@ def micro(size, passes=2):
 
 
 def own_loop(model, loss, x, y, w):
-    total = ss.Accumulation(loss)
+    total = ss.training.Accumulation(loss)
     batches = list(zip(x.split(8), y.split(8), w.split(8), strict=True))
     for a, b, c in batches:
         total.count(model.module(a).detach(), b, c)
@@ -149,7 +149,7 @@ def main(folder: Path, rank: int) -> None:
                 model = DistributedDataParallel(network(task), process_group=groups[size])
                 memory = 0.7 if way == "memory" else 0.0
                 sync = groups[size] if size == 2 else "auto"
-                loss = loss_of(name, sync=sync, memory=memory)
+                loss = loss_of(name, sync=sync, ema_decay=memory)
                 run(model, loss, x[own], y[own], w[own])
                 results[split, name, way] = gradient(model)
                 if way == "ranks" and size == 3:

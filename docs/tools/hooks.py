@@ -88,7 +88,7 @@ METHODS = {
     "Confusion": ["from_matrix", "detach"],
     "LinearStep": ["at_temperature"],
     "MetricBoostingClassifier": FITTED,
-    "MetricClassifier": [*FITTED, "to_torch", "to_onnx"],
+    "MetricMLPClassifier": [*FITTED, "to_torch", "to_onnx"],
     "MetricEnsembleClassifier": [*FITTED, "summary"],
     "MetricLinearClassifier": [*FITTED, "summary", "scorecard", "to_torch", "to_onnx"],
     "MetricThresholdClassifier": FITTED,

@@ -9,7 +9,7 @@ from softset_papers import provenance, runner
 from softset_papers.judging import PROTOCOLS, Fitted
 from softset_papers.kinds.tabular import FITS
 from softset_papers.pages.layout import to_html, to_markdown
-from softset_papers.pages.summary import summarise
+from softset_papers.pages.summary import summarize
 from softset_papers.results import RESULTS, read_records
 from softset_papers.runner import KINDS, Effort, plan, run_table
 from softset_papers.specification import Block, Row, Table, ours
@@ -41,7 +41,7 @@ def test_every_table_runs_and_is_shown(name, folder, results):
     assert [r["error"] for r in done.records if "error" in r] == []
     found = read_records(results)
     for protocol in PROTOCOLS:
-        summary = summarise(table, found, protocol)
+        summary = summarize(table, found, protocol)
         text, page = to_markdown(summary), to_html([summary])
         assert table.id in text
         assert page.startswith("<!doctype html>")

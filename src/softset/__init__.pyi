@@ -1,12 +1,8 @@
-# The public names and where each one lives, room by room. ``__init__.py`` reads this list.
+# The public names and where each one lives, subpackage by subpackage. ``__init__.py`` reads this
+# list.
 
 from .storage.files import SavedFileError as SavedFileError
-from .tables.columns import infer_schema as infer_schema
-from .tables.encoder import TableEncoder as TableEncoder
-from .tables.files import read_table as read_table
 from .tables.parquet_rows import ParquetRows as ParquetRows
-from .counting.numerics import ratio as ratio
-from .counting.steps import STEPS as STEPS
 from .counting.steps import HardStep as HardStep
 from .counting.steps import IdentityStep as IdentityStep
 from .counting.steps import LinearStep as LinearStep
@@ -35,48 +31,39 @@ from .metrics.registry import METRICS as METRICS
 from .metrics.registry import At as At
 from .metrics.registry import get_metric as get_metric
 from .decisions.evaluation import evaluate as evaluate
-from .decisions.expected import expected_dice_mask as expected_dice_mask
 from .decisions.thresholds import best_threshold as best_threshold
 from .decisions.offsets import best_offsets as best_offsets
 from .losses.loss import Mixture as Mixture
-from .losses.loss import Ramp as Ramp
 from .losses.soft_metric import MetricLoss as MetricLoss
 from .losses.soft_metric import metric_loss as metric_loss
 from .losses.pointwise import CrossEntropyLoss as CrossEntropyLoss
 from .losses.pointwise import FocalLoss as FocalLoss
-from .losses.pointwise import MeanAbsoluteErrorLoss as MeanAbsoluteErrorLoss
 from .losses.adjusted import BalancedSoftmaxLoss as BalancedSoftmaxLoss
 from .losses.adjusted import LogitAdjustedLoss as LogitAdjustedLoss
 from .losses.asymmetric import AsymmetricLoss as AsymmetricLoss
 from .losses.lovasz import LovaszLoss as LovaszLoss
 from .losses.surrogate import SurrogateFBetaLoss as SurrogateFBetaLoss
-from .losses.surrogate import balanced_class_weight as balanced_class_weight
 from .losses.annealing import Annealing as Annealing
-from .losses.batch_size import batch_size_for as batch_size_for
-from .losses.batch_size import confusion_error_bound as confusion_error_bound
-from .training.phases import Phase as Phase
-from .training.members import Member as Member
-from .training.members import Trained as Trained
-from .training.members import train_members as train_members
-from .training.single import fit as fit
-from .training.accumulation import Accumulation as Accumulation
 from .training.accumulation import accumulate as accumulate
 from .training.rare import StratifiedBatches as StratifiedBatches
 from .boosting.objective import lightgbm_objective as lightgbm_objective
 from .boosting.objective import xgboost_objective as xgboost_objective
-from .classifiers.network import MetricClassifier as MetricClassifier
+from .classifiers.network import MetricMLPClassifier as MetricMLPClassifier
 from .classifiers.boosting import MetricBoostingClassifier as MetricBoostingClassifier
 from .classifiers.linear import MetricLinearClassifier as MetricLinearClassifier
 from .classifiers.threshold import MetricThresholdClassifier as MetricThresholdClassifier
 from .classifiers.ensemble import MetricEnsembleClassifier as MetricEnsembleClassifier
 from .classifiers.model import Model as Model
 from .classifiers.model import load_model as load_model
-from .classifiers.model import save_model as save_model
 from .classifiers.model import train_model as train_model
-from .classifiers.explaining import permutation_importances as permutation_importances
-from .classifiers.explaining import worst_mistakes as worst_mistakes
 from .comparison.comparing import compare as compare
 from .comparison.result import Comparison as Comparison
+from . import classifiers as classifiers
+from . import counting as counting
+from . import decisions as decisions
+from . import losses as losses
 from . import plot as plot
+from . import tables as tables
+from . import training as training
 
 __version__: str

@@ -2,7 +2,7 @@
 
 Each function returns a display in the manner of scikit-learn's: it holds what was drawn, with the
 axes as ``ax_`` and their figure as ``figure_``, and ``plot(ax)`` draws it once more elsewhere.
-Colours and fonts are those of matplotlib's current style. matplotlib is the extra ``[plot]``.
+Colors and fonts are those of matplotlib's current style. matplotlib is the extra ``[plot]``.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ class ThresholdDisplay(Display):
         ax = self.axes(ax)
         ax.stairs(self.values, self.edges, baseline=None, color="C0", linewidth=1.5)
         for k, (name, (tau, value)) in enumerate(self.marks.items()):
-            colour = f"C{k + 1}"
-            ax.axvline(tau, color=colour, linewidth=1, linestyle=":")
+            color = f"C{k + 1}"
+            ax.axvline(tau, color=color, linewidth=1, linestyle=":")
             label = f"{name}: {value:.3f} at {tau:.3f}"
-            ax.plot([tau], [value], "o", color=colour, label=label, clip_on=False)
+            ax.plot([tau], [value], "o", color=color, label=label, clip_on=False)
         ax.set(xlim=(0, 1), xlabel="threshold", ylabel=self.metric)
         ax.legend()
         return self
@@ -230,7 +230,7 @@ class TrainingDisplay(Display):
             ("validation_soft", "soft metric, validation rows", "C1"),
         )
         faint = 1.0 if len(self.histories) == 1 else 0.45
-        for key, name, colour in curves:
+        for key, name, color in curves:
             for k, history in enumerate(self.histories):
                 values: list[float | None] = history[key]  # type: ignore[literal-required]
                 if all(v is None for v in values):  # a loss that is no metric, no validation rows
@@ -238,7 +238,7 @@ class TrainingDisplay(Display):
                 numbers = [float("nan") if v is None else v for v in values]
                 label = name if k == 0 else f"_{name}"  # in the legend once
                 epochs = range(1, len(numbers) + 1)
-                ax.plot(epochs, numbers, color=colour, alpha=faint, label=label)
+                ax.plot(epochs, numbers, color=color, alpha=faint, label=label)
         for _, epoch in self.phases:
             ax.axvline(epoch - 0.5, color=GREY, linewidth=1, linestyle=":", alpha=faint)
         ax.set(xlabel="epoch (dotted: a phase begins)" if self.phases else "epoch")
@@ -250,13 +250,13 @@ def training(history: History | Sequence[History], *, ax: Axes | None = None) ->
     """Losses and the metric of validation rows over the epochs, one line for each network.
 
     ``history`` is what ``fit`` returns, or the ``history`` of ``train_members``, or ``history_`` of
-    a ``MetricClassifier``. Dotted lines say where a phase of the recipe begins.
+    a ``MetricMLPClassifier``. Dotted lines say where a phase of the recipe begins.
 
     >>> import torch, softset as ss
     >>> x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
     >>> rows = x, (x[:, 0] > 0.5).long()
-    >>> trained = ss.train_members((4,), rows, rows, members=[ss.Member(), ss.Member(seed=1)],
-    ...                            max_epochs=3)
+    >>> from softset.training import Member, train_members
+    >>> trained = train_members((4,), rows, rows, members=[Member(), Member(seed=1)], max_epochs=3)
     >>> training(trained.history).ax_.get_xlabel()[:5]
     'epoch'
     """
@@ -265,7 +265,7 @@ def training(history: History | Sequence[History], *, ax: Axes | None = None) ->
         if not isinstance(found, dict) or not set(History.__annotations__) <= set(found):
             raise ValueError(
                 "history must be what fit returns, or a list of such (train_members(...).history, "
-                f"MetricClassifier's history_), got {type(found).__name__}."
+                f"MetricMLPClassifier's history_), got {type(found).__name__}."
             )
     if not histories or not histories[0]["phase"]:
         raise ValueError("history must have one epoch at least, got none.")
@@ -279,7 +279,7 @@ class ComparisonDisplay(Display):
     >>> import softset as ss
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, weights=[0.8], random_state=0)
-    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1,
+    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1,
     ...                    quick=True)
     >>> ComparisonDisplay(found).plot().figure_.get_size_inches().tolist()
     [7.2, 2.4]
@@ -298,11 +298,11 @@ class ComparisonDisplay(Display):
         ax.axvline(0, color=GREY, linewidth=1)
         labels = {"C1": "trained for the metric", "C0": "not trained for it"}
         for place, row in enumerate(rows):
-            colour = "C1" if row.accent else "C0"
+            color = "C1" if row.accent else "C0"
             if row.low is not None and row.high is not None:
-                ax.plot([row.low, row.high], [place, place], color=colour, linewidth=2)
-            label = labels.pop(colour, None)  # in the legend once
-            ax.plot([row.mean], [place], "o", color=colour, label=label)
+                ax.plot([row.low, row.high], [place, place], color=color, linewidth=2)
+            label = labels.pop(color, None)  # in the legend once
+            ax.plot([row.mean], [place], "o", color=color, label=label)
         ax.set_yticks(range(len(rows)), [f"{names[r.id]}  {r.mean:.3f}" for r in scored])
         ax.invert_yaxis()
         metric, best = label_of(self.found.metric), names[self.found.reference]
@@ -325,7 +325,7 @@ def comparison(found: Comparison, *, ax: Axes | None = None) -> ComparisonDispla
     >>> import softset as ss
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, weights=[0.8], random_state=0)
-    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1,
+    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1,
     ...                    quick=True)
     >>> len(comparison(found).ax_.get_yticks())
     2

@@ -9,7 +9,7 @@ import efficacy_tables
 
 CUTS = {
     "MetricEnsembleClassifier": ["own"],
-    "MetricClassifier": ["own"],
+    "MetricMLPClassifier": ["own"],
     "forest": ["half", "ours", "sklearn"],
     "mlp": ["ours"],
 }

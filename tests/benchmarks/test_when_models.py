@@ -59,7 +59,7 @@ def test_rivals_beside_the_others(capacity):
     assert set(found) == ARMS | set(when_models.RIVALS)
     y = problem().test.y
     for name in when_models.RIVALS:
-        assert (found[name] == y).mean() > max(y.mean(), 1 - y.mean())  # it has learnt something
+        assert (found[name] == y).mean() > max(y.mean(), 1 - y.mean())  # it has learned something
 
 
 def test_further_rounds_start_from_all_of_log_loss():

@@ -48,13 +48,13 @@ def test_a_library_that_is_broken_inside_says_so_itself(monkeypatch, tmp_path):
         imported("broken_library")
 
 
-def started(name, classes, parameters=None, seed=0):
+def started(name, classes, params=None, seed=0):
     parts = []
     for i in range(2):
         x = rows(400, 10 * seed + i)
         parts.append(Rows(x, target(x, classes), np.linspace(0.5, 1.5, len(x))))
     settings = {"learning_rate": 0.1, "seed": 0}
-    library = LIBRARIES[name](settings, 1, 400, classes, CATEGORIES, parameters or {})
+    library = LIBRARIES[name](settings, 1, 400, classes, CATEGORIES, params or {})
     library.load(*parts)
     return library, *parts
 
@@ -117,7 +117,7 @@ def saved(tmp_path_factory):
     y = (x[:, 0] + 0.5 * x[:, 1] > 0.7).astype(int)
     for name in NAMES:
         for kind, more in (("binary", 0), ("multiclass", x[:, 2] > 1)):
-            model = ss.MetricBoostingClassifier(library=name, warm_rounds=5, rounds=4)
+            model = ss.MetricBoostingClassifier(library=name, n_estimators=5, n_metric_estimators=4)
             model.fit(x, y + more).save(folder / f"{name}-{kind}")
             p, decided = model.predict_both(x)
             np.savez(folder / f"{name}-{kind}.npz", x=x, p=p, decided=decided)

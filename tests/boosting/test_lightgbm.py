@@ -136,11 +136,11 @@ def test_linear_leaves_are_refused_before_training():
         fitted(linear_tree=True)
 
 
-@pytest.mark.parametrize("warm_rounds", [0, 5])
+@pytest.mark.parametrize("n_estimators", [0, 5])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_columns_of_zeros_are_learnt_from_as_other_constants(classes, warm_rounds, capfd):
+def test_columns_of_zeros_are_learnt_from_as_other_constants(classes, n_estimators, capfd):
     x, y = np.zeros((200, 2)), np.arange(200) % classes
-    model = MetricBoostingClassifier(library="lightgbm", random_state=0, warm_rounds=warm_rounds)
+    model = MetricBoostingClassifier(library="lightgbm", random_state=0, n_estimators=n_estimators)
     p = model.fit(x, y).predict_proba(x)
     assert p.shape == (200, classes)
     assert np.isfinite(p).all()

@@ -21,11 +21,11 @@ OBJECTIVES = [lightgbm_objective, xgboost_objective]
 
 def own_binary(c):
     """Twice as bad to miss a positive as to raise a false alarm."""
-    return 1 - ss.ratio(2 * c.fn + c.fp, c.total)
+    return 1 - ss.counting.ratio(2 * c.fn + c.fp, c.total)
 
 
 def own_of_matrix(c):
-    """Reads the whole matrix: neighbouring classes are half right."""
+    """Reads the whole matrix: neighboring classes are half right."""
     m = c.matrix
     near = m.diagonal(dim1=-2, dim2=-1).sum(-1) + 0.5 * m.diagonal(1, -2, -1).sum(-1)
     return near / m.sum((-2, -1))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
+from softset.boosting.n_metric_estimators import _value, boost
 
 from softset.boosting import LIBRARIES
-from softset.boosting.rounds import _value, boost
 from softset.metrics.registry import get_metric
 from softset.tables.rows import Rows
 from tests.boosting.examples import CATEGORIES, rows, target
@@ -29,7 +29,7 @@ def test_they_start_from_better_decisions_than_those_of_log_loss(name, classes):
     inputs = [rows(400, seed) for seed in range(2)]
     parts = [Rows(x, np.maximum(target(x, 10) - 10 + classes, 0), np.ones(400)) for x in inputs]
     library = LIBRARIES[name]({"seed": 0, "learning_rate": 0.1}, 1, 400, classes, CATEGORIES, {})
-    settings = {"classes": classes, "warm_rounds": 3, "rounds": 1, "patience": 3}
+    settings = {"classes": classes, "n_estimators": 3, "n_metric_estimators": 1, "patience": 3}
     model, held = boost(library, *parts, get_metric("f1"), **settings), parts[1]
     start, before = (
         f1_score(held.y, z > 0 if classes == 2 else z.argmax(1), average="macro")

@@ -18,9 +18,9 @@ from sklearn.utils.class_weight import compute_sample_weight
 from softset import (
     Confusion,
     MetricBoostingClassifier,
-    MetricClassifier,
     MetricEnsembleClassifier,
     MetricLinearClassifier,
+    MetricMLPClassifier,
     MetricThresholdClassifier,
     get_metric,
 )
@@ -61,10 +61,16 @@ def first_and_last_apart(c):
     [
         (MetricLinearClassifier, first_and_last_apart),
         (lambda m: MetricLinearClassifier(m, cv=2, path=(0.03,)), "quadratic_kappa"),
-        (lambda m: MetricEnsembleClassifier(m, parts=("linear", "forest")), first_and_last_apart),
+        (
+            lambda m: MetricEnsembleClassifier(m, base_models=("linear", "forest")),
+            first_and_last_apart,
+        ),
         (lambda m: MetricThresholdClassifier(LogisticRegression(), m), first_and_last_apart),
-        (lambda m: MetricClassifier(m, max_epochs=3, n_members=2), first_and_last_apart),
-        (lambda m: MetricBoostingClassifier(m, warm_rounds=5, rounds=5), first_and_last_apart),
+        (lambda m: MetricMLPClassifier(m, max_epochs=3, n_networks=2), first_and_last_apart),
+        (
+            lambda m: MetricBoostingClassifier(m, n_estimators=5, n_metric_estimators=5),
+            first_and_last_apart,
+        ),
         (lambda m: forest(20, m), first_and_last_apart),
     ],
 )
@@ -120,14 +126,16 @@ def test_offsets_move_the_choice_among_several_classes():
 
 
 WEIGHTED = [
-    MetricClassifier(n_members=2, max_epochs=3, random_state=0),
+    MetricMLPClassifier(n_networks=2, max_epochs=3, random_state=0),
     MetricLinearClassifier(path=(0.003,), C=0.01),
-    MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0),
-    MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0, library="xgboost"),
+    MetricBoostingClassifier(n_estimators=5, n_metric_estimators=5, random_state=0),
+    MetricBoostingClassifier(
+        n_estimators=5, n_metric_estimators=5, random_state=0, library="xgboost"
+    ),
 ]
 AROUND = [
     MetricThresholdClassifier(DecisionTreeClassifier(max_depth=3), cv=3, random_state=0),
-    MetricEnsembleClassifier(parts=("linear", "forest"), cv=2, random_state=0),
+    MetricEnsembleClassifier(base_models=("linear", "forest"), cv=2, random_state=0),
 ]
 
 
@@ -178,7 +186,7 @@ def test_weights_that_are_all_equal_are_none():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: MetricClassifier(n_members=1, max_epochs=3, random_state=0, pos_label=None),
+        lambda: MetricMLPClassifier(n_networks=1, max_epochs=3, random_state=0, pos_label=None),
         lambda: forest(100),
         MetricLinearClassifier,
         lambda: MetricThresholdClassifier(LogisticRegression()),
@@ -202,14 +210,14 @@ def test_both_predictions_at_once_are_those_of_each(make, classes):
 # --- the contract, of all classifiers -------------------------------------------------------------
 
 ALL = {
-    "network": MetricClassifier(n_members=2, max_epochs=3, random_state=0),
+    "network": MetricMLPClassifier(n_networks=2, max_epochs=3, random_state=0),
     "linear": MetricLinearClassifier(cv=2),
     "forest": forest(7),
-    "boosting": MetricBoostingClassifier(warm_rounds=5, rounds=5, random_state=0),
+    "boosting": MetricBoostingClassifier(n_estimators=5, n_metric_estimators=5, random_state=0),
     "threshold": MetricThresholdClassifier(
         ExtraTreesClassifier(5, random_state=0), cv=2, random_state=0
     ),
-    "ensemble": MetricEnsembleClassifier(parts=("linear", "forest"), cv=2, random_state=0),
+    "ensemble": MetricEnsembleClassifier(base_models=("linear", "forest"), cv=2, random_state=0),
 }
 WEIGHED = [name for name in ALL if "class_weight" in ALL[name].get_params()]
 
@@ -280,7 +288,7 @@ def noise_with_twins():
 
 MODELS = {
     "linear": MetricLinearClassifier("f1", path=()),  # on noise F1 would flag every row
-    "network": MetricClassifier("f1", n_members=5, patience=30, random_state=0),
+    "network": MetricMLPClassifier("f1", n_networks=5, patience=30, random_state=0),
     "forest": forest(60),
 }
 
@@ -290,7 +298,7 @@ def test_unseen_scores_are_by_models_that_have_not_seen_the_row(kind):
     X, y = noise_with_twins()
     X, y = (X, y) if kind != "forest" else (X[:300], y[:300])  # its bags may part twins
     model = clone(MODELS[kind]).fit(X, y)
-    found = model.unseen_scores()
+    found = model.oof_scores_
     assert found.shape == y.shape
     known = np.isfinite(found)
     assert known.mean() > 0.95
@@ -302,8 +310,8 @@ def test_unseen_scores_are_by_models_that_have_not_seen_the_row(kind):
 def test_unseen_scores_stand_in_the_order_of_the_rows(kind):
     X, y = noise_with_twins()
     order = np.random.RandomState(1).permutation(len(y))
-    found = clone(MODELS[kind]).fit(X, y).unseen_scores()
-    again = clone(MODELS[kind]).fit(X[order], y[order]).unseen_scores()
+    found = clone(MODELS[kind]).fit(X, y).oof_scores_
+    again = clone(MODELS[kind]).fit(X[order], y[order]).oof_scores_
     np.testing.assert_allclose(again, found[order], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found[:40], found[300:], rtol=1e-9)
 
@@ -311,22 +319,28 @@ def test_unseen_scores_stand_in_the_order_of_the_rows(kind):
 def test_unseen_scores_are_not_kept_in_pickles_and_are_none_without_a_cut():
     X, y = noise_with_twins()
     model = clone(MODELS["linear"]).fit(X, y)
-    assert pickle.loads(pickle.dumps(model)).unseen_scores() is None
+    assert pickle.loads(pickle.dumps(model)).oof_scores_ is None
     for kind, plain in MODELS.items():
-        assert clone(plain).set_params(metric="auroc").fit(X, y).unseen_scores() is None, kind
+        assert clone(plain).set_params(metric="auroc").fit(X, y).oof_scores_ is None, kind
 
 
 # --- rows that repeat -----------------------------------------------------------------------------
 
 SMALL = {
     "linear": MetricLinearClassifier("f1"),
-    "network": MetricClassifier("f1", n_members=5, max_epochs=40, hidden=(16,), random_state=0),
-    "lightgbm": MetricBoostingClassifier("f1", warm_rounds=40, rounds=20, random_state=0),
+    "network": MetricMLPClassifier(
+        "f1", n_networks=5, max_epochs=40, hidden_layer_sizes=(16,), random_state=0
+    ),
+    "lightgbm": MetricBoostingClassifier(
+        "f1", n_estimators=40, n_metric_estimators=20, random_state=0
+    ),
     "xgboost": MetricBoostingClassifier(
-        "f1", warm_rounds=40, rounds=20, random_state=0, library="xgboost"
+        "f1", n_estimators=40, n_metric_estimators=20, random_state=0, library="xgboost"
     ),
     "threshold": MetricThresholdClassifier(DecisionTreeClassifier(), "f1", random_state=0),
-    "ensemble": MetricEnsembleClassifier("f1", parts=("linear", "forest"), cv=2, random_state=0),
+    "ensemble": MetricEnsembleClassifier(
+        "f1", base_models=("linear", "forest"), cv=2, random_state=0
+    ),
 }
 
 

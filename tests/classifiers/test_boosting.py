@@ -19,7 +19,7 @@ LIBRARIES = ["lightgbm", "xgboost"]
 
 
 def small(library="lightgbm", metric="f1", **settings):
-    settings = {"warm_rounds": 20, "rounds": 20, "random_state": 0, **settings}
+    settings = {"n_estimators": 20, "n_metric_estimators": 20, "random_state": 0, **settings}
     return MetricBoostingClassifier(metric, library=library, **settings)
 
 
@@ -65,7 +65,9 @@ def test_score_is_the_metric(library, data):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("metric", ["auroc", ss.FBeta(2.0), lambda c: ss.ratio(c.tp, c.total)])
+@pytest.mark.parametrize(
+    "metric", ["auroc", ss.FBeta(2.0), lambda c: ss.counting.ratio(c.tp, c.total)]
+)
 def test_any_metric_trains(library, metric, data):
     x, y = data
     model = small(library, metric).fit(x, y)
@@ -75,11 +77,11 @@ def test_any_metric_trains(library, metric, data):
 
 def test_it_works_inside_scikit_learn(data):
     x, y = data
-    model = make_pipeline(StandardScaler(), small(rounds=5))
+    model = make_pipeline(StandardScaler(), small(n_metric_estimators=5))
     assert cross_val_score(model, x, y, cv=2).mean() > 0.3
     search = GridSearchCV(small(), {"learning_rate": [0.05, 0.2]}, cv=2).fit(x, y)
     assert search.best_params_["learning_rate"] in (0.05, 0.2)
-    assert clone(small(rounds=7)).rounds == 7
+    assert clone(small(n_metric_estimators=7)).n_metric_estimators == 7
 
 
 # --- what it does ---------------------------------------------------------------------------------
@@ -88,13 +90,13 @@ def test_it_works_inside_scikit_learn(data):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_metric_rounds_are_kept_only_as_far_as_they_help(library, data):
     x, y = data
-    model = small(library, rounds=60, patience=5).fit(x, y)
+    model = small(library, n_metric_estimators=60, patience=5).fit(x, y)
     history = np.array(model.history_)
-    assert len(history) in (model.rounds_ + 5, 60)
-    if model.rounds_:
-        assert history[model.rounds_ - 1] == history.max()
-    without = small(library, rounds=0).fit(x, y)
-    assert without.rounds_ == 0
+    assert len(history) in (model.n_metric_estimators_ + 5, 60)
+    if model.n_metric_estimators_:
+        assert history[model.n_metric_estimators_ - 1] == history.max()
+    without = small(library, n_metric_estimators=0).fit(x, y)
+    assert without.n_metric_estimators_ == 0
     assert without.history_ == []
 
 
@@ -103,7 +105,7 @@ def test_one_round_equals_the_objective_and_the_library_by_hand(data):
 
     x, y = data
     every_row = {"bagging_freq": 0, "feature_fraction": 1.0}
-    model = small(warm_rounds=0, rounds=1, parameters=every_row).fit(x, y)
+    model = small(n_estimators=0, n_metric_estimators=1, params=every_row).fit(x, y)
     salt = int(np.random.RandomState(0).randint(2**31 - 1, size=2)[0])
     train, _ = content_split(Rows(x, y, np.ones(len(y))), 0.25, salt)
     rows = lightgbm.Dataset(x[train], y[train])
@@ -153,7 +155,7 @@ def test_categories_and_missing_values_are_the_librarys_own(library):
     rng = np.random.default_rng(0)
     town = rng.choice(["Ulm", "Bonn", "Kiel", "Jena"], 600)
     size = np.where(rng.random(600) < 0.3, np.nan, rng.normal(size=600))
-    # Positive for two towns that are no neighbours in the alphabet, or where size is missing.
+    # Positive for two towns that are no neighbors in the alphabet, or where size is missing.
     y = (np.isin(town, ["Bonn", "Kiel"]) & (rng.random(600) < 0.9)) | np.isnan(size)
     frame = pd.DataFrame({"town": town, "size": size})
     for kind in ("category", "object"):
@@ -170,7 +172,7 @@ def test_categories_and_missing_values_are_the_librarys_own(library):
 
 
 def own_metric(c):
-    return ss.ratio(c.tp, c.support)
+    return ss.counting.ratio(c.tp, c.support)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -253,7 +255,7 @@ def test_a_failed_save_leaves_the_old_file(data, tmp_path, monkeypatch):
         ({"threshold": "best"}, "threshold must be one of 'tuned'"),
         ({"validation_fraction": 1.0}, "validation_fraction must be in"),
         ({"patience": 0}, "patience must be in"),
-        ({"rounds": 0, "warm_rounds": 0}, "rounds must be positive"),
+        ({"n_metric_estimators": 0, "n_estimators": 0}, "n_metric_estimators must be positive"),
     ],
     ids=str,
 )
@@ -314,7 +316,9 @@ def test_no_threshold_is_one_half_as_for_its_siblings(data):
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 def test_several_classes_need_no_log_loss_rounds(library):
     x, y = make_classification(300, n_classes=3, n_informative=4, random_state=0)
-    model = MetricBoostingClassifier(library=library, warm_rounds=0, rounds=20, random_state=0)
+    model = MetricBoostingClassifier(
+        library=library, n_estimators=0, n_metric_estimators=20, random_state=0
+    )
     assert model.fit(x, y).score(x, y) > 0.7
 
 
@@ -324,7 +328,7 @@ def test_several_labels_have_a_booster_each(library, data, tmp_path):
     labels = np.column_stack([y, x[:, 0] > 0.5])
     model = small(library).fit(x, labels)
     assert model.predict(x).shape == model.predict_proba(x).shape == labels.shape
-    assert len(model.rounds_) == len(model.threshold_) == 2
+    assert len(model.n_metric_estimators_) == len(model.threshold_) == 2
     assert model.score(x, labels) > 0.8
     alone = small(library).fit(x, labels[:, 0])
     assert alone.score(x, labels[:, 0]) == pytest.approx(

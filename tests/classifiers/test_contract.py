@@ -13,39 +13,41 @@ from sklearn.utils.fixes import parse_version
 
 from softset import (
     MetricBoostingClassifier,
-    MetricClassifier,
     MetricEnsembleClassifier,
     MetricLinearClassifier,
+    MetricMLPClassifier,
     MetricThresholdClassifier,
 )
 
-ROUNDS = {"warm_rounds": 8, "rounds": 2}
+ROUNDS = {"n_estimators": 8, "n_metric_estimators": 2}
 BLEND = {"cv": 2, "random_state": 0}
 FOREST = RandomForestClassifier(9, random_state=0)
 EXTRA = ExtraTreesClassifier(25, bootstrap=True, random_state=0)
 # Every check of every class, by models that are quick to fit.
 QUICK = [
-    MetricClassifier("mcc", hidden=(32,), learning_rate=0.01, n_members=1, max_epochs=20),
+    MetricMLPClassifier(
+        "mcc", hidden_layer_sizes=(32,), learning_rate=0.01, n_networks=1, max_epochs=20
+    ),
     MetricLinearClassifier("mcc", cv=2, path=(0.03,)),
     MetricThresholdClassifier(FOREST, cv="oob"),
     MetricThresholdClassifier(GaussianNB(), "accuracy", cv=2, random_state=0),
     MetricBoostingClassifier("mcc", **ROUNDS),
     MetricBoostingClassifier("f1_weighted", library="xgboost", **ROUNDS),
-    MetricEnsembleClassifier("accuracy", parts=("linear",), **BLEND),
+    MetricEnsembleClassifier("accuracy", base_models=("linear",), **BLEND),
 ]
 # As they are, and for other metrics: the checks of what is learned.
 SETTINGS = [
-    MetricClassifier(n_members=2, max_epochs=60),
-    MetricClassifier("f1_weighted", validation_fraction=0.5, n_members=2, max_epochs=40),
+    MetricMLPClassifier(n_networks=2, max_epochs=60),
+    MetricMLPClassifier("f1_weighted", validation_fraction=0.5, n_networks=2, max_epochs=40),
     MetricLinearClassifier(),
     MetricLinearClassifier("quadratic_kappa", C=10, cv=2, path=()),
     MetricThresholdClassifier(EXTRA, "f1_micro", cv="oob"),
     MetricThresholdClassifier(RidgeClassifier(), "mcc", cv=2, refit=False, random_state=0),
     MetricThresholdClassifier(LogisticRegression(), "quadratic_kappa", cv=2, random_state=0),
-    MetricBoostingClassifier(warm_rounds=10, rounds=10),
-    MetricBoostingClassifier(library="xgboost", warm_rounds=10, rounds=10),
-    MetricEnsembleClassifier("mcc", parts=("linear", "forest"), **BLEND),
-    MetricEnsembleClassifier("f1_macro", parts=("linear", "extra-trees"), **BLEND),
+    MetricBoostingClassifier(n_estimators=10, n_metric_estimators=10),
+    MetricBoostingClassifier(library="xgboost", n_estimators=10, n_metric_estimators=10),
+    MetricEnsembleClassifier("mcc", base_models=("linear", "forest"), **BLEND),
+    MetricEnsembleClassifier("f1_macro", base_models=("linear", "extra-trees"), **BLEND),
 ]
 LEARNED = {
     "check_classifiers_train",
@@ -68,7 +70,7 @@ def cases():
 
 # The only kinds of failures, by the names of the checks, and why.
 WEIGHTS = {
-    MetricClassifier: "folds and batches are of rows",
+    MetricMLPClassifier: "folds and batches are of rows",
     MetricLinearClassifier: "penalties count rows: the scale of weights means nothing",
     MetricBoostingClassifier: "leaves count rows, not weights, as in scikit-learn's boosting",
     MetricThresholdClassifier: "bootstrap samples and folds are of rows",

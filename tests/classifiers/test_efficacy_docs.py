@@ -17,5 +17,5 @@ def test_code_in_the_docs_runs(monkeypatch):
     names: dict[str, object] = {}
     for block in blocks:
         exec(block, names)
-    assert names["model"].worth_.gain > 0
+    assert names["model"].gain_.gain > 0
     assert "linear" in names["best"].summary()

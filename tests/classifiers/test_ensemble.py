@@ -22,9 +22,9 @@ def problem(task="binary", n=500):
     )
 
 
-def blend(metric="f1", parts=("linear", "extra-trees", "forest"), **settings):
+def blend(metric="f1", base_models=("linear", "extra-trees", "forest"), **settings):
     settings = {"cv": 3, "time_limit": None, "random_state": 0, **settings}
-    return MetricEnsembleClassifier(metric, parts=parts, **settings)
+    return MetricEnsembleClassifier(metric, base_models=base_models, **settings)
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -35,8 +35,8 @@ def test_every_kind_of_part_takes_part_in_every_task(task, monkeypatch, tmp_path
     monkeypatch.setattr(ensemble, "LEAST_SHARE", 0.0)  # none is dropped
     pytest.importorskip("lightgbm")
     X, y = problem(task, 240)
-    model = blend(parts=None, cv=2).fit(X, y)
-    names = [part.name for part in model.parts_]
+    model = blend(base_models=None, cv=2).fit(X, y)
+    names = [part.name for part in model.base_models_]
     assert names == [
         "linear",
         "linear-metric",
@@ -46,7 +46,7 @@ def test_every_kind_of_part_takes_part_in_every_task(task, monkeypatch, tmp_path
         "boosting-metric",
         "network",
     ]
-    assert sum(part.weight for part in model.parts_) == pytest.approx(1)
+    assert sum(part.weight for part in model.base_models_) == pytest.approx(1)
     assert model.predict(X).shape == y.shape
     assert model.score(X, y) > 0.6
     model.save(tmp_path / "blend.softset")
@@ -63,7 +63,7 @@ def test_the_blend_is_the_weighted_mean_of_the_fold_models(monkeypatch):
     model = blend().fit(X, y)
     expected = sum(
         part.weight * np.mean([m.predict_proba(X) for m in part.models], axis=0)
-        for part in model.parts_
+        for part in model.base_models_
     )
     # Shares of trees are moved by half a tree, so that none is 0.
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=0.01)
@@ -78,13 +78,13 @@ def test_it_is_about_as_good_as_its_best_part_where_parts_differ(monkeypatch):
     y = (X[:, 0] * X[:, 1] > 0.7).astype(int)
     model = blend(cv=5).fit(X[:600], y[:600])
     alone = {
-        kind: blend(parts=[kind], cv=5).fit(X[:600], y[:600]).score(X[600:], y[600:])
+        kind: blend(base_models=[kind], cv=5).fit(X[:600], y[:600]).score(X[600:], y[600:])
         for kind in ("linear", "extra-trees", "forest")
     }
     assert alone["linear"] < max(alone.values()) - 0.1
     # Weights are held near equal ones, so that a part which knows nothing costs a little.
     assert model.score(X[600:], y[600:]) > max(alone.values()) - 0.05
-    weights = {part.name: part.weight for part in model.parts_}
+    weights = {part.name: part.weight for part in model.base_models_}
     assert weights.get("linear", 0) < min(weights["forest"], weights["extra-trees"])
 
 
@@ -92,13 +92,13 @@ def test_what_a_part_adds_is_what_is_lost_without_it():
     X, y = problem(n=800)
     model = blend().fit(X, y)
     assert 0 < model.score_ <= 1
-    for part in model.parts_:
+    for part in model.base_models_:
         assert abs(part.adds) < 0.2
         assert part.cost > 0
     said = model.summary()
     assert "MetricEnsembleClassifier for F1" in said
     assert f"out of fold {model.score_:.3f}" in said
-    for part in model.parts_:
+    for part in model.base_models_:
         assert f"{part.weight:6.2f} {part.adds:+7.3f}" in said
 
 
@@ -108,7 +108,7 @@ def test_parts_of_no_weight_are_dropped_and_named(monkeypatch):
 
     monkeypatch.setattr(ensemble, "blend_weights", told)
     model = blend().fit(*problem())
-    assert [(part.name, part.weight) for part in model.parts_] == [("forest", 1.0)]
+    assert [(part.name, part.weight) for part in model.base_models_] == [("forest", 1.0)]
     assert set(model.left_out_) == {"linear", "linear-metric", "extra-trees"}
     assert "left out: linear, its weight was next to nothing" in model.summary()
 
@@ -116,10 +116,10 @@ def test_parts_of_no_weight_are_dropped_and_named(monkeypatch):
 def test_a_missing_library_leaves_its_part_out(monkeypatch):
     monkeypatch.setattr(ensemble, "find_spec", lambda name: None)
     X, y = problem(n=200)
-    model = blend(parts=("linear", "boosting")).fit(X, y)
+    model = blend(base_models=("linear", "boosting")).fit(X, y)
     assert "pip install 'softset[boosting]'" in model.left_out_["boosting"]
     with pytest.raises(ValueError, match="parts boosting need lightgbm: pip install"):
-        blend(parts=("boosting",)).fit(X, y)
+        blend(base_models=("boosting",)).fit(X, y)
 
 
 # --- time -----------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_a_part_that_would_take_too_long_is_left_out(monkeypatch):
     kinds = {name: slow(name, KINDS[name]) for name in seconds}
     monkeypatch.setattr(ensemble, "KINDS", kinds)
     X, y = problem(n=200)
-    model = blend(parts=None, time_limit=110).fit(X, y)
+    model = blend(base_models=None, time_limit=110).fit(X, y)
     # 3 x 30, 3 x 5, and then no 3 x 20, which is known after the first of them.
     assert fitted == ["linear"] * 3 + ["extra-trees"] * 3 + ["forest"]
     assert (
@@ -163,7 +163,7 @@ def test_a_part_that_would_take_too_long_is_left_out(monkeypatch):
     )
     fitted.clear()
     clock.now = 0
-    model = blend(parts=None, time_limit=1).fit(X, y)
+    model = blend(base_models=None, time_limit=1).fit(X, y)
     assert fitted == ["linear"] * 3  # the first in any case
 
 
@@ -182,7 +182,7 @@ def test_which_kinds_are_fitted_depends_on_rows_and_columns_and_not_on_the_clock
     assert model.left_out_ == {
         "fewer": "takes long on more than 1,599 rows times columns: name it in parts to use it"
     }
-    assert not MetricEnsembleClassifier(parts=("fewer",), cv=2).fit(X, y).left_out_
+    assert not MetricEnsembleClassifier(base_models=("fewer",), cv=2).fit(X, y).left_out_
 
 
 # --- folds ----------------------------------------------------------------------------------------
@@ -197,17 +197,20 @@ def test_the_same_seed_gives_the_same_model():
 
 def test_areas_under_curves_have_equal_weights():
     X, y = problem(n=300)
-    model = blend("auroc", parts=("extra-trees", "forest")).fit(X, y)
-    assert [part.weight for part in model.parts_] == [0.5, 0.5]
+    model = blend("auroc", base_models=("extra-trees", "forest")).fit(X, y)
+    assert [part.weight for part in model.base_models_] == [0.5, 0.5]
     assert model.threshold_ == 0.5
 
 
 # --- errors and files -----------------------------------------------------------------------------
 
 BAD = [
-    ({"parts": ["trees"]}, r"parts must be one of .*got 'trees'.* Did you mean 'extra-trees'"),
-    ({"parts": "linear"}, "parts must be a list of linear"),
-    ({"parts": []}, "parts must be a list of linear"),
+    (
+        {"base_models": ["trees"]},
+        r"base_models must be one of .*got 'trees'.* Did you mean 'extra-trees'",
+    ),
+    ({"base_models": "linear"}, "base_models must be a list of linear"),
+    ({"base_models": []}, "base_models must be a list of linear"),
     ({"time_limit": 0}, "time_limit must be in"),
     ({"cv": 1}, "cv must be a whole number from 2"),
     ({"metric": "f11x"}, "metric 'f11x' is not known"),
@@ -225,9 +228,9 @@ def test_bad_arguments_are_named(arguments, message):
 def test_a_file_whose_parts_do_not_fit_is_refused(change, tmp_path):
     path, kind = tmp_path / "blend.softset", "MetricEnsembleClassifier"
     X, y = problem(n=200)
-    blend(parts=("linear",), cv=2).fit(X, y).save(path)
+    blend(base_models=("linear",), cv=2).fit(X, y).save(path)
     content = read_file(path, kind)
-    parts = content["fitted"]["parts"]
+    parts = content["fitted"]["base_models"]
     if change == "weight":
         parts[0]["numbers"][0] = 0.3
     elif change == "classifier":
@@ -259,7 +262,7 @@ def test_a_metric_of_ones_own_is_passed_at_loading(tmp_path):
     def own(c):
         return c.tp / (c.tp + c.fp + c.fn)
 
-    model = blend(own, parts=("linear", "forest"), cv=2).fit(X, y)
+    model = blend(own, base_models=("linear", "forest"), cv=2).fit(X, y)
     model.save(tmp_path / "blend.softset")
     again = MetricEnsembleClassifier.load(tmp_path / "blend.softset", own)
     assert np.array_equal(again.predict(X), model.predict(X))

@@ -42,7 +42,7 @@ def test_an_importance_is_what_the_metric_loses_when_a_column_is_shuffled():
     x = random.normal(size=(300, 2))
     y = (x[:, 0] > 0.5).astype(int)
     model = ss.MetricLinearClassifier("f1").fit(x, y)
-    found = permutation_importances(model, x, y, repeats=3, seed=5)
+    found = permutation_importances(model, x, y, repeats=3, random_state=5)
     draws = np.random.default_rng(5)
     falls = []
     for _ in range(3):

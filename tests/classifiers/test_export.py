@@ -17,17 +17,21 @@ from softset.classifiers.export import averaged, to_onnx, to_torch
 from softset.tasks import get_task
 
 FEATURES = 5
-NETWORK = {"n_members": 3, "hidden": (8,), "max_epochs": 40, "random_state": 0}
+NETWORK = {"n_networks": 3, "hidden_layer_sizes": (8,), "max_epochs": 40, "random_state": 0}
 # The name of a case: the classifier, its settings, and the target.
 CASES = {
-    "network-binary": (ss.MetricClassifier, NETWORK, "binary"),
-    "network-positive-first": (ss.MetricClassifier, {**NETWORK, "pos_label": "no"}, "binary"),
-    "network-threshold": (ss.MetricClassifier, {**NETWORK, "threshold": 0.1}, "binary"),
-    "network-one-member": (ss.MetricClassifier, {**NETWORK, "n_members": 1}, "binary"),
-    "network-no-hidden": (ss.MetricClassifier, {**NETWORK, "hidden": ()}, "binary"),
-    "network-multiclass": (ss.MetricClassifier, NETWORK, "multiclass"),
-    "network-offsets": (ss.MetricClassifier, {**NETWORK, "threshold": [0, 1, 2]}, "multiclass"),
-    "network-multilabel": (ss.MetricClassifier, {**NETWORK, "threshold": [0.2, 0.7]}, "multilabel"),
+    "network-binary": (ss.MetricMLPClassifier, NETWORK, "binary"),
+    "network-positive-first": (ss.MetricMLPClassifier, {**NETWORK, "pos_label": "no"}, "binary"),
+    "network-threshold": (ss.MetricMLPClassifier, {**NETWORK, "threshold": 0.1}, "binary"),
+    "network-one-member": (ss.MetricMLPClassifier, {**NETWORK, "n_networks": 1}, "binary"),
+    "network-no-hidden": (ss.MetricMLPClassifier, {**NETWORK, "hidden_layer_sizes": ()}, "binary"),
+    "network-multiclass": (ss.MetricMLPClassifier, NETWORK, "multiclass"),
+    "network-offsets": (ss.MetricMLPClassifier, {**NETWORK, "threshold": [0, 1, 2]}, "multiclass"),
+    "network-multilabel": (
+        ss.MetricMLPClassifier,
+        {**NETWORK, "threshold": [0.2, 0.7]},
+        "multilabel",
+    ),
     "linear-binary": (ss.MetricLinearClassifier, {}, "binary"),
     "linear-positive-first": (
         ss.MetricLinearClassifier, {"pos_label": "no", "path": ()}, "binary"
@@ -119,7 +123,7 @@ def test_the_module_works_in_float32(model):
     p, _ = model.to_torch().float()(torch.tensor(x))
     assert p.dtype == torch.float32
     np.testing.assert_allclose(p.numpy(), model.predict_proba(x), rtol=0, atol=1e-4)
-    if isinstance(model, ss.MetricClassifier):  # inputs are squashed: none is too large
+    if isinstance(model, ss.MetricMLPClassifier):  # inputs are squashed: none is too large
         assert model.to_torch().float()(torch.full((1, FEATURES), 1e38))[0].isfinite().all()
 
 
@@ -158,7 +162,7 @@ def test_a_model_takes_what_its_encoder_gives(first):
     frame = pd.DataFrame(x[:, :4], columns=list("abcd"))
     frame["city"] = np.where(x[:, 0] > 0, "Rome", "Oslo")
     model = ss.train_model(
-        frame, targets["binary"], recipe="warm", pos_label=first, n_members=2, max_epochs=5
+        frame, targets["binary"], recipe="warm", pos_label=first, n_networks=2, max_epochs=5
     )
     p, decision = model.to_torch()(torch.tensor(model.inputs(frame)))
     np.testing.assert_allclose(p.numpy(), model.predict_proba(frame), rtol=0, atol=1e-12)
@@ -169,20 +173,20 @@ def test_a_model_takes_what_its_encoder_gives(first):
 def test_other_models_are_refused_and_the_error_names_those_that_work(export):
     x, targets = table()
     frame = pd.DataFrame(x, columns=list("abcde"))
-    few = {"warm_rounds": 2, "rounds": 1}
+    few = {"n_estimators": 2, "n_metric_estimators": 1}
     boosting = ss.MetricBoostingClassifier("f1", **few).fit(x, targets["binary"])
     with pytest.warns(UserWarning, match="is constant"):
         trained = ss.train_model(frame, targets["binary"], recipe="boosting-metric", **few)
     for model in (boosting, trained):
         with pytest.raises(
-            ValueError, match=r"MetricClassifier or a MetricLinearClassifier.*got MetricBoosting"
+            ValueError, match=r"MetricMLPClassifier or a MetricLinearClassifier.*got MetricBoosting"
         ):
             export(model)
     with pytest.raises(ValueError, match="got MetricBoostingClassifier"):
         trained.to_torch()
 
 
-@pytest.mark.parametrize("kind", [ss.MetricClassifier, ss.MetricLinearClassifier])
+@pytest.mark.parametrize("kind", [ss.MetricMLPClassifier, ss.MetricLinearClassifier])
 def test_a_classifier_must_be_fitted(kind, tmp_path):
     with pytest.raises(NotFittedError):
         kind().to_torch()
@@ -232,7 +236,7 @@ def test_the_metadata_says_what_the_numbers_mean(runtime, tmp_path):
     x, targets = table()
     frame = pd.DataFrame({"a": x[:, 0], "city": np.where(x[:, 1] > 1000, "Rome", "Łódź")})
     model = ss.train_model(
-        frame, targets["binary"], recipe="warm", pos_label="no", n_members=1, max_epochs=5
+        frame, targets["binary"], recipe="warm", pos_label="no", n_networks=1, max_epochs=5
     )
     model.to_onnx(tmp_path / "model.onnx")
     session = runtime.InferenceSession(tmp_path / "model.onnx")

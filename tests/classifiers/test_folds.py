@@ -17,7 +17,7 @@ Y = (X[:, 0] + np.random.RandomState(1).randn(N) > 0).astype(int)
 ROW = {tuple(x): i for i, x in enumerate(X)}
 MAKE = {
     "threshold": lambda cv: MetricThresholdClassifier(Seen(), cv=cv, refit=False, random_state=0),
-    "ensemble": lambda cv: MetricEnsembleClassifier(parts=["linear"], cv=cv, random_state=0),
+    "ensemble": lambda cv: MetricEnsembleClassifier(base_models=["linear"], cv=cv, random_state=0),
 }
 
 

@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 import softset as ss
 
 MAKERS = {
-    "network": lambda **s: ss.MetricClassifier("f1", n_members=2, max_epochs=60, **s),
+    "network": lambda **s: ss.MetricMLPClassifier("f1", n_networks=2, max_epochs=60, **s),
     "lightgbm": lambda **s: ss.MetricBoostingClassifier("f1", **s),
     "xgboost": lambda **s: ss.MetricBoostingClassifier("f1", library="xgboost", **s),
     "linear": lambda random_state, **s: ss.MetricLinearClassifier("f1", **s),
@@ -20,7 +20,7 @@ MAKERS = {
         ss.MetricLinearClassifier("f1"), "f1", **s
     ),
     "ensemble": lambda **s: ss.MetricEnsembleClassifier(
-        "f1", parts=("linear", "extra-trees", "boosting"), cv=3, **s
+        "f1", base_models=("linear", "extra-trees", "boosting"), cv=3, **s
     ),
 }
 

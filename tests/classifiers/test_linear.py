@@ -167,8 +167,8 @@ def test_a_constant_column_of_a_sparse_or_constrained_model_changes_nothing(clas
     wide = np.insert(x, 2, 0.0, 1)
     for make in (sparse.csr_matrix, np.asarray):
         settings = {"l1_ratio": 0.5, "cv": 2}
-        plain = MetricLinearClassifier(signs=[1, 0, -1, 0], **settings).fit(make(x), y)
-        more = MetricLinearClassifier(signs=[1, 0, 1, -1, 0], **settings).fit(make(wide), y)
+        plain = MetricLinearClassifier(monotonic_cst=[1, 0, -1, 0], **settings).fit(make(x), y)
+        more = MetricLinearClassifier(monotonic_cst=[1, 0, 1, -1, 0], **settings).fit(make(wide), y)
         z = plain.decision_function(make(x))
         np.testing.assert_allclose(more.decision_function(make(wide)), z, rtol=1e-9, atol=1e-12)
 
@@ -190,7 +190,8 @@ def test_a_weight_of_zero_is_no_row(data):
         np.testing.assert_array_equal(*(m.decision_function(x) for m in models))
 
 
-# --- weights, signs, sparsity ---------------------------------------------------------------------
+# --- weights, monotonic_cst, sparsity
+# ---------------------------------------------------------------------
 
 
 def test_a_weight_of_two_is_a_row_given_twice(data):
@@ -243,10 +244,10 @@ def _last(decided, y, w, tuner, penalties, needed):
 def test_signs_hold_exactly(data):
     x, y = data
     free = MetricLinearClassifier().fit(x, y)
-    signs = -np.sign(free.coef_[0])
-    signs[:3] = 0
-    model = MetricLinearClassifier(signs=signs).fit(x, y)
-    assert (model.coef_[0] * signs >= 0).all()
+    monotonic_cst = -np.sign(free.coef_[0])
+    monotonic_cst[:3] = 0
+    model = MetricLinearClassifier(monotonic_cst=monotonic_cst).fit(x, y)
+    assert (model.coef_[0] * monotonic_cst >= 0).all()
     assert (model.coef_[0, :3] != 0).any()
 
 
@@ -259,23 +260,25 @@ def test_absolute_penalties_make_zeros_that_stay(data):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
-@pytest.mark.parametrize("signs", [None, [1, -1, 0, 0, 1, 0]])
+@pytest.mark.parametrize("monotonic_cst", [None, [1, -1, 0, 0, 1, 0]])
 @pytest.mark.parametrize("classes", [2, 3, 5])
-def test_a_move_keeps_the_zeros_and_signs_of_each_class(classes, signs, make):
+def test_a_move_keeps_the_zeros_and_signs_of_each_class(classes, monotonic_cst, make):
     rng = np.random.default_rng(classes)
     x, outputs = rng.normal(size=(200, 6)), 1 if classes == 2 else classes
     y = (x[:, :classes] + rng.normal(size=(200, classes))).argmax(1)
-    given = None if signs is None else np.array(signs, dtype=float)
+    given = None if monotonic_cst is None else np.array(monotonic_cst, dtype=float)
     problem = linear.LinearProblem(make(x), y, rng.uniform(0.5, 2, 200), classes, given)
     start = rng.uniform(0.1, 0.5, (outputs, 6))
-    start *= rng.choice([-1, 1], start.shape) if signs is None else np.where(given < 0, -1, 1)
+    start *= (
+        rng.choice([-1, 1], start.shape) if monotonic_cst is None else np.where(given < 0, -1, 1)
+    )
     start[rng.random(start.shape) < 0.4] = 0
     flat = np.concatenate([start.ravel(), np.zeros(outputs)])
     moved = linear.move(problem, get_goal("f1_macro"), flat, 1e-3, flat)
     coef = moved[:-outputs].reshape(outputs, 6)
     np.testing.assert_array_equal(coef[start == 0], 0)
     assert (coef != start)[start != 0].all()  # all others are free
-    if signs is not None:
+    if monotonic_cst is not None:
         assert (coef * given >= 0).all()
 
 
@@ -348,7 +351,7 @@ def test_hard_cases_converge(name):
     [
         ({"C": 0}, "C must be"),
         ({"l1_ratio": 2}, "l1_ratio"),
-        ({"signs": [1, 2]}, "signs must hold"),
+        ({"monotonic_cst": [1, 2]}, "monotonic_cst must hold"),
         ({"path": [-1.0]}, "path"),
         ({"metric": ss.F1(average=None)}, "average=None"),
     ],
@@ -369,13 +372,13 @@ def test_a_loaded_model_decides_as_the_saved_one(data, tmp_path):
     assert "threshold" in loaded.summary()
 
 
-def test_the_summary_says_which_coefficient_is_standardised(data):
+def test_the_summary_says_which_coefficient_is_standardized(data):
     x, y = data
     x = x * np.array([1000.0, *[1.0] * (x.shape[1] - 1)])
     model = MetricLinearClassifier("f1").fit(x, y)
     lines = model.summary().splitlines()
     head = next(i for i, line in enumerate(lines) if line.startswith("coefficient"))
-    assert lines[head].split(maxsplit=2) == ["coefficient", "standardised", "in its units"]
+    assert lines[head].split(maxsplit=2) == ["coefficient", "standardized", "in its units"]
     rows = {name: (float(a), float(b)) for name, a, b in map(str.split, lines[head + 1 :])}
     assert rows["x0"][0] == pytest.approx(model.standardised_coef_[0, 0], abs=1e-3)
     assert rows["x0"][1] == pytest.approx(model.coef_[0, 0], rel=1e-3)

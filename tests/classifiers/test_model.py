@@ -14,7 +14,7 @@ from softset.classifiers.model import load_model, save_model, train_model
 from softset.classifiers.recipes import CLASSIFIERS, RECIPES
 from softset.tables.labels import label_matrix
 
-FAST = {"n_members": 2, "max_epochs": 5, "hidden": (8,)}
+FAST = {"n_networks": 2, "max_epochs": 5, "hidden_layer_sizes": (8,)}
 
 # On a few made-up rows "all positive" may be the best F1.
 
@@ -51,7 +51,9 @@ def targets(kind, z):
 @pytest.mark.parametrize("kind", ["text", "bool", "numbers", "labels"])
 @pytest.mark.parametrize("recipe", ["warm", "boosting-metric", "forest"])
 def test_a_saved_model_predicts_the_same(tmp_path, recipe, kind):
-    settings = {"warm": FAST, "boosting-metric": {"warm_rounds": 5, "rounds": 2}}.get(recipe, {})
+    settings = {"warm": FAST, "boosting-metric": {"n_estimators": 5, "n_metric_estimators": 2}}.get(
+        recipe, {}
+    )
     frame, z = mixed()
     y = targets(kind, z)
     info = {"target": ["label"], "note": "x"}
@@ -178,7 +180,7 @@ def test_warnings_name_the_class():
     y[0] = "once"
     for labels in (y, y.astype(str)):
         with pytest.warns(UserWarning, match="class 'once' has too few distinct rows"):
-            train_model(frame, labels, recipe="boosting", warm_rounds=5)
+            train_model(frame, labels, recipe="boosting", n_estimators=5)
 
 
 def test_our_own_files_are_never_taken_for_pickles(tmp_path, saved):

@@ -48,8 +48,8 @@ def test_the_threshold_is_that_of_the_out_of_bag_probabilities(task, metric, wei
     tuner = Tuner(get_goal(metric), task)
     expected = tuner.tune(scores[order], y[used][order], weight[used][order])
     np.testing.assert_allclose(model.decision_.cut, expected.cut, rtol=1e-12)
-    np.testing.assert_allclose(model.unseen_scores()[used], scores, rtol=1e-12)
-    assert np.isnan(np.delete(model.unseen_scores(), used, axis=0)).all()
+    np.testing.assert_allclose(model.oof_scores_[used], scores, rtol=1e-12)
+    assert np.isnan(np.delete(model.oof_scores_, used, axis=0)).all()
 
 
 def test_one_fit_is_enough(monkeypatch):
@@ -109,7 +109,7 @@ def test_rows_that_every_tree_has_seen_are_left_out():
     """scikit-learn calls their probabilities 0."""
     X, y = problem("binary")
     model = forest(3).fit(X, y)
-    known = np.isfinite(model.unseen_scores())
+    known = np.isfinite(model.oof_scores_)
     assert 0.5 < known.mean() < 0.9
     p = model.estimator_.oob_decision_function_
     assert np.array_equal(known, p.sum(1) > 0)
@@ -164,7 +164,7 @@ def test_others_with_out_of_bag_probabilities_are_tuned_on_them():
         model = MetricThresholdClassifier(inner, "f1", cv="oob").fit(X, y)
         assert model.threshold_ < 0.5
         assert model.interval_[0] < model.threshold_ < model.interval_[1]
-        assert model.worth_.gain > 0
+        assert model.gain_.gain > 0
 
 
 @pytest.mark.parametrize("inner", [LogisticRegression(), ExtraTreesClassifier(5)])
@@ -192,7 +192,7 @@ def test_a_file_whose_trees_do_not_fit_is_refused(name, change, tmp_path):
 
 def test_a_file_of_the_class_that_forests_had_says_what_to_do(tmp_path):
     path = tmp_path / "model.softset"
-    ss.save_model(path, encoder=None, classifier=forest(3).fit(*problem("binary")))
+    ss.classifiers.save_model(path, encoder=None, classifier=forest(3).fit(*problem("binary")))
     content = read_file(path, "model")
     write_file(path, "model", {**content, "classifier": "MetricForestClassifier"})
     with pytest.raises(SavedFileError, match=r"'MetricForestClassifier', .* Train it again\.$"):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from softset.classifiers.network import MetricClassifier, PhasedClassifier
+from softset.classifiers.network import MetricMLPClassifier, PhasedClassifier
 
-SMALL = {"max_epochs": 4, "patience": 4, "n_members": 2, "random_state": 0}
+SMALL = {"max_epochs": 4, "patience": 4, "n_networks": 2, "random_state": 0}
 
 
 @pytest.mark.parametrize("threshold", [None, "tuned", 0.3])
@@ -16,10 +16,12 @@ SMALL = {"max_epochs": 4, "patience": 4, "n_members": 2, "random_state": 0}
 def test_the_first_phase_is_that_of_a_fit_alone(recipe, threshold):
     X, y = make_classification(300, weights=[0.8], flip_y=0.1, random_state=0)
     both = PhasedClassifier("f1", recipe=recipe, **SMALL).fit(X, y)
-    whole = MetricClassifier("f1", recipe=recipe, **SMALL).fit(X, y)
+    whole = MetricMLPClassifier("f1", recipe=recipe, **SMALL).fit(X, y)
     assert np.array_equal(both.predict_proba(X), whole.predict_proba(X))
     first = both.first_phase(recipe="cross-entropy", threshold=threshold)
-    alone = MetricClassifier("f1", recipe="cross-entropy", threshold=threshold, **SMALL).fit(X, y)
+    alone = MetricMLPClassifier("f1", recipe="cross-entropy", threshold=threshold, **SMALL).fit(
+        X, y
+    )
     assert np.array_equal(first.predict_proba(X), alone.predict_proba(X))
     assert np.array_equal(first.predict(X), alone.predict(X))
     assert first.threshold_ == alone.threshold_

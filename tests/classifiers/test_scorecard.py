@@ -117,12 +117,12 @@ def test_features_of_two_values_stay_as_they_are(card):
 
 def test_signs_carry_over(data):
     x, y = data
-    signs = [1, -1, 0, 1, -1, 0, 1, -1, 1, -1]
-    found = MetricLinearClassifier("f1", signs=signs).fit(x, y).scorecard()
+    monotonic_cst = [1, -1, 0, 1, -1, 0, 1, -1, 1, -1]
+    found = MetricLinearClassifier("f1", monotonic_cst=monotonic_cst).fit(x, y).scorecard()
     for f in found.features:
-        if signs[f.column]:
-            assert (np.diff(f.points) * signs[f.column] > 0).all()
-    assert sum(signs[f.column] != 0 for f in found.features) >= 2
+        if monotonic_cst[f.column]:
+            assert (np.diff(f.points) * monotonic_cst[f.column] > 0).all()
+    assert sum(monotonic_cst[f.column] != 0 for f in found.features) >= 2
 
 
 def test_the_measured_score_is_out_of_fold():

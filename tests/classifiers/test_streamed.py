@@ -28,17 +28,23 @@ def cut(x, y, size, *more):
 
 
 def small(**settings):
-    given = {"n_members": 2, "max_epochs": 15, "hidden": (8,), "random_state": 0, "patience": 4}
-    return ss.MetricClassifier(**{**given, **settings})
+    given = {
+        "n_networks": 2,
+        "max_epochs": 15,
+        "hidden_layer_sizes": (8,),
+        "random_state": 0,
+        "patience": 4,
+    }
+    return ss.MetricMLPClassifier(**{**given, **settings})
 
 
 MAKERS = {
     "networks": small,
     "lightgbm": lambda: ss.MetricBoostingClassifier(
-        random_state=0, warm_rounds=30, rounds=10, n_jobs=1
+        random_state=0, n_estimators=30, n_metric_estimators=10, n_jobs=1
     ),
     "xgboost": lambda: ss.MetricBoostingClassifier(
-        library="xgboost", random_state=0, warm_rounds=30, rounds=10, n_jobs=1
+        library="xgboost", random_state=0, n_estimators=30, n_metric_estimators=10, n_jobs=1
     ),
 }
 
@@ -182,7 +188,9 @@ def file(tmp_path):
 def test_a_model_of_a_parquet_file(file, tmp_path):
     path, frame = file
     rows = ss.ParquetRows(path, "y")
-    model = ss.train_model(rows, pos_label="no", n_members=1, max_epochs=5, hidden=(8,))
+    model = ss.train_model(
+        rows, pos_label="no", n_networks=1, max_epochs=5, hidden_layer_sizes=(8,)
+    )
     assert model.classes_.tolist() == ["yes", "no"]
     decided = model.predict(frame)
     assert (decided == frame["y"]).mean() > 0.8
@@ -219,8 +227,8 @@ import softset as ss
 from tests.memory import peak
 
 def model():
-    return ss.MetricClassifier(
-        hidden=(8,), n_members=1, max_epochs=int(sys.argv[3]), recipe=sys.argv[4],
+    return ss.MetricMLPClassifier(
+        hidden_layer_sizes=(8,), n_networks=1, max_epochs=int(sys.argv[3]), recipe=sys.argv[4],
         batch_size=5000, random_state=0
     )
 

@@ -83,11 +83,11 @@ def test_every_task_gains(task, metric):
     plain = inner.fit(X[:800], y[:800])
     own = ss.evaluate(_one_hot(plain.predict(X[800:]), task), y[800:], metric, **_told(task))
     assert model.score(X[800:], y[800:]) > own
-    assert model.worth_.value == pytest.approx(model.worth_.plain + model.worth_.gain)
+    assert model.gain_.value == pytest.approx(model.gain_.plain + model.gain_.gain)
     assert re.fullmatch(
-        r"Worth\(value=0\.\d{4}, plain=0\.\d{4}(, \w+=[+-]0\.\d{4}){3}\)", repr(model.worth_)
+        r"Worth\(value=0\.\d{4}, plain=0\.\d{4}(, \w+=[+-]0\.\d{4}){3}\)", repr(model.gain_)
     )
-    assert model.worth_.low < model.worth_.gain < model.worth_.high
+    assert model.gain_.low < model.gain_.gain < model.gain_.high
     expected = {"binary": (2,), "multiclass": (3, 2), "multilabel": (5, 2)}[task]
     assert model.interval_.shape == expected
     assert (model.interval_[..., 0] <= model.interval_[..., 1]).all()
@@ -180,7 +180,7 @@ def test_the_same_seed_gives_the_same_model_in_one_process_or_two():
     one, again, two = (cut(n_jobs=jobs).fit(X, y) for jobs in (None, None, 2))
     for other in (again, two):
         assert one.threshold_ == other.threshold_
-        assert one.worth_ == other.worth_
+        assert one.gain_ == other.gain_
         assert np.array_equal(one.interval_, other.interval_)
 
 
@@ -240,7 +240,7 @@ def test_a_fitted_estimator_is_only_cut(task, inner):
         scores = getattr(fitted, response)(X)
         expected = (scores[:, 1] if scores.ndim == 2 else scores) >= model.threshold_
         assert np.array_equal(model.predict(X), expected)
-    plain = model.cut_at(None)
+    plain = model.with_threshold(None)
     assert model.score(X[150:], y[150:]) >= plain.score(X[150:], y[150:])
 
 
@@ -282,9 +282,9 @@ class Marked(Told):
 
     fits: list = []
 
-    def fit(self, X, y, sample_weight=None, marks=None, colour=None):
+    def fit(self, X, y, sample_weight=None, marks=None, color=None):
         super().fit(X, y)
-        Marked.fits.append((colour, None if sample_weight is None else sample_weight.sum()))
+        Marked.fits.append((color, None if sample_weight is None else sample_weight.sum()))
         assert marks is None or np.array_equal(marks, X[:, 0])
         assert sample_weight is None or np.array_equal(sample_weight, 1 + X[:, 0])
         return self
@@ -295,23 +295,23 @@ class Marked(Told):
 def test_parameters_of_fit_go_to_the_estimator_by_rows(routing, refit):
     p = np.random.RandomState(0).rand(100, 1)
     y = (p[:, 0] + 0.3 * np.random.RandomState(1).randn(100) > 0.6).astype(int)
-    given = {"marks": p[:, 0], "colour": "red", "sample_weight": 1 + p[:, 0]}
+    given = {"marks": p[:, 0], "color": "red", "sample_weight": 1 + p[:, 0]}
     Marked.fits.clear()
     inner = Marked()
     with sklearn.config_context(enable_metadata_routing=routing):
         if routing:
-            inner.set_fit_request(marks=True, colour=True, sample_weight=True)
+            inner.set_fit_request(marks=True, color=True, sample_weight=True)
         cut(inner, cv=4, refit=refit).fit(p, y, **given)
-        assert [colour for colour, _ in Marked.fits] == ["red"] * (4 + refit)
+        assert [color for color, _ in Marked.fits] == ["red"] * (4 + refit)
         assert all(weight is not None for _, weight in Marked.fits)
         if routing:  # as scikit-learn has it: what is declined does not come, and still weighs
             Marked.fits.clear()
-            inner.set_fit_request(marks=False, colour=True, sample_weight=False)
+            inner.set_fit_request(marks=False, color=True, sample_weight=False)
             heavy = cut(inner, cv=4).fit(p, y, sample_weight=1 + 50 * y)
             assert all(weight is None for _, weight in Marked.fits)
             assert heavy.threshold_ < cut(inner, cv=4).fit(p, y).threshold_
             with pytest.raises(UnsetMetadataPassedError):
-                cut(Marked(), cv=4).fit(p, y, colour="red")
+                cut(Marked(), cv=4).fit(p, y, color="red")
             groups = np.arange(100) // 5
             grouped = cut(Told(), cv=GroupKFold(4).set_split_request(groups=True))
             Told.seen.clear()
@@ -379,7 +379,7 @@ def test_areas_under_curves_have_no_threshold_and_need_no_folds():
     model = cut(Told(), "auroc").fit(1 / (1 + np.exp(-X)), y)
     assert len(Told.seen) == 1
     assert model.threshold_ == 0.5
-    assert model.worth_ is None
+    assert model.gain_ is None
     assert model.interval_ is None
 
 
@@ -444,12 +444,12 @@ def test_forests_and_classifiers_of_ours_are_saved_within_it(inner, task, refit,
     again = MetricThresholdClassifier.load(tmp_path / "cut.softset")
     assert np.array_equal(again.predict(X), model.predict(X))
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert again.worth_ == model.worth_
+    assert again.gain_ == model.gain_
     assert np.array_equal(again.interval_, model.interval_)
     assert again.estimator.get_params() == inner.get_params()
     assert again.cv == 3
     assert again.refit is refit
-    ss.save_model(tmp_path / "model.softset", encoder=None, classifier=model)
+    ss.classifiers.save_model(tmp_path / "model.softset", encoder=None, classifier=model)
     assert np.array_equal(ss.load_model(tmp_path / "model.softset").predict(X), model.predict(X))
 
 

@@ -115,7 +115,7 @@ class Box:
 
     def compare(self, *more: Any, drop: str = OTHERS, target: str = "two") -> Comparing:
         """A small comparison: one fit in each of two splits, unless ``more`` says otherwise."""
-        usual = {"--candidate": "linear,linear-tuned", "--jobs": "1", "--folds": "2"}
+        usual = {"--candidate": "linear,linear-tuned", "--jobs": "1", "--cv": "2"}
         usual |= {"--repeats": "1"} if "--quick" not in more else {}
         words = [w for pair in usual.items() if pair[0] not in more for w in pair]
         words += ["--drop", drop, *more, "--json"]

@@ -17,7 +17,7 @@ from softset.comparison.statistics import Difference
 from softset.report.writer import render
 from tests.report.examples import comparison
 
-CANDIDATES = ["--candidate", "linear,linear-tuned", "--quick", "--folds", "2"]
+CANDIDATES = ["--candidate", "linear,linear-tuned", "--quick", "--cv", "2"]
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_the_demo_takes_less_than_a_minute_and_pays_on_one_set_only(run, tmp_pat
 def test_a_single_split_has_neither_intervals_nor_p(capsys, monkeypatch):
     monkeypatch.setattr("softset.cli.compare.console", lambda: _console(120))
     X, y = make_classification(300, weights=[0.8], random_state=0)
-    found = compare(X, y, "f1", candidates=["linear", "linear-tuned"], budget=1e-4, jobs=1)
+    found = compare(X, y, "f1", candidates=["linear", "linear-tuned"], time_limit=6e-3, n_jobs=1)
     assert found.splits.count == 1
     show(found)
     out, page = capsys.readouterr().out, render(found)

@@ -66,7 +66,7 @@ def _reads(command: str, box: Box, file: Any, *more: Any) -> bool:
     }
     given = [box.model(drop="who,other,w")] if command == "explain" else []
     if command == "compare":
-        more = (*more, "--folds", "2", "--quick", "--jobs", "1", "--candidate", "linear,boosting")
+        more = (*more, "--cv", "2", "--quick", "--jobs", "1", "--candidate", "linear,boosting")
     ran = box(command, *given, file, *words[command], *more, "--json")
     if ran.code:
         return False
@@ -119,7 +119,7 @@ _PLAIN = {
     "compare": lambda box: [
         *("compare", box.home / "rows.csv", "-t", "two"),
         *("--drop", "who,other,w,v", "--candidate", "linear,linear-tuned"),
-        *("--folds", "2", "--quick", "--jobs", "1"),
+        *("--cv", "2", "--quick", "--jobs", "1"),
     ],
 }
 
@@ -367,7 +367,7 @@ def _(box):
 
     def noting(self, X, y, sample_weight=None):
         limits.append(self.time_limit)
-        return fit(self.set_params(parts=("linear",)), X, y, sample_weight)
+        return fit(self.set_params(base_models=("linear",)), X, y, sample_weight)
 
     box.patch.setattr(ensemble.MetricEnsembleClassifier, "fit", noting)
     words = ["--recipe", "best"]
@@ -504,16 +504,16 @@ def _(box):
     assert box(*words, "--force", "--resume", folder=folder).code == 2
 
 
-@case("compare --folds", "compare --repeats", "compare --quick")
+@case("compare --cv", "compare --repeats", "compare --quick")
 def _(box):
     """Each repeat has every row once; without --repeats there are two, or one if quick."""
     n = len(box.rows)
     for words, folds, repeats in (
-        (["--folds", 2, "--repeats", 1], 2, 1),
-        (["--folds", 3, "--repeats", 1], 3, 1),
-        (["--folds", 2, "--repeats", 2], 2, 2),
-        (["--folds", 2, "--quick"], 2, 1),
-        (["--folds", 2, "--quick", "--repeats", 2], 2, 2),
+        (["--cv", 2, "--repeats", 1], 2, 1),
+        (["--cv", 3, "--repeats", 1], 3, 1),
+        (["--cv", 2, "--repeats", 2], 2, 2),
+        (["--cv", 2, "--quick"], 2, 1),
+        (["--cv", 2, "--quick", "--repeats", 2], 2, 2),
     ):
         found = box.compare(*words)
         sizes = [len(target) for target, _, _ in found.splits()]
@@ -522,15 +522,18 @@ def _(box):
         assert max(sizes) < n / folds + 3, words
     usual = [word for word in _PLAIN["compare"](box) if word != "--quick"]
     assert box(*usual, "--json").json["splits"]["count"] == 4
-    assert box("compare", box.home / "rows.csv", "-t", "two", "--folds", 1).code == 2
+    assert box("compare", box.home / "rows.csv", "-t", "two", "--cv", 1).code == 2
 
 
-@case("compare --budget")
+@case("compare --time-limit")
 def _(box):
     assert len(box.compare().splits()) == 2
-    found = box.compare("--budget", 1e-4)
+    found = box.compare("--time-limit", "0.006s")
     assert len(found.splits()) == 1
-    assert "budget must be" in box("compare", box.home / "rows.csv", "-t", "two", "--budget", 0).err
+    assert (
+        "positive duration"
+        in box("compare", box.home / "rows.csv", "-t", "two", "--time-limit", 0).err
+    )
 
 
 @case("compare --candidate")

@@ -137,7 +137,7 @@ def test_the_best_recipe_says_what_it_is_made_of(run, data, monkeypatch):
     given = ["train", "data.csv", "--target", "two", "--drop", "id,who,three,a,b", "--force"]
     facts = run.json(*given, "--recipe", "best")
     assert facts["model"] == "data-best.softset"
-    assert sum(facts["parts"].values()) == pytest.approx(1)
+    assert sum(facts["base_models"].values()) == pytest.approx(1)
     assert facts["left_out"]["own"].startswith("needs no_such_thing")
     said = run(*given, "--recipe", "best")
     assert "MetricEnsembleClassifier for F1" in said

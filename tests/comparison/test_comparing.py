@@ -53,7 +53,7 @@ def table(found):
 @pytest.fixture(scope="module")
 def found():
     X, y = rare()
-    return compare(X, y, "f1", quick=True, candidates=PAIR, jobs=1, seed=1)
+    return compare(X, y, "f1", quick=True, candidates=PAIR, n_jobs=1, random_state=1)
 
 
 def test_all_fields_are_there_and_json_can_hold_them(found):
@@ -92,7 +92,7 @@ def test_the_winner_is_refitted_and_predicts(found):
 
 def test_intervals_stay_within_the_range_of_the_metric():
     X, y = rare(60)
-    given = {"candidates": LINEAR, "jobs": 1, "quick": True, "folds": 2}
+    given = {"candidates": LINEAR, "n_jobs": 1, "quick": True, "folds": 2}
     for metric, least in (("f1", 0), ("mcc", -1)):
         found = compare(X, y, metric, **given)
         assert all(least <= c.low <= c.mean <= c.high <= 1 for c in found.candidates)
@@ -115,7 +115,7 @@ def test_a_planted_gain_is_found():
     r = np.random.RandomState(0)
     X = r.randn(1500, 3)
     y = (r.rand(1500) < 1 / (1 + np.exp(3.2 - 1.3 * X[:, 0]))).astype(int)
-    found = compare(X, y, "f1", quick=True, candidates=["linear", "linear-metric"], jobs=1)
+    found = compare(X, y, "f1", quick=True, candidates=["linear", "linear-metric"], n_jobs=1)
     assert found.outcome == "clear"
     assert found.verdict.startswith("Use linear model for F1: worth +0.")
     assert found.verdict.endswith(" of F1 over logistic regression cut at 0.5.")
@@ -128,7 +128,7 @@ def test_no_signal_gives_no_clear_difference():
     X, y = r.randn(100, 3), np.arange(100) % 3 == 0
     ids = ["linear", "linear-tuned", "linear-metric", "forest"]
     ids += ["boosting-tuned", "boosting-metric", "forest-tuned"]
-    found = compare(X, y, "f1", quick=True, jobs=1, candidates=ids)
+    found = compare(X, y, "f1", quick=True, n_jobs=1, candidates=ids)
     assert found.outcome in ("unclear", "stay")
     assert len(found.candidates) == 7
     assert not any(rung.clear for rung in found.ladder.rungs)
@@ -141,7 +141,7 @@ def test_no_signal_again_and_again(metric):
     for seed in range(7):
         r = np.random.RandomState(seed)
         X, y = r.randn(200, 3), r.rand(200) < 0.3
-        said.append(compare(X, y, metric, quick=True, seed=seed).outcome)
+        said.append(compare(X, y, metric, quick=True, random_state=seed).outcome)
     assert said.count("clear") <= 1
 
 
@@ -151,7 +151,7 @@ def test_no_signal_again_and_again(metric):
 def test_duplicates_across_the_split_do_not_help():
     r = np.random.RandomState(0)
     X, y = np.repeat(r.randn(160, 4), 2, axis=0), np.repeat(np.arange(160) % 2, 2)
-    given = {"candidates": ["forest-tuned", "linear"], "quick": True, "jobs": 1}
+    given = {"candidates": ["forest-tuned", "linear"], "quick": True, "n_jobs": 1}
     together = compare(X, y, "auroc", **given)
     assert together.splits.duplicates == 320
     assert "320 rows with an equal one" in together.splits.note
@@ -182,7 +182,7 @@ def test_an_encoder_that_remembers_its_rows_gives_no_gain(monkeypatch):
     r = np.random.RandomState(0)
     y = r.randint(0, 2, 120)
     frame = pd.DataFrame({"id": r.permutation(120) + 0.5, "secret": y, "noise": r.randn(120)})
-    found = compare(frame, y, "auroc", quick=True, jobs=1, candidates=["forest-tuned", "linear"])
+    found = compare(frame, y, "auroc", quick=True, n_jobs=1, candidates=["forest-tuned", "linear"])
     assert all(c.mean < 0.7 for c in found.candidates)
 
 
@@ -198,7 +198,7 @@ def test_test_rows_have_no_say_in_training(framed):
     schema = None
     if framed:
         X, changed = (pd.DataFrame(v, columns=list("abcd")) for v in (X, changed))
-        schema = softset.infer_schema(X)
+        schema = softset.tables.infer_schema(X)
     fits = {"networks": ["cross-entropy-tuned", "warm"], "boosting": ["boosting-metric"]}
     fits["forest"] = ["forest-tuned"]
     sizes = Sizes(members=2, max_epochs=5, trees=10)
@@ -221,7 +221,7 @@ def test_groups_are_kept_together():
     group = np.repeat(np.arange(30), 8)
     X = np.column_stack([r.permutation(30)[group], r.randn(240)])
     y = r.randint(0, 2, 30)[group]
-    given = {"candidates": ["forest-tuned", "linear"], "quick": True, "jobs": 1}
+    given = {"candidates": ["forest-tuned", "linear"], "quick": True, "n_jobs": 1}
     kept = compare(X, y, "auroc", groups=group, **given)
     means = {c.id: c.mean for c in kept.candidates}
     assert means["forest-tuned"] < 0.7
@@ -239,7 +239,7 @@ def test_multiclass_with_names():
     )
     names = np.array(["cat", "dog", "<script>"])[y]
     ids = [*LINEAR, "forest-tuned"]
-    found = compare(X, names, "f1", quick=True, jobs=1, candidates=ids)
+    found = compare(X, names, "f1", quick=True, n_jobs=1, candidates=ids)
     assert found.task == "multiclass"
     assert found.positive is None
     assert found.classes == ["<script>", "cat", "dog"]
@@ -253,7 +253,7 @@ def test_multilabel_with_names():
     X, y = make_multilabel_classification(200, 5, n_classes=3, random_state=0)
     labels = pd.DataFrame(y, columns=["a", "b", "c"])
     ids = [*LINEAR, "forest-tuned", "cross-entropy-weighted"]
-    found = compare(X, labels, "f1", quick=True, jobs=1, candidates=ids)
+    found = compare(X, labels, "f1", quick=True, n_jobs=1, candidates=ids)
     assert found.task == "multilabel"
     assert found.classes == ["a", "b", "c"]
     assert any("cross-entropy-weighted" in w for w in found.warnings)
@@ -264,7 +264,7 @@ def test_multilabel_with_names():
 @pytest.mark.parametrize("metric", ["auroc", "average_precision"])
 def test_areas_have_no_threshold(metric):
     X, y = rare()
-    found = compare(X, y, metric, quick=True, jobs=1, candidates=["linear", "boosting"])
+    found = compare(X, y, metric, quick=True, n_jobs=1, candidates=["linear", "boosting"])
     assert all(c.thresholds is None for c in found.candidates)
     assert found.predictions[found.winner].threshold is None
     assert json.dumps(found.to_dict(), allow_nan=False)
@@ -273,12 +273,12 @@ def test_areas_have_no_threshold(metric):
 def test_a_frame_of_mixed_columns_and_the_positive_class():
     X, y = rare()
     frame = pd.DataFrame(X, columns=list("abcd"))
-    frame["colour"] = np.where(X[:, 0] > 0, "red", "blue")
+    frame["color"] = np.where(X[:, 0] > 0, "red", "blue")
     frame.loc[3, "b"] = np.nan
     frame["same"] = 1
     text = np.where(y == 1, "good", "bad")
     with pytest.warns(UserWarning, match="'same' is constant"):
-        found = compare(frame, text, "f1", pos_label="bad", quick=True, jobs=1, candidates=LINEAR)
+        found = compare(frame, text, "f1", pos_label="bad", quick=True, n_jobs=1, candidates=LINEAR)
     assert found.positive == "bad"
     assert found.classes == ["good", "bad"]
     assert found.data.classes[1] == ClassCount("bad", int((text == "bad").sum()))
@@ -291,7 +291,7 @@ def test_a_frame_of_mixed_columns_and_the_positive_class():
 def test_a_metric_of_ones_own():
     X, y = rare()
     cost = lambda c: 1 - (5 * c.fn + c.fp) / c.total / 5  # noqa: E731
-    found = compare(X, y, cost, quick=True, jobs=2, candidates=PAIR)
+    found = compare(X, y, cost, quick=True, n_jobs=2, candidates=PAIR)
     assert found.metric == "<lambda>"
 
 
@@ -307,7 +307,7 @@ def test_a_candidate_that_fails_is_left_out_and_named(monkeypatch):
 
     monkeypatch.setattr(runs, "fit_candidates", failing)
     X, y = rare()
-    found = compare(X, y, quick=True, jobs=1, candidates=[*LINEAR, "forest-tuned"])
+    found = compare(X, y, quick=True, n_jobs=1, candidates=[*LINEAR, "forest-tuned"])
     bad = found.candidates[-1]
     assert bad.id == "forest-tuned"
     assert bad.error == "split 1: RuntimeError: no trees today"
@@ -321,7 +321,7 @@ FEW = np.array(["a"] * 40 + ["b"] * 17 + ["c"] * 3)
 MISSING = [None if i in (4, 9) else int(v) for i, v in enumerate(Y0)]
 BAD = [
     ({"y": np.zeros(60)}, "one class only: 0"),
-    ({"y": FEW}, "class 'c' has 3 rows, fewer than folds=5"),
+    ({"y": FEW}, "class 'c' has 3 rows, fewer than cv=5"),
     ({"y": MISSING}, r"missing.* in 2 row\(s\): 4, 9"),
     ({"y": pd.Series(MISSING, dtype="Int64")}, r"missing .*in 2 row\(s\): 4, 9"),
     ({"y": ["a", 1] * 30}, "mix text and numbers"),
@@ -330,7 +330,7 @@ BAD = [
     ({"y": Y0[:50]}, "X has 60 rows, y has 50"),
     ({"metric": "f1x"}, "metric 'f1x' is not known"),
     ({"task": "multiclass"}, "task is 'multiclass', but y is binary"),
-    ({"groups": np.zeros(60)}, "1 groups, fewer than folds=5"),
+    ({"groups": np.zeros(60)}, "1 groups, fewer than cv=5"),
     ({"groups": np.zeros(5)}, "one label for each of 60 rows"),
     ({"folds": 1}, "folds must be in"),
     ({"budget": -1}, "budget must be in"),
@@ -362,7 +362,7 @@ def test_columns_of_few_categories_are_compared_as_other_columns_are():
     X = random.integers(0, 2, (300, 2)).astype(float)
     y = (random.random(300) < np.where(X[:, 0] == X[:, 1], 0.85, 0.15)).astype(int)
     candidates = ["linear-tuned", "forest-tuned"]
-    found = compare(X, y, candidates=candidates, jobs=1, quick=True, seed=0)
+    found = compare(X, y, candidates=candidates, n_jobs=1, quick=True, random_state=0)
     means = {c.id: c.mean for c in found.candidates}
     assert found.winner == "forest-tuned"
     assert means["forest-tuned"] > 0.8 > means["linear-tuned"] + 0.1
@@ -378,21 +378,21 @@ def test_columns_of_few_categories_are_compared_as_other_columns_are():
 )
 def test_doubtful_labels_are_a_warning(y, message):
     with pytest.warns(UserWarning, match=message):
-        found = compare(X0, y, candidates=LINEAR, jobs=1, folds=2, repeats=1, quick=True)
+        found = compare(X0, y, candidates=LINEAR, n_jobs=1, cv=2, repeats=1, quick=True)
     assert found.warnings
 
 
 @pytest.mark.parametrize("labels", [["NA", "None"], ["01", "1"], [-1, 1], [False, True], ["", "x"]])
 def test_labels_of_any_kind_come_back(labels):
     given = np.array(labels)[Y0]
-    found = compare(X0, given, candidates=LINEAR, jobs=1, folds=2, repeats=1, quick=True)
+    found = compare(X0, given, candidates=LINEAR, n_jobs=1, cv=2, repeats=1, quick=True)
     assert found.classes == sorted(labels)
     assert set(found.model.predict(X0).tolist()) <= set(labels)
 
 
 def test_half_the_labels_flipped_still_ends():
     y = np.where(np.random.RandomState(0).rand(60) < 0.5, 1 - Y0, Y0)
-    found = compare(X0, y, candidates=PAIR, jobs=1, folds=3, repeats=1, quick=True)
+    found = compare(X0, y, candidates=PAIR, n_jobs=1, cv=3, repeats=1, quick=True)
     assert all(np.isfinite(c.scores).all() for c in found.candidates)
 
 
@@ -400,7 +400,7 @@ def test_half_the_labels_flipped_still_ends():
 
 
 def test_quick_makes_one_repeat_and_repeats_can_be_set():
-    given = {"candidates": LINEAR, "jobs": 1, "quick": True, "folds": 3}
+    given = {"candidates": LINEAR, "n_jobs": 1, "quick": True, "cv": 3}
     one, two = compare(X0, Y0, **given), compare(X0, Y0, repeats=2, **given)
     assert [f.splits.count for f in (one, two)] == [3, 6]
     scores = [{c.id: c.scores[:3] for c in f.candidates} for f in (one, two)]
@@ -410,7 +410,7 @@ def test_quick_makes_one_repeat_and_repeats_can_be_set():
 def test_a_budget_is_kept_and_splits_are_whole():
     X, y = rare(150)
     started = time.monotonic()
-    found = compare(X, y, candidates=PAIR, jobs=1, quick=True, repeats=100, budget=0.05)
+    found = compare(X, y, candidates=PAIR, n_jobs=1, quick=True, repeats=100, time_limit=3)
     assert time.monotonic() - started < 15
     assert 1 <= found.splits.count < 500
     assert "of 500 splits were made in the time given" in found.splits.note
@@ -419,8 +419,8 @@ def test_a_budget_is_kept_and_splits_are_whole():
 
 def test_a_short_budget_takes_fewer_rows_and_says_so():
     X, y = rare(60_000)
-    given = {"candidates": ["forest-tuned", "boosting-metric"], "jobs": 1, "quick": True}
-    found = compare(X, y, budget=0.1, **given)
+    given = {"candidates": ["forest-tuned", "boosting-metric"], "n_jobs": 1, "quick": True}
+    found = compare(X, y, time_limit=6, **given)
     assert "of 60000 rows were compared on" in found.splits.note
     assert found.duration < 15
     assert found.data.rows == 60_000
@@ -431,7 +431,13 @@ def test_a_short_budget_takes_fewer_rows_and_says_so():
 
 def test_interrupted_and_resumed_is_the_same_table(tmp_path):
     X, y = rare(100)
-    given = {"candidates": [*LINEAR, "warm"], "jobs": 1, "quick": True, "folds": 3, "seed": 2}
+    given = {
+        "candidates": [*LINEAR, "warm"],
+        "n_jobs": 1,
+        "quick": True,
+        "cv": 3,
+        "random_state": 2,
+    }
     whole = compare(X, y, directory=tmp_path / "whole", **given)
     for stop in (1, 3, 4):
 
@@ -451,10 +457,10 @@ def test_interrupted_and_resumed_is_the_same_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changed", [{"seed": 3}, {"y": 1 - Y0}, {"quick": False}, {"metric": "mcc"}]
+    "changed", [{"random_state": 3}, {"y": 1 - Y0}, {"quick": False}, {"metric": "mcc"}]
 )
 def test_resuming_something_else_is_refused(tmp_path, changed):
-    given = {"y": Y0, "candidates": LINEAR, "jobs": 1, "quick": True, "folds": 2, "metric": "f1"}
+    given = {"y": Y0, "candidates": LINEAR, "n_jobs": 1, "quick": True, "folds": 2, "metric": "f1"}
     compare(X0, directory=tmp_path, **given)
     with pytest.raises(ValueError, match="other data or settings"):
         compare(X0, directory=tmp_path, resume=True, **{**given, **changed})
@@ -464,7 +470,7 @@ def test_resuming_something_else_is_refused(tmp_path, changed):
 
 def test_workers_give_the_same_table(found):
     X, y = rare()
-    again = compare(X, y, "f1", quick=True, candidates=PAIR, jobs=2, seed=1)
+    again = compare(X, y, "f1", quick=True, candidates=PAIR, n_jobs=2, random_state=1)
     assert table(again) == table(found)
 
 
@@ -475,8 +481,8 @@ from tests.comparison.test_comparing import PAIR, rare, table
 
 if __name__ == "__main__":
     X, y = rare(400)
-    found = softset.compare(X, y, jobs=2, quick=True, repeats=2, directory=sys.argv[1], resume=True,
-                            candidates=[*PAIR, "warm", "boosting-metric"])
+    found = softset.compare(X, y, n_jobs=2, quick=True, repeats=2, directory=sys.argv[1],
+                            resume=True, candidates=[*PAIR, "warm", "boosting-metric"])
     print(json.dumps(table(found)))
 """
 
@@ -527,5 +533,7 @@ def test_a_dask_cluster_gives_the_same_table(found):
         ) as cluster,
         distributed.Client(cluster),
     ):
-        again = compare(X, y, "f1", quick=True, candidates=PAIR, seed=1, backend="dask", jobs=2)
+        again = compare(
+            X, y, "f1", quick=True, candidates=PAIR, random_state=1, backend="dask", n_jobs=2
+        )
     assert table(again) == table(found)

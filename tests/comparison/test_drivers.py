@@ -18,7 +18,9 @@ def rows(n=300):
 
 def test_a_comparison_says_what_drives_the_winner():
     X, y = rows()
-    found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1, quick=True)
+    found = ss.compare(
+        X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1, quick=True
+    )
     assert [i.column for i in found.importances] == ["age", "noise"]
     assert found.importances[0].falls > 0.3
     assert "age (" in str(found)
@@ -32,7 +34,7 @@ def test_a_column_that_tells_the_label_and_few_rows_are_warned_of():
     X["code"] = y * 3.0 + 1
     with pytest.warns(UserWarning, match="rows of class|alone gives") as caught:
         found = ss.compare(
-            X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1, quick=True
+            X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1, quick=True
         )
     said = [str(w.message) for w in caught]
     assert any(text.startswith("12 rows of class '1'") for text in said)

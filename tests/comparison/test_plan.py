@@ -100,7 +100,7 @@ def in_time(clock, seconds, limit, n=900, folds=5, repeats=2):
     chosen = choose("f1", "F1", BINARY)[0]
     given = dict.fromkeys(("backend", "progress", "directory"))
     plan = Plan(
-        table, "f1", chosen, folds=folds, repeats=repeats, quick=True, seed=0, jobs=1,
+        table, "f1", chosen, folds=folds, repeats=repeats, quick=True, seed=0, n_jobs=1,
         resume=False, started=0.0, time_limit=limit, **given
     )  # fmt: skip
     groups = plan.run()
@@ -160,9 +160,9 @@ def test_rows_follow_from_the_time_limit_and_the_columns(clock):
 
 def test_a_comparison_in_time_can_be_resumed(tmp_path):
     X = np.random.default_rng(0).standard_normal((60, 2))
-    given = {"candidates": ["linear", "linear-tuned"], "directory": tmp_path, "jobs": 1}
-    first = compare(X, np.arange(60) % 2, budget=1e-4, **given)
-    again = compare(X, np.arange(60) % 2, budget=1, resume=True, **given)
+    given = {"candidates": ["linear", "linear-tuned"], "directory": tmp_path, "n_jobs": 1}
+    first = compare(X, np.arange(60) % 2, time_limit=6e-3, **given)
+    again = compare(X, np.arange(60) % 2, time_limit=60, resume=True, **given)
     assert first.splits.count == 1
     assert again.splits.count == 10
     lines = (tmp_path / "runs.jsonl").read_text().splitlines()

@@ -61,10 +61,10 @@ def test_runs_of_another_version_are_refused(tmp_path, monkeypatch):
         "folds": 2,
         "candidates": ["linear", "linear-tuned"],
     }
-    compare(x, x[:, 0] > 0, jobs=1, **given)
+    compare(x, x[:, 0] > 0, n_jobs=1, **given)
     monkeypatch.setattr("softset.__version__", "0.1.0")
     with pytest.raises(SavedFileError, match="of another version of softset"):
-        compare(x, x[:, 0] > 0, resume=True, jobs=1, **given)
+        compare(x, x[:, 0] > 0, resume=True, n_jobs=1, **given)
 
 
 # --- damage --------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_a_class_that_ignore_index_names_counts_neither_in_evaluation_nor_in_los
     c = ss.confusion(z, y, sample_weight=w, **given)
     assert float(metric(c + c)) == pytest.approx(wanted, abs=1e-12)
     sharp = ss.MetricLoss(metric, step=ss.SigmoidStep(1e9), **given)
-    for loss in (sharp, ss.MetricLoss(metric, step=ss.SigmoidStep(1e9), memory=1e-9, **given)):
+    for loss in (sharp, ss.MetricLoss(metric, step=ss.SigmoidStep(1e9), ema_decay=1e-9, **given)):
         x = z.clone().requires_grad_()
         assert loss(x, y, w).item() == pytest.approx(1 - wanted, abs=1e-8)
     assert sharp.of_members(z[None], y[None], w).item() == pytest.approx(1 - wanted, abs=1e-8)

@@ -26,7 +26,7 @@ def expected_dice(p, mask):
 def test_no_mask_is_better_than_it(seed):
     rng = np.random.default_rng(seed)
     p = rng.beta(0.5, 1.5, size=6) if seed else np.full(6, 0.01)
-    mask = ss.expected_dice_mask(p[None], from_logits=False)[0].int().tolist()
+    mask = ss.decisions.expected_dice_mask(p[None], from_logits=False)[0].int().tolist()
     best = max(expected_dice(p, m) for m in itertools.product([0, 1], repeat=6))
     assert expected_dice(p, mask) == pytest.approx(best, abs=1e-12)
 
@@ -53,13 +53,13 @@ def test_many_positions_lose_next_to_nothing(share):
 def test_every_image_and_label_has_its_own_mask():
     rng = np.random.default_rng(1)
     z = torch.from_numpy(rng.normal(-1, 2, size=(3, 2, 4, 5)))
-    masks = ss.expected_dice_mask(z, task="multilabel")
+    masks = ss.decisions.expected_dice_mask(z, task="multilabel")
     assert masks.shape == z.shape
     for i, k in itertools.product(range(3), range(2)):
-        alone = ss.expected_dice_mask(z[i : i + 1, k])
+        alone = ss.decisions.expected_dice_mask(z[i : i + 1, k])
         assert torch.equal(masks[i, k], alone[0])
-    channel = ss.expected_dice_mask(z[:, :1])
-    assert torch.equal(channel[:, 0], ss.expected_dice_mask(z[:, 0]))
+    channel = ss.decisions.expected_dice_mask(z[:, :1])
+    assert torch.equal(channel[:, 0], ss.decisions.expected_dice_mask(z[:, 0]))
 
 
 def test_on_calibrated_probabilities_it_beats_one_half():
@@ -71,17 +71,20 @@ def test_on_calibrated_probabilities_it_beats_one_half():
     half = ss.evaluate(p, y, "dice", **settings)
     ranked = ss.evaluate(p, y, "dice", decide="expected-dice", **settings)
     assert ranked > half + 0.1
-    masks = ss.expected_dice_mask(p, from_logits=False).double()
+    masks = ss.decisions.expected_dice_mask(p, from_logits=False).double()
     assert ranked == ss.evaluate(masks, y, "dice", **settings)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ss.expected_dice_mask([0.3, 0.4]), r"\(N, ...\) or \(N, 1, ...\)"),
-        (lambda: ss.expected_dice_mask([[0.3]], task="multiclass"), "task must be one of"),
-        (lambda: ss.expected_dice_mask([[1.3]], from_logits=False), r"\[0, 1\]"),
-        (lambda: ss.expected_dice_mask([[float("nan")]]), "NaN"),
+        (lambda: ss.decisions.expected_dice_mask([0.3, 0.4]), r"\(N, ...\) or \(N, 1, ...\)"),
+        (
+            lambda: ss.decisions.expected_dice_mask([[0.3]], task="multiclass"),
+            "task must be one of",
+        ),
+        (lambda: ss.decisions.expected_dice_mask([[1.3]], from_logits=False), r"\[0, 1\]"),
+        (lambda: ss.decisions.expected_dice_mask([[float("nan")]]), "NaN"),
         (lambda: ss.evaluate([[0.3] * 3], [[1] * 3], "auroc", decide="expected-dice"), "auroc"),
         (lambda: ss.evaluate([[0.3] * 3], [[1] * 3], "dice", decide="best"), "decide must be one"),
         (

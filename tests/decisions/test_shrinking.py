@@ -128,8 +128,8 @@ def test_offsets_are_drawn_by_the_rows_of_a_class():
     own = torch.tensor([4.0, 0.0], dtype=torch.float64)
     # The value is highest where both have the same offset: t = 0.
     got = shrunk_offsets(y, w, own, lambda at: -1e-9 * float((at[0] - at[1]).abs()))
-    centred = own - (50 * 4.0) / 200
-    wanted = centred * torch.tensor([50, 150]) / (torch.tensor([50, 150]) + OF_CLASS)
+    centered = own - (50 * 4.0) / 200
+    wanted = centered * torch.tensor([50, 150]) / (torch.tensor([50, 150]) + OF_CLASS)
     torch.testing.assert_close(got, wanted - wanted[-1])
     twice = shrunk_offsets(y, 2 * w, own, lambda at: -1e-9 * float((at[0] - at[1]).abs()))
     torch.testing.assert_close(got, twice)  # weights have no unit

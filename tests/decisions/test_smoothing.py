@@ -1,4 +1,4 @@
-"""Smoothed counts of many rows: groups of neighbours weigh what their rows weigh."""
+"""Smoothed counts of many rows: groups of neighbors weigh what their rows weigh."""
 
 import numpy as np
 import pytest

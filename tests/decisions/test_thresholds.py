@@ -40,7 +40,7 @@ def test_predict_all_and_predict_none_are_found():
     assert ss.best_threshold(p, y, "specificity", from_logits=False) > 0.7
 
 
-def test_neighbouring_float32_probabilities_can_be_told_apart():
+def test_neighboring_float32_probabilities_can_be_told_apart():
     low = torch.tensor(0.3)
     high = torch.nextafter(low, torch.tensor(1.0))
     p, y = torch.stack([low, high]), torch.tensor([0, 1])

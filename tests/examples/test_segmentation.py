@@ -9,14 +9,14 @@ import softset as ss
 
 @pytest.fixture
 def streets(tmp_path):
-    """Made-up scenes: the class of a pixel shows in its colour."""
+    """Made-up scenes: the class of a pixel shows in its color."""
     rng = np.random.default_rng(0)
-    colours = rng.integers(0, 255, (12, 3))
+    colors = rng.integers(0, 255, (12, 3))
     arrays = {}
     for name in ("train", "val", "test"):
         y = np.kron(rng.integers(0, 12, (9, 6, 8)), np.ones((1, 20, 20), dtype=int))
         noise = rng.normal(0, 10, (*y.shape, 3))
-        arrays[f"{name}_x"] = np.clip(colours[y] + noise, 0, 255).astype(np.uint8)
+        arrays[f"{name}_x"] = np.clip(colors[y] + noise, 0, 255).astype(np.uint8)
         arrays[f"{name}_y"] = y.astype(np.uint8)
     np.savez(tmp_path / "camvid_120x160.npz", **arrays)
     return tmp_path
@@ -40,12 +40,12 @@ def test_images_and_labels_stay_together(streets):
     assert train.x.shape == (9, 3, 60, 80)
     assert val.y.shape == (9, 60, 80)
 
-    # The mean colour of a class is the same in a mirrored batch.
-    def colours(x, y):
+    # The mean color of a class is the same in a mirrored batch.
+    def colors(x, y):
         return torch.stack([x.movedim(1, -1)[y == k].mean(0) for k in range(12)])
 
     x, y = (torch.cat(part) for part in zip(*segmentation.Batches(train, 0), strict=True))
-    torch.testing.assert_close(colours(x, y), colours(*train), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(colors(x, y), colors(*train), rtol=1e-3, atol=1e-3)
     assert len(segmentation.Batches(train, 0)) == 2
 
 

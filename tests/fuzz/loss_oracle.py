@@ -37,7 +37,7 @@ class Setting:
     step: tuple[Any, ...] = ("linear", 0.1, 1.0)
     thresholds: tuple[Any, ...] = (0.5,)  # each a number, or one for each label
     grid: bool = False
-    empty: str | None = "penalise"
+    empty: str | None = "penalize"
     from_logits: bool = True
     k: int | None = None  # the largest k of a row are taken
     offsets: Any = 0.0  # of log-probabilities of classes, where decisions are hard
@@ -269,7 +269,7 @@ def area(name, tp, fp, fn, tn):
 
 
 def partial_area(fpr, tpr, most=0.1):
-    """Under falling rates, up to ``most``, standardised: 1/2 is chance (McClish 1989)."""
+    """Under falling rates, up to ``most``, standardized: 1/2 is chance (McClish 1989)."""
     total = 0.0
     for i in range(len(fpr) - 1):
         (right, high), (left, low) = (fpr[i], tpr[i]), (fpr[i + 1], tpr[i + 1])

@@ -36,7 +36,7 @@ ROWS = np.random.RandomState(0).randn(240, 3).round(3)
 TABLE = pd.DataFrame(
     {
         "x": ROWS[:40, 0],
-        "colour": np.array(["blue", "red", "green"])[np.arange(40) * 7 % 3],
+        "color": np.array(["blue", "red", "green"])[np.arange(40) * 7 % 3],
         "day": pd.date_range("2020-01-01", periods=40).strftime("%Y-%m-%d"),
         "note": np.where(np.arange(40) % 5 == 0, np.nan, ROWS[:40, 2]),
         "churn": np.where(ROWS[:40, 0] > 0.3, "yes", "no"),
@@ -73,10 +73,10 @@ def _write_files(folder):
     gaps = np.where(np.arange(x.size).reshape(x.shape) % 11 == 0, np.nan, x)
     towns = np.array(["Bonn", "Kiel", "Ulm", "Jena"])[np.digitize(x[:, 1], [-1, 0, 1])]
     frame = pd.DataFrame(gaps, columns=["a", "b", "c"]).assign(town=towns)
-    small = {"random_state": 0, "n_members": 2, "max_epochs": 3, "hidden": (4,)}
-    trees = {"random_state": 0, "warm_rounds": 4, "rounds": 3}
-    made = {"network": ss.MetricClassifier(**small).fit(x, classes)}
-    made["network-frame"] = ss.MetricClassifier(**small).fit(frame[["a", "b"]].fillna(0), y)
+    small = {"random_state": 0, "n_networks": 2, "max_epochs": 3, "hidden_layer_sizes": (4,)}
+    trees = {"random_state": 0, "n_estimators": 4, "n_metric_estimators": 3}
+    made = {"network": ss.MetricMLPClassifier(**small).fit(x, classes)}
+    made["network-frame"] = ss.MetricMLPClassifier(**small).fit(frame[["a", "b"]].fillna(0), y)
     made["linear"] = ss.MetricLinearClassifier().fit(x, y)
     made["linear-classes"] = ss.MetricLinearClassifier().fit(x, classes)
     made["linear-labels"] = ss.MetricLinearClassifier().fit(x, labels)
@@ -85,7 +85,7 @@ def _write_files(folder):
     ).fit(x, labels)
     inner = ExtraTreesClassifier(2, random_state=0)
     made["cut"] = ss.MetricThresholdClassifier(inner, cv=2, refit=False).fit(x, classes)
-    blend = ss.MetricEnsembleClassifier(parts=("linear",), cv=2, time_limit=None)
+    blend = ss.MetricEnsembleClassifier(base_models=("linear",), cv=2, time_limit=None)
     made["blend"] = blend.fit(x, y)
     for library in ("lightgbm", "xgboost"):
         boosting = ss.MetricBoostingClassifier(library=library, **trees)
@@ -94,7 +94,7 @@ def _write_files(folder):
         made[f"{library}-classes"] = boosting.fit(gaps, classes)
     boosting = ss.MetricBoostingClassifier(library="xgboost", **trees)
     made["xgboost-labels"] = boosting.fit(gaps, labels)
-    boosting = {"warm_rounds": 4, "rounds": 3, "library": "xgboost"}
+    boosting = {"n_estimators": 4, "n_metric_estimators": 3, "library": "xgboost"}
     for recipe, settings in (("cross-entropy", small), ("boosting-metric", boosting)):
         settings = {k: v for k, v in settings.items() if k != "random_state"}
         features, target = TABLE.drop(columns="churn"), TABLE["churn"]
@@ -126,13 +126,13 @@ def train(name, path):
     x = torch.from_numpy(ROWS).float()
     rows, held = (x[:160], y[:160]), (x[160:], y[160:])
     if "members" in name:
-        members = [ss.Member(0), ss.Member(1, 0.01)]
+        members = [ss.training.Member(0), ss.training.Member(1, 0.01)]
         settings = {"max_epochs": 8, "batch_size": 32, "recipe": "warm", "checkpoint": path}
-        return [ss.train_members((4,), rows, held, members=members, **settings).weights]
+        return [ss.training.train_members((4,), rows, held, members=members, **settings).weights]
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
     rows, held = (TensorDataset(a, b.float()) for a, b in (rows, held))
     shuffled = DataLoader(rows, 32, shuffle=True, generator=torch.Generator())
-    ss.fit(model, "warm", shuffled, DataLoader(held, 40), max_epochs=6, checkpoint=path)
+    ss.training.fit(model, "warm", shuffled, DataLoader(held, 40), max_epochs=6, checkpoint=path)
     return list(model.parameters())
 
 

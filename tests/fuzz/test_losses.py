@@ -171,7 +171,7 @@ def make(number: int) -> Case:
         target = torch.tensor(np.where(left_out, -100, y))
         weights = np.where(left_out, 0.0, weights)
         own["ignore_index"] = -100
-    empty = str(rng.choice(["penalise", "ignore"]))
+    empty = str(rng.choice(["penalize", "ignore"]))
     setting = Setting(
         task, metric, average, both, beta, described, thresholds, grid, empty, from_logits
     )

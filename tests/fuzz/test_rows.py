@@ -18,10 +18,10 @@ from sklearn.ensemble import RandomForestClassifier
 import softset as ss
 
 COUNT, SLOW = 240, 5_000
-SMALL = {"n_members": 2, "max_epochs": 3, "hidden": (4,)}
-TREES = {"warm_rounds": 4, "rounds": 3}
+SMALL = {"n_networks": 2, "max_epochs": 3, "hidden_layer_sizes": (4,)}
+TREES = {"n_estimators": 4, "n_metric_estimators": 3}
 MAKERS = [
-    lambda m: ss.MetricClassifier(m, random_state=0, **SMALL),
+    lambda m: ss.MetricMLPClassifier(m, random_state=0, **SMALL),
     lambda m: ss.MetricLinearClassifier(m, cv=3, path=(0.003,)),
     lambda m: ss.MetricThresholdClassifier(RandomForestClassifier(5, random_state=0), m, cv="oob"),
     lambda m: ss.MetricBoostingClassifier(m, random_state=0, **TREES),

@@ -56,7 +56,7 @@ def test_exact_accumulation_through_its_backward():
     wanted = model.weight.grad.clone()
     model.zero_grad()
     micro = list(zip(x.double().split(32), y.split(32), strict=True))
-    total = ss.Accumulation(loss)
+    total = ss.training.Accumulation(loss)
     with torch.no_grad():
         for a, b in micro:
             total.count(model(a), b)

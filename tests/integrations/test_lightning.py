@@ -24,7 +24,7 @@ class Network(lightning.LightningModule):
     def __init__(self):
         super().__init__()
         self.layer = torch.nn.Linear(4, 1)
-        self.loss, self.f1 = ss.MetricLoss("f1", memory=0.9), CountedMetric("f1")
+        self.loss, self.f1 = ss.MetricLoss("f1", ema_decay=0.9), CountedMetric("f1")
 
     def training_step(self, batch, _):
         x, y = batch

@@ -30,7 +30,7 @@ def main(folder: str) -> None:
     torch.manual_seed(0)
     model: nn.Module = nn.Linear(3, 1).double()
     model = DistributedDataParallel(model) if several else model
-    loss = ss.MetricLoss("f1", sync="auto", memory=0.5)
+    loss = ss.MetricLoss("f1", sync="auto", ema_decay=0.5)
     optimizer = torch.optim.SGD(model.parameters(), 1.0)
     for _ in range(STEPS):
         optimizer.zero_grad()

@@ -15,7 +15,7 @@ from tests.reference import TASKS, random_problem
 
 MEAN_LOSSES = {
     "cross-entropy": ss.CrossEntropyLoss,
-    "absolute": ss.MeanAbsoluteErrorLoss,
+    "absolute": ss.losses.MeanAbsoluteErrorLoss,
     "focal": ss.FocalLoss,
     "focal 0.5": lambda **k: ss.FocalLoss(0.5, **k),
 }
@@ -97,7 +97,7 @@ def more_losses(task):
     yield ss.MetricLoss("mcc", task=task, class_weight=[1, 2, 3, 4][: 2 if task == "binary" else 4])
     yield ss.MetricLoss("quadratic_kappa", task=task)
     yield ss.MetricLoss("f1", task=task, per="image")
-    yield ss.MetricLoss("f1", task=task, memory=0.5)
+    yield ss.MetricLoss("f1", task=task, ema_decay=0.5)
     yield ss.MetricLoss("f1", task=task, ignore_index=-1)
     yield ss.MetricLoss("f1", task=task, soft_targets=True)
     yield ss.MetricLoss("f1", task=task, from_logits=False)
@@ -180,7 +180,7 @@ def test_targets_are_of_any_type(task, native):
         (lambda: ss.CrossEntropyLoss(task="x"), "task must be one of"),
         (lambda: ss.CrossEntropyLoss(class_weight={0: 1.0}), "class_weight must hold numbers"),
         (lambda: ss.MetricLoss(class_weight={0: 1.0}), "class_weight must hold numbers"),
-        (lambda: ss.balanced_class_weight(["a", "b"]), "target must hold numbers"),
+        (lambda: ss.losses.balanced_class_weight(["a", "b"]), "target must hold numbers"),
         (lambda: ss.CrossEntropyLoss()(torch.zeros(2), torch.tensor([-1, 1])), "target > 0"),
         (
             lambda: ss.CrossEntropyLoss(class_weight=[1.0])(torch.zeros(2), torch.ones(2)),

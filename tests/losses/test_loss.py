@@ -44,14 +44,14 @@ def test_losses_of_pytorch_may_be_added_to_ours():
 def test_weights_move_with_the_epoch():
     z, y = random_problem("binary")
     entropy, dice = ss.CrossEntropyLoss(), ss.MetricLoss("dice")
-    mixture = 0.5 * (ss.Ramp(1.0, 0.0, 4) * entropy + (lambda epoch: epoch / 2) * dice)
+    mixture = 0.5 * (ss.losses.Ramp(1.0, 0.0, 4) * entropy + (lambda epoch: epoch / 2) * dice)
     assert mixture.moves
     assert not (entropy + dice).moves
     for epoch in (0, 2, 4, 7):
         mixture.epoch = epoch
         wanted = 0.5 * (max(0, 1 - epoch / 4) * entropy(z, y) + epoch / 2 * dice(z, y))
         torch.testing.assert_close(mixture(z, y), wanted)
-    again = pickle.loads(pickle.dumps(ss.Ramp(1.0, 0.0, 4) * entropy))
+    again = pickle.loads(pickle.dumps(ss.losses.Ramp(1.0, 0.0, 4) * entropy))
     assert again.moves
 
 
@@ -59,7 +59,7 @@ def test_weights_move_with_the_epoch():
 def test_mixtures_compile_once_for_all_epochs():
     torch.compiler.reset()
     z, y = random_problem("binary", dtype=torch.float32)
-    mixture = ss.Ramp(1.0, 0.0, 4) * ss.CrossEntropyLoss() + ss.MetricLoss("dice")
+    mixture = ss.losses.Ramp(1.0, 0.0, 4) * ss.CrossEntropyLoss() + ss.MetricLoss("dice")
     graphs = []
 
     def count(graph, inputs):
@@ -93,7 +93,7 @@ def test_mixtures_compile_once_for_all_epochs():
         (lambda: ss.MetricLoss() + 3, ValueError, "a loss can be added to a loss, got 3"),
         (lambda: -1 * ss.MetricLoss(), ValueError, r"weight must be in \[0, inf\), got -1"),
         (lambda: "a" * ss.MetricLoss(), ValueError, "weight must be a number or a function"),
-        (lambda: ss.Ramp(1.0, 0.0, 0), ValueError, "epochs must be a whole number"),
+        (lambda: ss.losses.Ramp(1.0, 0.0, 0), ValueError, "epochs must be a whole number"),
     ],
 )
 def test_words_of_other_libraries_are_told_ours(make, error, message):

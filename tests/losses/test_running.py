@@ -22,8 +22,8 @@ CASES = [
 ]
 
 
-def by_hand(metric, settings, batches, memory):
-    """Loss and gradient of the last batch: counts are weighted by powers of ``memory``, and the
+def by_hand(metric, settings, batches, ema_decay):
+    """Loss and gradient of the last batch: counts are weighted by powers of ``ema_decay``, and the
     metric's slope at their mean meets the derivative of the last ones."""
     metric = ss.get_metric(metric)
     task, grid = settings.get("task", "binary"), settings.get("thresholds")
@@ -44,7 +44,7 @@ def by_hand(metric, settings, batches, memory):
         "matrix": multi,
     }
     each = [ss.confusion(z, y, **count) for z, y in batches]
-    weights = [memory ** (len(each) - 1 - t) for t in range(len(each))]
+    weights = [ema_decay ** (len(each) - 1 - t) for t in range(len(each))]
     names = ["tp", "fp", "fn", "tn"] + (["counted_matrix"] if multi else [])
     mean = {
         n: sum(w * getattr(c, n).detach() for w, c in zip(weights, each, strict=True))
@@ -52,7 +52,7 @@ def by_hand(metric, settings, batches, memory):
         for n in names
     }
     leaves = {n: t.clone().requires_grad_() for n, t in mean.items()}
-    value = metric(ss.Confusion(task=each[0].task, **leaves), empty="penalise")
+    value = metric(ss.Confusion(task=each[0].task, **leaves), empty="penalize")
     loss = 1 - (value if grid is None or is_area(metric) else value.mean(-1))
     slopes = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     carried = sum(
@@ -65,7 +65,7 @@ def by_hand(metric, settings, batches, memory):
 
 @pytest.mark.parametrize(("metric", "settings"), CASES)
 def test_the_slope_is_that_of_the_mean_and_the_derivative_that_of_the_batch(metric, settings):
-    loss = ss.MetricLoss(metric, memory=0.7, **settings)
+    loss = ss.MetricLoss(metric, ema_decay=0.7, **settings)
     seen = []
     for seed, n in enumerate((40, 40, 17)):
         z, y = random_problem(settings.get("task", "binary"), n=n, seed=seed)
@@ -84,12 +84,12 @@ def test_the_first_batch_counts_in_full(task):
     z, y = random_problem(task)
     plain, first = z.clone().requires_grad_(), z.clone().requires_grad_()
     ss.metric_loss(plain, y, "f1", task=task).backward()
-    ss.MetricLoss("f1", task=task, memory=0.99)(first, y).backward()
+    ss.MetricLoss("f1", task=task, ema_decay=0.99)(first, y).backward()
     torch.testing.assert_close(first.grad, plain.grad, rtol=1e-10, atol=1e-14)
 
 
 def test_without_memory_nothing_is_kept():
-    loss = ss.MetricLoss("f1", memory=0)
+    loss = ss.MetricLoss("f1", ema_decay=0)
     z, y = random_problem("binary")
     assert loss(z.requires_grad_(), y) == ss.metric_loss(z, y)
     assert loss.state_dict() == {}
@@ -97,7 +97,7 @@ def test_without_memory_nothing_is_kept():
 
 
 def test_a_batch_without_positives_learns_from_those_before():
-    loss = ss.MetricLoss("f1", memory=0.9)
+    loss = ss.MetricLoss("f1", ema_decay=0.9)
     z, y = random_problem("binary")
     loss(z.requires_grad_(), y)
     few = torch.tensor([1.0, -2.0, 0.3], dtype=torch.float64, requires_grad=True)
@@ -110,7 +110,8 @@ def test_a_batch_without_positives_learns_from_those_before():
 
 
 def test_on_average_the_gradient_is_that_of_the_whole():
-    """Small batches of a fixed model: their mean gradient with memory is that of all rows; that of
+    """Small batches of a fixed model: their mean gradient with ema_decay is that of all rows; that
+    of
     plain small batches is not."""
     g = torch.Generator().manual_seed(0)
     n, size = 20_000, 20
@@ -124,8 +125,8 @@ def test_on_average_the_gradient_is_that_of_the_whole():
 
     whole = gradient(ss.MetricLoss("f1"), slice(None))
 
-    def error(memory):
-        loss = ss.MetricLoss("f1", memory=memory)
+    def error(ema_decay):
+        loss = ss.MetricLoss("f1", ema_decay=ema_decay)
         each = [gradient(loss, rows) for rows in torch.randperm(n, generator=g).split(size)]
         mean = torch.stack(each[200:]).mean(0)
         return float((mean - whole).norm() / whole.norm())
@@ -135,7 +136,7 @@ def test_on_average_the_gradient_is_that_of_the_whole():
 
 
 def test_only_training_is_remembered():
-    loss = ss.MetricLoss("f1", memory=0.9)
+    loss = ss.MetricLoss("f1", ema_decay=0.9)
     z, y = random_problem("binary")
     loss(z.requires_grad_(), y)
     before = copy.deepcopy(loss.state_dict())
@@ -146,12 +147,12 @@ def test_only_training_is_remembered():
 
 @pytest.mark.parametrize("again", ["state_dict", "pickle", "deepcopy"])
 def test_a_restored_loss_goes_on_bit_for_bit(again):
-    loss = ss.MetricLoss("auroc", memory=0.9)
+    loss = ss.MetricLoss("auroc", ema_decay=0.9)
     problems = [random_problem("binary", seed=s) for s in range(4)]
     for z, y in problems[:2]:
         loss(z.requires_grad_(), y)
     if again == "state_dict":
-        other = ss.MetricLoss("auroc", memory=0.9)
+        other = ss.MetricLoss("auroc", ema_decay=0.9)
         other.load_state_dict(loss.state_dict())
     else:
         other = pickle.loads(pickle.dumps(loss)) if again == "pickle" else copy.deepcopy(loss)
@@ -160,7 +161,7 @@ def test_a_restored_loss_goes_on_bit_for_bit(again):
 
 
 def test_a_copy_remembers_for_itself():
-    loss = ss.MetricLoss("f1", memory=0.9)
+    loss = ss.MetricLoss("f1", ema_decay=0.9)
     z, y = random_problem("binary")
     twin = copy.copy(loss)
     twin(z.requires_grad_(), y)
@@ -168,16 +169,16 @@ def test_a_copy_remembers_for_itself():
     assert float(twin.running.weight) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("memory", [1.0, -0.1, float("nan"), "0.9"])
-def test_memory_is_a_share(memory):
-    with pytest.raises(ValueError, match="memory must be"):
-        ss.MetricLoss(memory=memory)
+@pytest.mark.parametrize("ema_decay", [1.0, -0.1, float("nan"), "0.9"])
+def test_memory_is_a_share(ema_decay):
+    with pytest.raises(ValueError, match="ema_decay must be"):
+        ss.MetricLoss(ema_decay=ema_decay)
 
 
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="step with a gradient"):
-        ss.MetricLoss(memory=0.9, step=ss.HardStep())
-    loss = ss.MetricLoss("f1", task="multiclass", memory=0.9)
+        ss.MetricLoss(ema_decay=0.9, step=ss.HardStep())
+    loss = ss.MetricLoss("f1", task="multiclass", ema_decay=0.9)
     z, y = random_problem("multiclass")
     loss(z.requires_grad_(), y)
     with pytest.raises(ValueError, match="number of classes or of thresholds has changed"):
@@ -187,8 +188,8 @@ def test_what_makes_no_sense_is_refused():
 
 
 def test_batches_of_independent_problems():
-    loss = ss.MetricLoss("f1", batch_dims=1, memory=0.5)
-    alone = [ss.MetricLoss("f1", memory=0.5) for _ in range(2)]
+    loss = ss.MetricLoss("f1", batch_dims=1, ema_decay=0.5)
+    alone = [ss.MetricLoss("f1", ema_decay=0.5) for _ in range(2)]
     for seed in range(3):
         rows = [random_problem("binary", seed=seed + 10 * k) for k in range(2)]
         z, y = (torch.stack(t) for t in zip(*rows, strict=True))
@@ -198,7 +199,7 @@ def test_batches_of_independent_problems():
 
 
 def test_running_counts_in_half_precision_models():
-    loss = ss.MetricLoss("f1", memory=0.9).half()
+    loss = ss.MetricLoss("f1", ema_decay=0.9).half()
     z, y = random_problem("binary", dtype=torch.float16)
     assert loss(z.requires_grad_(), y).isfinite()
     assert loss.running.counts.dtype == torch.float64
@@ -207,7 +208,7 @@ def test_running_counts_in_half_precision_models():
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 def test_it_compiles_without_a_break():
     torch.compiler.reset()
-    eager, loss = ss.MetricLoss("f1", memory=0.9), ss.MetricLoss("f1", memory=0.9)
+    eager, loss = ss.MetricLoss("f1", ema_decay=0.9), ss.MetricLoss("f1", ema_decay=0.9)
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     for seed in range(3):
         z, y = random_problem("binary", seed=seed)
@@ -227,7 +228,7 @@ def test_the_mean_by_hand():
     assert means[-1].tolist() == pytest.approx([expected, 1.0])
 
 
-@pytest.mark.parametrize("part", [{"memory": 0.5}, {"sync": "auto"}])
+@pytest.mark.parametrize("part", [{"ema_decay": 0.5}, {"sync": "auto"}])
 def test_a_mean_over_sets_has_no_counts_to_remember_or_to_sum(part):
     with pytest.raises(ValueError, match="per='batch'"):
         ss.MetricLoss("f1", per="image", **part)

@@ -51,9 +51,9 @@ def test_the_bound_of_theorem_5_8_holds(scale, classes, memory):
     shares = scale.population(classes, rare=0.6)
     errors, _ = scale.simulated(shares, 200, memory, 2000)
     rows = 200 / scale.running_share(memory, 1000)
-    assert (errors > ss.confusion_error_bound(rows, classes, 0.05)).mean() <= 0.05
+    assert (errors > ss.losses.confusion_error_bound(rows, classes, 0.05)).mean() <= 0.05
     # and it is a bound of this estimate, not of one ten times as good
-    assert (errors > ss.confusion_error_bound(10 * rows, classes, 0.05)).mean() > 0.05
+    assert (errors > ss.losses.confusion_error_bound(10 * rows, classes, 0.05)).mean() > 0.05
 
 
 def test_a_running_mean_is_worth_so_many_batches(scale):

@@ -101,12 +101,12 @@ def test_it_trains():
     for metric in ("f1", "mcc", "balanced_accuracy", "auroc"):
         torch.manual_seed(0)
         model = torch.nn.Linear(2, 1)
-        loss, optimiser = ss.MetricLoss(metric), torch.optim.Adam(model.parameters(), 0.1)
+        loss, optimizer = ss.MetricLoss(metric), torch.optim.Adam(model.parameters(), 0.1)
         before = ss.evaluate(model(x), y, metric)
         for _ in range(100):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss(model(x), y).backward()
-            optimiser.step()
+            optimizer.step()
         assert ss.evaluate(model(x), y, metric) > max(before, 0.5)
 
 
@@ -162,7 +162,7 @@ def test_a_batch_is_counted_once(task, labels, in_c, monkeypatch):
     assert value.isfinite()
 
 
-# what else may be learnt
+# what else may be learned
 
 
 def numerically(f, x, h=1e-6):

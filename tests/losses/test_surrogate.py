@@ -12,13 +12,13 @@ from tests.reference import random_problem
 
 def test_class_balanced_weights_are_those_of_the_training_set():
     z, y = random_problem("binary", n=60)
-    v = ss.balanced_class_weight(y)
+    v = ss.losses.balanced_class_weight(y)
     assert v.tolist() == [60 / 40, 60 / 20]
     each = F.binary_cross_entropy_with_logits(z, y.double(), reduction="none")
     expected = each[y == 1].mean() + each[y == 0].mean()  # paper 004 eq. 15
     torch.testing.assert_close(ss.CrossEntropyLoss(class_weight=v)(z, y), expected)
     with pytest.raises(ValueError, match="every class 0 to 2"):
-        ss.balanced_class_weight(y, classes=3)
+        ss.losses.balanced_class_weight(y, classes=3)
 
 
 @pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
@@ -44,7 +44,7 @@ def test_surrogate_limits_in_q():
     assert gaps[0] > gaps[1] > gaps[2]
     assert gaps[2] < 1e-8
     half = ss.SurrogateFBetaLoss(0.5, 1.0, q=1.0, class_balanced=False)(z, y)
-    torch.testing.assert_close(half, ss.MeanAbsoluteErrorLoss()(z, y) / 2)
+    torch.testing.assert_close(half, ss.losses.MeanAbsoluteErrorLoss()(z, y) / 2)
 
 
 def test_surrogate_has_the_gradient_condition_of_f_beta():

@@ -55,7 +55,7 @@ def test_partial_area_equals_scikit_learn(max_fpr, tied):
 
 
 @pytest.mark.parametrize("fp", [[3, 3, 1, 1], [3.5, 2, 2, 0.5], [1, 1, 1, 1]])
-def test_slope_of_the_partial_area_where_neighbouring_thresholds_have_equal_rates(fp):
+def test_slope_of_the_partial_area_where_neighboring_thresholds_have_equal_rates(fp):
     """A piece without width has no area and still a slope: within the part half of both sides,
     beyond it none."""
     counts = on_a_grid([4.0, 3, 2, 1], fp)
@@ -75,7 +75,7 @@ def test_a_batch_of_one_class_has_a_finite_loss_and_gradient(name, average, task
     shape = {"binary": (2, 1, 3), "multiclass": (2, 3, 3), "multilabel": (2, 3, 3)}[task]
     z = torch.randn(shape, generator=torch.Generator().manual_seed(0)).requires_grad_()
     target = torch.empty(2, 3) if task == "multiclass" else torch.empty(shape)
-    for label, empty, per in itertools.product((0, 1), ("penalise", "ignore"), ("batch", "image")):
+    for label, empty, per in itertools.product((0, 1), ("penalize", "ignore"), ("batch", "image")):
         y = torch.full_like(target, label).long()
         loss = ss.MetricLoss(name + average, task=task, empty=empty, per=per)(z, y)
         (grad,) = torch.autograd.grad(loss, z)

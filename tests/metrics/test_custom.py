@@ -124,19 +124,21 @@ TAKING_A_METRIC = {
     "MetricLoss": lambda m: ss.MetricLoss(m, **JUDGED)(Z, torch.from_numpy(Y)),
     "best_offsets": lambda m: ss.best_offsets(Z, Y, m),
     "best_threshold": lambda m: ss.best_threshold(Z, np.eye(3)[Y], m, task="multilabel"),
-    "fit": lambda m: ss.fit(torch.nn.Linear(3, 3), "cross-entropy", *loaded(), metric=m, **JUDGED),
-    "network": lambda m: ss.MetricClassifier(m, n_members=1, max_epochs=1).fit(X, Y),
+    "fit": lambda m: ss.training.fit(
+        torch.nn.Linear(3, 3), "cross-entropy", *loaded(), metric=m, **JUDGED
+    ),
+    "network": lambda m: ss.MetricMLPClassifier(m, n_networks=1, max_epochs=1).fit(X, Y),
     "linear": lambda m: ss.MetricLinearClassifier(m).fit(X, Y),
     "forest": lambda m: ss.MetricThresholdClassifier(RandomForestClassifier(5), m, cv="oob").fit(
         X, Y
     ),
-    "boosting": lambda m: ss.MetricBoostingClassifier(m, warm_rounds=1).fit(X, Y),
+    "boosting": lambda m: ss.MetricBoostingClassifier(m, n_estimators=1).fit(X, Y),
     "threshold": lambda m: ss.MetricThresholdClassifier(LogisticRegression(), m).fit(X, Y),
-    "ensemble": lambda m: ss.MetricEnsembleClassifier(m, parts=["forest"], cv=2).fit(X, Y),
+    "ensemble": lambda m: ss.MetricEnsembleClassifier(m, base_models=["forest"], cv=2).fit(X, Y),
     "score": lambda m: ss.MetricLinearClassifier(m, threshold=None).fit(X, Y).score(X, Y),
     "lightgbm": lambda m: ss.lightgbm_objective(m)(Y, X),
     "xgboost": lambda m: ss.xgboost_objective(m)(Y, X),
-    "compare": lambda m: ss.compare(X, Y, m, candidates=["linear", "linear-tuned"], jobs=1),
+    "compare": lambda m: ss.compare(X, Y, m, candidates=["linear", "linear-tuned"], n_jobs=1),
 }
 
 

@@ -135,7 +135,7 @@ def test_labels_meet_constraints_each_on_its_own():
     [
         (lambda: ss.evaluate([1.0, 0.0], [1, 0], "f1@recall>=0.5", threshold=0.3), "does not appl"),
         (lambda: ss.MetricLoss("f1@recall>=0.5", thresholds=[0.2, 0.4]), "do not apply"),
-        (lambda: ss.MetricLoss("f1@recall>=0.5", memory=0.9), "memory and sync"),
+        (lambda: ss.MetricLoss("f1@recall>=0.5", ema_decay=0.9), "memory and sync"),
         (lambda: ss.evaluate(torch.eye(3), [0, 1, 2], "f1@recall>=0.5", task="multiclass"), "task"),
         (lambda: ss.evaluate([1.0, 0.0], [1, 0], "f1@recall>=0.5", per=[0, 1]), "per='batch'"),
         (lambda: get_goal("f1@recall<=0.5"), "constraint"),
@@ -171,13 +171,15 @@ NAME = "precision@break-even"
 MODELS = {
     "threshold": lambda: ss.MetricThresholdClassifier(LogisticRegression(), NAME),
     "linear": lambda: ss.MetricLinearClassifier(NAME, cv=2, path=(0.003,)),
-    "network": lambda: ss.MetricClassifier(NAME, n_members=1, max_epochs=3, random_state=0),
-    "boosting": lambda: ss.MetricBoostingClassifier(NAME, warm_rounds=5, rounds=2, random_state=0),
+    "network": lambda: ss.MetricMLPClassifier(NAME, n_networks=1, max_epochs=3, random_state=0),
+    "boosting": lambda: ss.MetricBoostingClassifier(
+        NAME, n_estimators=5, n_metric_estimators=2, random_state=0
+    ),
     "forest": lambda: ss.MetricThresholdClassifier(
         RandomForestClassifier(10, random_state=0), NAME, cv="oob"
     ),
     "ensemble": lambda: ss.MetricEnsembleClassifier(
-        NAME, parts=["extra-trees", "forest"], cv=2, random_state=0
+        NAME, base_models=["extra-trees", "forest"], cv=2, random_state=0
     ),
 }  # fmt: skip
 
@@ -231,7 +233,7 @@ def test_several_labels_decide_each_where_the_goal_says(kind, tuned):
 
 def test_compare_ranks_by_the_goal(tuned):
     candidates = ["linear-tuned", "linear-metric", "forest-tuned"]
-    found = ss.compare(*table(), NAME, candidates=candidates, quick=True, folds=2, jobs=1)
+    found = ss.compare(*table(), NAME, candidates=candidates, quick=True, cv=2, n_jobs=1)
     check_decisions(tuned)
     assert found.metric == NAME
     for c in found.candidates:

@@ -149,7 +149,7 @@ def test_names_lead_back():
             ),
             "threshold does not apply",
         ),
-        (lambda: ss.MetricClassifier("recall@2").fit(np.eye(8), np.arange(8) % 2), "by itself"),
+        (lambda: ss.MetricMLPClassifier("recall@2").fit(np.eye(8), np.arange(8) % 2), "by itself"),
         (lambda: ss.best_threshold([0.0, 1.0], [0, 1], "recall@1"), "decides by itself"),
     ],
 )

@@ -30,7 +30,7 @@ NAMES = {
     "numbers": np.array([0, 1]),
     "text": np.array(["ill", "well"]),
     "truth": np.array([False, True]),
-    "signs": np.array([-1, 1]),
+    "monotonic_cst": np.array([-1, 1]),
 }
 ROWS = covering_array(
     {
@@ -102,7 +102,7 @@ def test_two_classes(row):
         )
 
 
-@pytest.mark.parametrize("name", ["MetricClassifier", "MetricLinearClassifier"])
+@pytest.mark.parametrize("name", ["MetricMLPClassifier", "MetricLinearClassifier"])
 def test_heavier_classes_are_predicted_more_often(name):
     """At a threshold of 1/2, which nothing moves."""
     x, y = table()
@@ -114,7 +114,7 @@ def test_heavier_classes_are_predicted_more_often(name):
     assert counts[0] < counts[1] < counts[2]
 
 
-@pytest.mark.parametrize("name", ["MetricClassifier", "MetricLinearClassifier", "forest"])
+@pytest.mark.parametrize("name", ["MetricMLPClassifier", "MetricLinearClassifier", "forest"])
 def test_thresholds_of_labels(name):
     x, first = table()
     y = np.column_stack([first, x[:, 2] > 0])

@@ -124,7 +124,9 @@ def intervals_of_labels():
 def predictions():
     """Of a network by hand: its layers, one row at a time."""
     x, y = _table(120)
-    model = ss.MetricClassifier(hidden=(5,), n_members=2, max_epochs=2, random_state=0)
+    model = ss.MetricMLPClassifier(
+        hidden_layer_sizes=(5,), n_networks=2, max_epochs=2, random_state=0
+    )
     p = _quiet(model).fit(x, y).predict_proba(x)[:, 1]
     layers = model._layers()
     means = []
@@ -149,7 +151,7 @@ def boosted_on_a_stream():
     found = []
     for library in ("lightgbm", "xgboost"):
         model = ss.MetricBoostingClassifier(
-            library=library, warm_rounds=5, rounds=3, random_state=0, patience=9
+            library=library, n_estimators=5, n_metric_estimators=3, random_state=0, patience=9
         )
         _quiet(model).fit([(x[:150], y[:150]), (x[150:], y[150:])])
         assert f1_score(y, model.predict(x)) > 0.7
@@ -192,7 +194,7 @@ def text_tables():
     rows = [f"{i},{'x' * (i % 7)}é,{i / 8}" for i in range(60)]
     rows[30] = f"30,{'long ' * 200},0.5"
     text = "number,text,share\n" + "\n".join(rows) + "\n"
-    frame = ss.read_table(io.BytesIO(text.encode()))
+    frame = ss.tables.read_table(io.BytesIO(text.encode()))
     assert frame.shape == (60, 3)
     assert frame["number"].astype(float).tolist() == list(range(60))
     assert frame["text"].iloc[30].strip() == ("long " * 200).strip()
@@ -257,11 +259,11 @@ def linear_sample():
 def blended_sample():
     x, y = _table(400)
     model = ss.MetricEnsembleClassifier(
-        parts=["linear", "forest"], cv=3, time_limit=None, random_state=0
+        base_models=["linear", "forest"], cv=3, time_limit=None, random_state=0
     ).fit(x, y)
     clean, labels = _table(400, seed=1)
     assert f1_score(labels, model.predict(clean)) > 0.6
-    assert sum(part.weight for part in model.parts_) == pytest.approx(1)
+    assert sum(part.weight for part in model.base_models_) == pytest.approx(1)
     return [0.0]
 
 

@@ -56,7 +56,7 @@ def loss_rows(task):
         "average": ("positive", *AVERAGES) if task == "binary" else AVERAGES,
         "step": tuple(STEPS),
         "threshold": ("half", "low", "labels", "grid", "even grid"),
-        "empty": ("penalise", "ignore"),
+        "empty": ("penalize", "ignore"),
         "kernel": tuple(KERNELS),
         "entry": ("function", "module"),
         "order": (1, 2),
@@ -160,7 +160,7 @@ def evaluation_rows(task):
         "metric": METRICS[task],
         "average": ("positive", *AVERAGES) if task == "binary" else (*AVERAGES, None),
         "threshold": ("half", "low", "labels"),
-        "empty": (None, "penalise", "ignore"),
+        "empty": (None, "penalize", "ignore"),
     }
     return covering_array(options, triples=(*COUNTED[:-1], "empty"))
 
@@ -170,7 +170,7 @@ def check_evaluation(task, number, row):
     metric, known = our_metric(row["metric"], row["average"], task)
     thresholds, taus = our_thresholds(row["threshold"], task, known)
     thresholds = {} if is_area(metric) else thresholds
-    empty = None if is_area(metric) and row["empty"] == "penalise" else row["empty"]
+    empty = None if is_area(metric) and row["empty"] == "penalize" else row["empty"]
     offsets = 0.0
     if task == "multiclass" and not (is_area(metric) or known["k"]) and row["threshold"] != "half":
         offsets = np.array([0.4, -0.3, 0.1])
@@ -219,7 +219,7 @@ def test_evaluation(task):
 
 MEANS = {
     "cross-entropy": ss.CrossEntropyLoss,
-    "absolute": ss.MeanAbsoluteErrorLoss,
+    "absolute": ss.losses.MeanAbsoluteErrorLoss,
     "focal": lambda **k: ss.FocalLoss(mean_losses.GAMMA, **k),
     "adjusted": lambda task, **k: ss.LogitAdjustedLoss(_prior(task), 0.7, task=task, **k),
     "asymmetric": lambda **k: ss.AsymmetricLoss(1.0, 2.0, mean_losses.MARGIN, **k),
@@ -391,13 +391,13 @@ def batch_rows(task):
         "average": ("positive", *AVERAGES) if task == "binary" else AVERAGES,
         "step": ("default", "own"),
         "threshold": ("half", "low", "labels", "grid"),
-        "empty": ("penalise", "ignore"),
+        "empty": ("penalize", "ignore"),
     }
     return covering_array(options)
 
 
 def accumulated_by_hand(loss, micro_batches):
-    total = ss.Accumulation(loss)
+    total = ss.training.Accumulation(loss)
     for z, *rest in micro_batches:
         total.count(z, *rest)
     sum(total(*batch) for batch in micro_batches).backward()
@@ -436,7 +436,7 @@ def check_batches(task, number, row):
         return value.detach(), z.grad
 
     plain, near = found(None), 1e-9
-    others = {"memory": found(None, memory=0.9), **{way: found(way) for way in WAYS}}
+    others = {"memory": found(None, ema_decay=0.9), **{way: found(way) for way in WAYS}}
     for name, (value, slopes) in others.items():
         assert float(value) == pytest.approx(float(plain[0]), rel=near, abs=near), name
         np.testing.assert_allclose(slopes, plain[1], rtol=near, atol=near, err_msg=name)
@@ -455,7 +455,7 @@ def test_a_memory_is_the_running_mean_of_counts():
     """``e = m e + (1 - m) C``, over ``1 - m^t``: the loss there, its slope by the last C."""
     rng, memory = np.random.default_rng(0), 0.7
     s = loss_oracle.Setting("binary", "fbeta")
-    loss, before = ss.MetricLoss("f1", memory=memory), 0.0
+    loss, before = ss.MetricLoss("f1", ema_decay=memory), 0.0
     for t in range(1, 5):
         z, y, w = rng.normal(size=12), rng.integers(0, 2, 12), rng.integers(0, 3, 12) + 0.5
         mass = loss_oracle.masses(y, w, "binary")

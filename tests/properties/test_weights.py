@@ -71,7 +71,7 @@ def plain(function):
 
 def in_batches(task, z, y, w, sets, copies):
     """A loss with a memory: three batches, of which one weighs nothing."""
-    loss, found = ss.MetricLoss("f1", task=task, memory=0.6), []
+    loss, found = ss.MetricLoss("f1", task=task, ema_decay=0.6), []
     w = np.ones(len(z)) if w is None else w
     order = copies.numpy() % 3
     for batch in (0, 1, 2, 0):
@@ -100,7 +100,7 @@ def accumulated(passes):
 def by_hand(task, z, y, w, sets, copies):
     x = z.clone().requires_grad_()
     weight = torch.ones(len(z)) if w is None else torch.tensor(w)
-    total = ss.Accumulation(ss.MetricLoss("jaccard", task=task))
+    total = ss.training.Accumulation(ss.MetricLoss("jaccard", task=task))
     parts = list(zip(x.split(9), y.split(9), weight.split(9), strict=True))
     for part in parts:
         total.count(*part)
@@ -186,7 +186,7 @@ ENTRIES: dict[str, Entry] = {
     "MetricLoss": Entry(of_loss(lambda t: ss.MetricLoss("mcc", task=t))),
     "MetricLoss with memory": Entry(in_batches),
     "CrossEntropyLoss": Entry(of_loss(lambda t: ss.CrossEntropyLoss(task=t))),
-    "MeanAbsoluteErrorLoss": Entry(of_loss(lambda t: ss.MeanAbsoluteErrorLoss(task=t))),
+    "MeanAbsoluteErrorLoss": Entry(of_loss(lambda t: ss.losses.MeanAbsoluteErrorLoss(task=t))),
     "FocalLoss": Entry(of_loss(lambda t: ss.FocalLoss(task=t))),
     "LogitAdjustedLoss": Entry(of_loss(lambda t: ss.LogitAdjustedLoss(CROSS[t], task=t))),
     "AsymmetricLoss": Entry(of_loss(lambda t: ss.AsymmetricLoss(task=t)), LABELS),
@@ -242,18 +242,18 @@ def test_weights_are_rows(name, task):
 
 # --- classifiers ----------------------------------------------------------------------------------
 
-SMALL = {"hidden": (4,), "max_epochs": 12, "n_members": 3, "learning_rate": 0.03}
+SMALL = {"hidden_layer_sizes": (4,), "max_epochs": 12, "n_networks": 3, "learning_rate": 0.03}
 SMALL |= {"validation_fraction": 0.34}
-TREES = {"warm_rounds": 8, "rounds": 4, "patience": 4}
+TREES = {"n_estimators": 8, "n_metric_estimators": 4, "patience": 4}
 EVERY = {"bagging_fraction": 1.0, "feature_fraction": 1.0, "min_data_in_leaf": 5}
 MODELS: dict[str, Callable[[], Any]] = {
-    "MetricClassifier": lambda: ss.MetricClassifier(**SMALL, random_state=0),
+    "MetricMLPClassifier": lambda: ss.MetricMLPClassifier(**SMALL, random_state=0),
     "MetricLinearClassifier": lambda: ss.MetricLinearClassifier(cv=3, path=(0.03,)),
     "MetricBoostingClassifier": lambda: ss.MetricBoostingClassifier(
-        **TREES, parameters=EVERY, random_state=0
+        **TREES, params=EVERY, random_state=0
     ),
     "xgboost": lambda: ss.MetricBoostingClassifier(
-        **TREES, library="xgboost", parameters={"subsample": 1, "colsample_bytree": 1},
+        **TREES, library="xgboost", params={"subsample": 1, "colsample_bytree": 1},
         random_state=0,
     ),
     "forest": lambda: ss.MetricThresholdClassifier(
@@ -263,10 +263,10 @@ MODELS: dict[str, Callable[[], Any]] = {
         DecisionTreeClassifier(max_depth=4, random_state=0), cv=3, random_state=0
     ),
     "MetricEnsembleClassifier": lambda: ss.MetricEnsembleClassifier(
-        parts=["linear", "forest"], cv=2, random_state=0
+        base_models=["linear", "forest"], cv=2, random_state=0
     ),
 }  # fmt: skip
-STREAMED = ("MetricClassifier", "MetricBoostingClassifier", "xgboost")
+STREAMED = ("MetricMLPClassifier", "MetricBoostingClassifier", "xgboost")
 
 
 def table(task, n=160, seed=0):
@@ -298,9 +298,9 @@ def described(model, x):
     """What it has learned: probabilities, the decision, and what it says about them."""
     found = [model.predict_proba(x), model.decision_.cut]
     if isinstance(model, ss.MetricThresholdClassifier):
-        found += [model.interval_, list(model.worth_)]
+        found += [model.interval_, list(model.gain_)]
     if isinstance(model, ss.MetricEnsembleClassifier):
-        found += [model.score_, [part.weight for part in model.parts_]]
+        found += [model.score_, [part.weight for part in model.base_models_]]
     return np.concatenate([np.ravel(f) for f in found])
 
 
@@ -374,11 +374,11 @@ def test_what_is_said_of_a_threshold_is_about_weighted_rows():
         for cut in (model.threshold_, *model.interval_):
             assert 0 < np.log(cut / (1 - cut)) < 3
         plain = f1_score(y, z >= 0, sample_weight=w)
-        assert model.worth_.plain == pytest.approx(plain, abs=1e-12)
+        assert model.gain_.plain == pytest.approx(plain, abs=1e-12)
         best = f1_score(y, z >= 1.5, sample_weight=w)
-        assert model.worth_.value == pytest.approx(best, abs=0.05)
-        assert model.worth_.low < model.worth_.gain < model.worth_.high
-        assert model.worth_.low > (best - plain) / 3
+        assert model.gain_.value == pytest.approx(best, abs=0.05)
+        assert model.gain_.low < model.gain_.gain < model.gain_.high
+        assert model.gain_.low > (best - plain) / 3
 
 
 @pytest.mark.parametrize("factor", [1.0, 1000.0])

@@ -50,8 +50,8 @@ def _held_out(task: str) -> tuple[dict[str, Any], dict[str, Any]]:
     warm, plain, history = np.empty(shape), np.empty(shape), {}
     for k in range(FOLDS):
         train, held = fold != k, fold == k
-        model = ss.MetricClassifier(
-            "f1", recipe="warm", max_epochs=15, patience=15, n_members=1, random_state=0
+        model = ss.MetricMLPClassifier(
+            "f1", recipe="warm", max_epochs=15, patience=15, n_networks=1, random_state=0
         ).fit(X[train], y[train])
         linear = LogisticRegression()
         other = OneVsRestClassifier(linear) if task == "multilabel" else linear

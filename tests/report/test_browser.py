@@ -257,10 +257,10 @@ def test_nothing_is_wider_than_the_screen(visit, task):
 
 
 def test_dark_and_light_and_the_button(visit):
-    colour = "getComputedStyle(document.body).backgroundColor"
+    color = "getComputedStyle(document.body).backgroundColor"
 
     def brightness(page):
-        return sum(map(int, page.evaluate(colour).strip("rgb()").split(",")))
+        return sum(map(int, page.evaluate(color).strip("rgb()").split(",")))
 
     light = visit(comparison("binary"), color_scheme="light")
     dark = visit(comparison("binary"), color_scheme="dark")

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from softset import ParquetRows, TableEncoder
-from softset.tables import parquet_rows, streams
+from softset import ParquetRows
+from softset.tables import TableEncoder, parquet_rows, streams
 from softset.tables.encoder import UnseenWarning
 from softset.tables.streams import ClassCounts, EncodedRows, blocks_of, is_stream
 

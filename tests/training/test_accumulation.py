@@ -95,7 +95,7 @@ def test_a_loop_of_ones_own():
     whole.backward()
     expected = gradients(model)
     model.zero_grad()
-    total = ss.Accumulation(loss)
+    total = ss.training.Accumulation(loss)
     with torch.no_grad():
         for part, labels in cut(x, y):
             total.count(model(part), labels)
@@ -194,7 +194,7 @@ def test_a_compiled_model_and_loss():
 
 def test_with_memory_all_micro_batches_are_one_batch():
     model = network("binary")
-    one, parts = (ss.MetricLoss("f1", memory=0.8) for _ in range(2))
+    one, parts = (ss.MetricLoss("f1", ema_decay=0.8) for _ in range(2))
     for seed in range(3):
         x, y, _ = rows("binary", seed=seed)
         model.zero_grad()
@@ -323,4 +323,4 @@ def test_ten_million_rows_take_the_memory_of_one_micro_batch():
 
 def test_a_mean_over_sets_is_refused():
     with pytest.raises(ValueError, match="per='batch'"):
-        ss.Accumulation(ss.MetricLoss("f1", per="image"))
+        ss.training.Accumulation(ss.MetricLoss("f1", per="image"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from softset import Member, train_members
+from softset.training import Member, train_members
 from softset.training import members as members_module
 
 SMALL = {"batch_size": 20, "max_epochs": 3, "recipe": "cross-entropy"}

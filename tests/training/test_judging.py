@@ -16,7 +16,7 @@ from tests.training.helpers import make_binary
     [
         ss.CrossEntropyLoss(class_weight=[1.0, 5.0]),
         ss.FocalLoss(2.0),
-        ss.MeanAbsoluteErrorLoss(),
+        ss.losses.MeanAbsoluteErrorLoss(),
         ss.SurrogateFBetaLoss(0.2),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_step_takes_the_place_of_the_losss_own():
 def test_a_mixture_of_a_stack_is_that_of_each_member(task):
     z, y = random_problem(task, n=30)
     scores = torch.stack([z, -z, z / 2]).requires_grad_()
-    loss = ss.Ramp(1.0, 0.0, 4) * ss.CrossEntropyLoss(task=task) + ss.LovaszLoss(task=task)
+    loss = ss.losses.Ramp(1.0, 0.0, 4) * ss.CrossEntropyLoss(task=task) + ss.LovaszLoss(task=task)
     loss = loss + 0.5 * ss.MetricLoss("dice", task=task)
     loss.epoch = 1
     together = member_losses(loss, scores, y, None)
@@ -81,12 +81,12 @@ def test_a_mixture_of_a_stack_is_that_of_each_member(task):
 
 def test_members_learn_from_a_mixture():
     x, y = make_binary()
-    mixture = ss.Ramp(1.0, 0.2, 3) * ss.CrossEntropyLoss() + ss.MetricLoss("f1")
-    members = [ss.Member(seed=s, learning_rate=0.02) for s in range(2)]
-    trained = ss.train_members(
+    mixture = ss.losses.Ramp(1.0, 0.2, 3) * ss.CrossEntropyLoss() + ss.MetricLoss("f1")
+    members = [ss.training.Member(seed=s, learning_rate=0.02) for s in range(2)]
+    trained = ss.training.train_members(
         (8,), (x, y), (x, y), recipe=mixture, monitor="metric", members=members, max_epochs=4
     )
     assert all(len(h["loss"]) == 4 for h in trained.history)
     assert mixture.epoch == 0
     with pytest.raises(ValueError, match="monitor='metric'"):
-        ss.train_members((8,), (x, y), (x, y), recipe=mixture, members=members)
+        ss.training.train_members((8,), (x, y), (x, y), recipe=mixture, members=members)

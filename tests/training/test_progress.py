@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from softset import MetricClassifier
+from softset import MetricMLPClassifier
 from softset.training import progress
 from softset.training.members import Member, train_members
 from softset.training.progress import Line, Progress
@@ -149,7 +149,7 @@ def test_in_a_notebook_one_widget_shows_every_epoch(monkeypatch, door):
         rows = DataLoader(TensorDataset(x.float(), y), 40)
         fit(torch.nn.Linear(5, 1), "metric", rows, rows, max_epochs=3, verbose=1)
     else:
-        model = MetricClassifier("f1", recipe="metric", max_epochs=3, verbose=1, random_state=0)
+        model = MetricMLPClassifier("f1", recipe="metric", max_epochs=3, verbose=1, random_state=0)
         model.fit(x.numpy(), y.numpy())
     (widget,) = notebook.made
     assert widget.closed

@@ -122,7 +122,7 @@ def fit(y, loss="metric", batch_size=64, task="binary", **loader):
     size = {} if "batch_sampler" in loader else {"batch_size": batch_size}
     outputs = {"binary": 1, "multiclass": 3, "multilabel": 2}[task]
     model = nn.Linear(4, outputs)
-    ss.fit(model, loss, DataLoader(rows, **size, **loader), max_epochs=2, task=task)
+    ss.training.fit(model, loss, DataLoader(rows, **size, **loader), max_epochs=2, task=task)
 
 
 RARE = (classes((1960, 40)) == 1).long()  # 64 rows expect 1.28
@@ -150,7 +150,7 @@ def test_of_classes_and_labels_the_rarest_is_named():
         {"batch_size": 250},  # five positives
         {"batch_size": 2000},
         {"loss": "cross-entropy"},
-        {"loss": ss.MetricLoss("f1", memory=0.9)},
+        {"loss": ss.MetricLoss("f1", ema_decay=0.9)},
         {"sampler": WeightedRandomSampler(1 + 40.0 * RARE, 2000)},  # of which we know nothing
         {"batch_sampler": ss.StratifiedBatches(RARE, 64)},
     ],
@@ -169,6 +169,8 @@ def test_fit_takes_stratified_batches_and_their_weights():
     loader = DataLoader(TensorDataset(x, y, batches.weight), batch_sampler=batches)
     torch.manual_seed(0)
     model = nn.Linear(4, 1)
-    ss.fit(model, "metric", loader, max_epochs=5, optimizer=lambda p: torch.optim.Adam(p, lr=0.03))
+    ss.training.fit(
+        model, "metric", loader, max_epochs=5, optimizer=lambda p: torch.optim.Adam(p, lr=0.03)
+    )
     with torch.no_grad():
         assert ss.evaluate(model(x), y, "f1") > 0.4  # 0.02 is that of all rows

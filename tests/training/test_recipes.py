@@ -61,16 +61,16 @@ import softset as ss
 x = torch.randn(120, 2, generator=torch.Generator().manual_seed(0))
 y = (x[:, 0] > 0.3).long()
 settings = {"recipe": "backwards", "max_epochs": 2}
-print(ss.train_members((4,), (x, y), **settings).history[0]["phase"])
+print(ss.training.train_members((4,), (x, y), **settings).history[0]["phase"])
 loader = DataLoader(TensorDataset(x, y), 40)
-print(ss.fit(torch.nn.Linear(2, 1), "backwards", loader, max_epochs=2)["phase"])
-model = ss.MetricClassifier("f1", n_members=1, **settings).fit(x.numpy(), y.numpy())
+print(ss.training.fit(torch.nn.Linear(2, 1), "backwards", loader, max_epochs=2)["phase"])
+model = ss.MetricMLPClassifier("f1", n_networks=1, **settings).fit(x.numpy(), y.numpy())
 print(model.history_[0]["phase"])
-model = ss.train_model(pandas.DataFrame(x.numpy(), columns=["a", "b"]), y.numpy(), n_members=1,
+model = ss.train_model(pandas.DataFrame(x.numpy(), columns=["a", "b"]), y.numpy(), n_networks=1,
                        **settings)
 print(model.classifier.history_[0]["phase"])
 try:
-    ss.MetricClassifier("f1", recipe="backward").fit(x.numpy(), y.numpy())
+    ss.MetricMLPClassifier("f1", recipe="backward").fit(x.numpy(), y.numpy())
 except ValueError as error:
     print(error)
 """

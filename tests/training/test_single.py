@@ -66,7 +66,7 @@ def test_the_model_is_left_at_its_best_epoch_of_all_validation_rows_together():
 def test_annealing_changes_its_own_copy_of_the_step():
     model, loss = network(), ss.MetricLoss("f1", step=ss.LinearStep.at_temperature(0.2))
     train, validation = loaders(*make_binary())
-    recipe = [ss.Phase(loss, cooling={"rate": 0.5})]
+    recipe = [ss.training.Phase(loss, cooling={"rate": 0.5})]
     history = fit(model, recipe, train, validation, optimizer=adam(0.1), max_epochs=40, patience=2)
     assert history["temperature"][0] == 0.2
     assert history["temperature"][-1] < 0.2
@@ -74,7 +74,7 @@ def test_annealing_changes_its_own_copy_of_the_step():
 
 
 def test_a_loss_remembers_in_its_own_copy():
-    loss = ss.MetricLoss("f1", memory=0.9)
+    loss = ss.MetricLoss("f1", ema_decay=0.9)
     train, validation = loaders(*make_binary())
     fit(network(), loss, train, validation, max_epochs=2)
     assert float(loss.running.weight) == 0
@@ -127,7 +127,10 @@ class StopsAfter:
 
 
 def remembering():
-    return [ss.Phase(ss.CrossEntropyLoss()), ss.Phase(ss.MetricLoss("f1", memory=0.95), 0.1)]
+    return [
+        ss.training.Phase(ss.CrossEntropyLoss()),
+        ss.training.Phase(ss.MetricLoss("f1", ema_decay=0.95), 0.1),
+    ]
 
 
 @pytest.mark.parametrize("make_loss", [lambda: "warm", remembering])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from softset import Member
 from softset.tasks import BINARY
-from softset.training import streamed
+from softset.training import Member, streamed
 from softset.training.data import Data, make_data
 from softset.training.streamed import train_streamed
 

@@ -1,4 +1,4 @@
-"""Optimisers of a stack do what ``torch.optim`` does to each member."""
+"""Optimizers of a stack do what ``torch.optim`` does to each member."""
 
 from __future__ import annotations
 

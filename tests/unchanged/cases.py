@@ -93,17 +93,21 @@ def described(model: Any, x: Any, y: Any, w: Any) -> Numbers:
         "weighted score": model.score(x, y, sample_weight=w),
     }
     names = ["threshold_", "offsets_", "interval_", "coef_", "intercept_", "score_"]
-    names += ["history_", "rounds_", "warm_rounds_", "chosen_", "feature_importances_"]
+    names += [
+        "history_",
+        "n_metric_estimators_",
+        "n_estimators_",
+        "chosen_",
+        "feature_importances_",
+    ]
     for name in names:
         value = getattr(model, name, None)
         nested = isinstance(value, list | dict)
         found[name] = list(_numbers_in("", value).values()) if nested else value
-    for name in ("worth_", "gain_"):
-        if getattr(model, name, None) is not None:
-            found["gain"] = list(getattr(model, name))
-    unseen = model.unseen_scores() if hasattr(model, "unseen_scores") else model.oof_scores_
-    found["out of fold"] = unseen
-    for part in getattr(model, "parts_", []):
+    if getattr(model, "gain_", None) is not None:
+        found["gain"] = list(model.gain_)
+    found["out of fold"] = model.oof_scores_
+    for part in getattr(model, "base_models_", []):
         found[f"part {part.name}"] = [part.weight, part.adds]
     return found
 
@@ -111,14 +115,20 @@ def described(model: Any, x: Any, y: Any, w: Any) -> Numbers:
 MODELS: dict[str, Callable[..., Any]] = {
     "linear": ss.MetricLinearClassifier,
     "linear sparse": ss.MetricLinearClassifier,
-    "network": lambda metric, **more: ss.MetricClassifier(
-        metric, recipe="warm", n_members=2, hidden=(8,), max_epochs=6, random_state=0, **more
+    "network": lambda metric, **more: ss.MetricMLPClassifier(
+        metric,
+        recipe="warm",
+        n_networks=2,
+        hidden_layer_sizes=(8,),
+        max_epochs=6,
+        random_state=0,
+        **more,
     ),
     "boosting": lambda metric, **more: ss.MetricBoostingClassifier(
-        metric, warm_rounds=8, rounds=5, random_state=0, **more
+        metric, n_estimators=8, n_metric_estimators=5, random_state=0, **more
     ),
     "xgboost": lambda metric, **more: ss.MetricBoostingClassifier(
-        metric, library="xgboost", warm_rounds=8, rounds=5, random_state=0, **more
+        metric, library="xgboost", n_estimators=8, n_metric_estimators=5, random_state=0, **more
     ),
 }
 
@@ -189,7 +199,7 @@ for _task in TASKS:
         x, y, w = drawn(task)
         new, truth, v = drawn(task, NEW, 1)
         model = ss.MetricEnsembleClassifier(
-            "f1", parts=["linear", "boosting"], cv=3, time_limit=None, random_state=0
+            "f1", base_models=["linear", "boosting"], cv=3, time_limit=None, random_state=0
         )
         return described(model.fit(x, y, sample_weight=w), new, truth, v)
 
@@ -228,9 +238,9 @@ for _recipe in ("boosting", "cross-entropy"):
                 file = Path(folder) / f"{k}.parquet"
                 frame.iloc[part].to_parquet(file, index=False, row_group_size=64)
             rows = ss.ParquetRows(folder, "y", sample_weight="w")
-            small: dict[str, Any] = {"warm_rounds": 8, "rounds": 4}
+            small: dict[str, Any] = {"n_estimators": 8, "n_metric_estimators": 4}
             if recipe == "cross-entropy":
-                small = {"n_members": 2, "max_epochs": 2}
+                small = {"n_networks": 2, "max_epochs": 2}
             model = train_model(rows, metric="f1", recipe=recipe, **small)
         classifier = model.classifier
         threshold = getattr(classifier, "threshold_", None)
@@ -244,7 +254,7 @@ def _() -> Numbers:
     x, y, _ = drawn("multiclass", 180)
     wanted = ["linear", "linear-tuned", "linear-metric", "boosting", "boosting-tuned"]
     groups = np.arange(180) // 2
-    found = ss.compare(x, y, "f1", groups=groups, quick=True, candidates=wanted, jobs=1)
+    found = ss.compare(x, y, "f1", groups=groups, quick=True, candidates=wanted, n_jobs=1)
     numbers: Numbers = {c.id: c.scores for c in found.candidates}
     return numbers | _numbers_in("ladder", dataclasses.asdict(found.ladder))
 

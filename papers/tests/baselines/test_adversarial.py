@@ -52,9 +52,9 @@ def f1(a, b):
 
 
 def adversary(z):
-    """Value and marginals of the adversary, from a linear program over all 2^n labellings.
+    """Value and marginals of the adversary, from a linear program over all 2^n labelings.
 
-    Variables Q(y') and v: minimise v - E z.y', with v >= E F1(answer, y') for every answer.
+    Variables Q(y') and v: minimize v - E z.y', with v >= E F1(answer, y') for every answer.
     """
     every = list(itertools.product((0, 1), repeat=len(z)))
     cost = [-float(np.dot(z, b)) for b in every] + [1.0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from softset_papers.networks import images
-from softset_papers.pages.summary import summarise
+from softset_papers.pages.summary import summarize
 from softset_papers.results import read_records
 from softset_papers.runner import Effort, plan, run_table
 from softset_papers.tables import all_tables
@@ -50,7 +50,7 @@ def test_every_table_runs_from_end_to_end(name, small, folder):
     effort = Effort(trials=1, max_epochs=1, rows=100)
     done = run_table(table, folder / "results", data_dir=folder, effort=effort)
     assert [r["error"] for r in done.records if "error" in r] == []
-    summary = summarise(table, read_records(folder / "results"), "published")
+    summary = summarize(table, read_records(folder / "results"), "published")
     assert {key: len(rows) for key, rows in summary.shown.items()} == {
         block.key: sum(table.runs(block, row) for row in table.rows) for block in table.blocks
     }

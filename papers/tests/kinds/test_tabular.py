@@ -8,7 +8,7 @@ import pytest
 
 from softset_papers.kinds import tabular
 from softset_papers.pages.layout import to_html, to_markdown
-from softset_papers.pages.summary import summarise
+from softset_papers.pages.summary import summarize
 from softset_papers.results import read_records
 from softset_papers.runner import Effort, run_table
 from softset_papers.specification import Block, Setting, Table, ours
@@ -48,7 +48,7 @@ def test_a_table_runs_end_to_end(name, tmp_path):
     done = run_table(table, tmp_path, effort=Effort(trials=2, rows=400, max_epochs=5))
     assert {r.get("error") for r in done.records} == {None}
     for protocol in ("fair", "published"):
-        summary = summarise(table, read_records(tmp_path), protocol)
+        summary = summarize(table, read_records(tmp_path), protocol)
         text = to_markdown(summary)
         (rows,) = summary.shown.values()
         assert [s.row for s in rows] == list(table.rows)
@@ -91,7 +91,7 @@ def test_full_is_what_the_paper_did_and_takes_the_place_of_less(tmp_path):
     for full in (False, True):
         run_table(table, tmp_path, effort=Effort(trials=1, rows=400, full=full))
     assert [r.run["options"]["trees"] for r in read_records(tmp_path)] == [5, 7]
-    assert len(summarise(table, read_records(tmp_path), "fair").records) == 1
+    assert len(summarize(table, read_records(tmp_path), "fair").records) == 1
 
 
 def test_settings_found_on_one_split_serve_the_others_and_later_tables(tmp_path, monkeypatch):
@@ -111,10 +111,10 @@ def test_settings_found_on_one_split_serve_the_others_and_later_tables(tmp_path,
 def test_theorems_run_and_are_shown(tmp_path):
     table = find_table("theory-002-5.2")
     run_table(table, tmp_path)
-    summary = summarise(table, read_records(tmp_path), "fair")
+    summary = summarize(table, read_records(tmp_path), "fair")
     assert "a tie" in to_markdown(summary)
     assert "Proposition 5.2" in to_html([summary])
-    nothing = summarise(find_table("theory-004-12"), read_records(tmp_path), "fair")
+    nothing = summarize(find_table("theory-004-12"), read_records(tmp_path), "fair")
     assert "Nothing measured yet" in to_markdown(nothing)
-    everything = summarise(find_table("theory"), read_records(tmp_path), "fair")
+    everything = summarize(find_table("theory"), read_records(tmp_path), "fair")
     assert len(everything.records) == 1

@@ -92,7 +92,7 @@ def test_batches_hold_every_row_once_and_change_with_the_epoch():
 
 @pytest.mark.parametrize(("how", "shape"), [("channel", (1, 28, 28)), ("pixel", (3, 32, 32))])
 def test_images_are_normalised_by_the_training_part_alone(how, shape, small):
-    found = prepare_images("fashion-mnist-tshirt", "90/10", 0, None, normalise=how)
+    found = prepare_images("fashion-mnist-tshirt", "90/10", 0, None, normalize=how)
     assert found.train.x.shape[1:] == shape
     mean = found.train.x.mean((0, 2, 3) if how == "channel" else 0)
     torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-5, rtol=0)

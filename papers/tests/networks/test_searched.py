@@ -106,7 +106,7 @@ def grid(losses: dict[tuple[int, float], float]) -> list[dict]:
     ]
 
 
-def test_ties_are_broken_by_the_neighbours():
+def test_ties_are_broken_by_the_neighbors():
     """The first of the grid sits beside failures; the last two among settings that work."""
     tried = grid({(128, 0.01): 0.2, (128, 0.001): 0.9, (256, 0.01): 0.9, (256, 0.001): 0.2,
                   (512, 0.01): 0.3, (512, 0.001): 0.2})  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from softset_papers.judging import PROTOCOLS
 from softset_papers.pages.layout import fill_in, to_html, to_markdown
-from softset_papers.pages.summary import stale_rows, summarise
+from softset_papers.pages.summary import stale_rows, summarize
 from softset_papers.provenance import pin
 from softset_papers.results import Record
 from softset_papers.runner import Effort, plan
@@ -28,7 +28,7 @@ def record_of(
 
 
 def shown(records, table=TABLE, row="f1", protocol="fair"):
-    rows = summarise(table, records, protocol).shown["mammography"]
+    rows = summarize(table, records, protocol).shown["mammography"]
     return next(s for s in rows if s.row.id == row)
 
 
@@ -38,7 +38,7 @@ def test_mean_deviation_and_mark():
     assert cell.measured == pytest.approx((0.55, 0.0707), abs=1e-4)
     assert cell.tuned == pytest.approx((0.65, 0.0707), abs=1e-4)
     assert not cell.marked
-    far = summarise(TABLE, [record_of([0.30, 0.31])], "published")
+    far = summarize(TABLE, [record_of([0.30, 0.31])], "published")
     assert far.shown["mammography"][0].cells["f1"].marked
     assert "0.305 ± 0.007 ✱" in to_markdown(far)
     assert "<td class='num differs'>0.305 ± 0.007 ✱</td>" in to_html([far])
@@ -56,7 +56,7 @@ def test_whole_runs_are_never_mixed_with_shortened_ones():
         ([quick, cut], 0.2, "cut short: 20 epochs, 2 trials"),
         ([quick], 0.1, "cut short: 1000 rows, 2 trials"),
     ]:
-        summary = summarise(TABLE, records, "fair")
+        summary = summarize(TABLE, records, "fair")
         assert shown(records).cells["f1"].measured.mean == pytest.approx(mean)
         assert (words or "Mammography") in to_markdown(summary)
         assert ("cut short" in to_markdown(summary)) == (words is not None)
@@ -70,14 +70,14 @@ def test_a_row_with_another_number_of_networks_than_the_table_says_so():
         (replace(TABLE, trials=2), [record_of([0.5] * 10, 10)], "F1 * (10 networks)"),
         (replace(TABLE, trials=2), [record_of([0.5, 0.6])], "F1 * |"),
     ]:
-        assert f"| {words}" in to_markdown(summarise(table, records, "fair"))
+        assert f"| {words}" in to_markdown(summarize(table, records, "fair"))
 
 
 def test_the_papers_own_length_is_shown_before_ours():
     usual, full = record_of([0.5] * 10, 10), record_of([0.7] * 10, 10, epochs=5000)
     row = shown([usual, full])
     assert (row.cells["f1"].measured.mean, row.full) == (pytest.approx(0.7), True)
-    assert "F1 * (as the paper)" in to_markdown(summarise(TABLE, [usual, full], "fair"))
+    assert "F1 * (as the paper)" in to_markdown(summarize(TABLE, [usual, full], "fair"))
 
 
 def test_of_one_split_the_run_with_most_trials_counts():
@@ -93,7 +93,7 @@ def test_runs_over_ten_splits_are_not_those_on_one():
     for planned in plan(table, Effort(), datasets=["mammography-splits"]):
         values = {p: {"f1": [planned.run["split"] / 10]} for p in PROTOCOLS}
         many.append(Record(planned.run, 1.0, {"values": values, "date": "2026-01-01"}))
-    summary = summarise(table, [one, *many], "fair")
+    summary = summarize(table, [one, *many], "fair")
     means = {key: rows[0].cells["f1"].measured.mean for key, rows in summary.shown.items()}
     assert means == pytest.approx({"mammography": 0.9, "mammography-splits": 0.45})
 
@@ -106,15 +106,15 @@ def test_a_row_says_over_how_many_splits_it_was_run():
         for p in plan(table, Effort(), datasets=["mammography"])
         if p.run["seeds"]
     ]
-    assert "| Own (3 splits) |" in to_markdown(summarise(table, records, "fair"))
+    assert "| Own (3 splits) |" in to_markdown(summarize(table, records, "fair"))
 
 
 def test_rows_say_how_many_networks_hit_the_cap():
     ends = record_of([0.5] * 3, 3, outcome=["stopped", "max_epochs", "max_epochs"])
     assert "Ended by the cap, not by patience: F1 * on Mammography (2 of 3)." in to_markdown(
-        summarise(TABLE, [ends], "fair")
+        summarize(TABLE, [ends], "fair")
     )
-    assert "Ended by the cap" not in to_markdown(summarise(TABLE, [record_of([0.5])], "fair"))
+    assert "Ended by the cap" not in to_markdown(summarize(TABLE, [record_of([0.5])], "fair"))
 
 
 def test_why_a_training_ended_follows_from_its_epochs():
@@ -124,13 +124,13 @@ def test_why_a_training_ended_follows_from_its_epochs():
 
 def test_rows_say_how_often_their_networks_cooled():
     cooled = record_of([0.5] * 3, 3, coolings=[1, 4, 2])
-    text = to_markdown(summarise(TABLE, [cooled], "fair"))
+    text = to_markdown(summarize(TABLE, [cooled], "fair"))
     assert "Coolings of a network (median): F1 * on Mammography 2." in text
-    assert "Coolings" not in to_markdown(summarise(TABLE, [record_of([0.5])], "fair"))
+    assert "Coolings" not in to_markdown(summarize(TABLE, [record_of([0.5])], "fair"))
 
 
 def test_the_source_of_every_setting_and_the_commit_stand_under_the_table():
-    text = to_markdown(summarise(TABLE, [record_of([0.5] * 10, 10)], "fair"))
+    text = to_markdown(summarize(TABLE, [record_of([0.5] * 10, 10)], "fair"))
     assert "at abc;" in text
     assert "from the paper: hidden 32/16, learning rate 0.001, batch size 1024" in text
     assert "from the authors' code: dropout 0.5" in text
@@ -151,23 +151,23 @@ def test_a_loss_that_moved_by_more_than_a_millionth_is_stale():
     assert found[0].command == (
         "softset paper run 000-table-3 --dataset mammography --row f1 --again"
     )
-    assert "run again: its loss has changed" in to_markdown(summarise(TABLE, [record], "fair"))
+    assert "run again: its loss has changed" in to_markdown(summarize(TABLE, [record], "fair"))
 
 
 def test_results_without_a_setting_that_came_later_are_shown_and_stale():
-    row = Row("f1", "F1", ours(loss="f1", ties="neighbours", max_epochs=1000), fit="searched",
+    row = Row("f1", "F1", ours(loss="f1", ties="neighbors", max_epochs=1000), fit="searched",
               before={"ties": "the first was taken"})  # fmt: skip
     table = Table("x", "Ties", TABLE.blocks[:1], (row,), ("f1",), trials=2)
     old = record_of([0.1, 0.2], table=table)
     del old.run["options"]["ties"]
-    summary = summarise(table, [old], "fair")
+    summary = summarize(table, [old], "fair")
     assert "F1 (run again: the first was taken)" in to_markdown(summary)
     (stale,) = stale_rows([table], [old])
     assert stale.command.endswith("--resume")
     new = record_of([0.7, 0.8], table=table)
     assert shown([old, new], table).cells["f1"].measured.mean == pytest.approx(0.75)
     assert stale_rows([table], [old, new]) == []
-    few = to_markdown(summarise(table, [record_of([0.7], 1, table=table)], "fair"))
+    few = to_markdown(summarize(table, [record_of([0.7], 1, table=table)], "fair"))
     assert "F1 (cut short: 1 trial)" in few
 
 
@@ -177,7 +177,7 @@ def test_titles_are_escaped():
         "x", bad, TABLE.blocks[:1], (Row("f1", bad),), ("f1",), note=bad,
         published={"Mammography": {"f1": {"f1": Value(0.5)}}},
     )  # fmt: skip
-    assert "<script>alert" not in to_html([summarise(table, [], "fair")])
+    assert "<script>alert" not in to_html([summarize(table, [], "fair")])
 
 
 def test_a_page_keeps_its_words_and_gets_new_numbers():

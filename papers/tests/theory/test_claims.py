@@ -80,7 +80,7 @@ PLANTED = [
     ("theory-002-5.8", batches, "confusion_error_bound", lambda n, d, delta: 0.5 / n**0.5 / 3),
     ("theory-002-5.9", batches, "chebyshev_constant", lambda *a: 0.01),
     ("theory-004-12", gradients, "EXACT", 1.0),
-    ("theory-004-trained", gradients, "minimise", lambda function, theta: theta),
+    ("theory-004-trained", gradients, "minimize", lambda function, theta: theta),
     ("theory-004-jensen", gradients, "smoothed_rates", lambda *a: torch.tensor([0.5, 0.5])),
 ]
 

@@ -30,7 +30,7 @@ class Library(ABC):
         n: rows to train on.
         classes: their number; two classes have one score a row, more have one each.
         categorical: the columns that hold category numbers.
-        parameters: further settings, as the library names them; they win over ours.
+        params: further settings, as the library names them; they win over ours.
     """
 
     name: ClassVar[str]
@@ -43,7 +43,7 @@ class Library(ABC):
         n: int,
         classes: int,
         categorical: list[int],
-        parameters: dict[str, Any],
+        params: dict[str, Any],
     ) -> None: ...
 
     @abstractmethod
@@ -97,9 +97,9 @@ def imported(name: str) -> Any:
 
 @contextlib.contextmanager
 def refusals(name: str, kind: type[Exception]) -> Iterator[None]:
-    """Turn a library's own error about data or ``parameters`` into a ``ValueError``."""
+    """Turn a library's own error about data or ``params`` into a ``ValueError``."""
     try:
         yield
     except kind as error:
         reason = str(error).strip().splitlines()[-1]
-        raise ValueError(f"{name} refused the data or its parameters: {reason}") from error
+        raise ValueError(f"{name} refused the data or its params: {reason}") from error

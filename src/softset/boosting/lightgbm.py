@@ -44,7 +44,7 @@ class LightGBM(Library):
         n: int,
         classes: int,
         categorical: list[int],
-        parameters: dict[str, Any],
+        params: dict[str, Any],
     ) -> None:
         self.library = imported("lightgbm")
         self.settings = {
@@ -61,11 +61,11 @@ class LightGBM(Library):
             "feature_pre_filter": False,
             "num_threads": threads,
             **settings,
-            **parameters,
+            **params,
         }
         if self.settings.get("linear_tree") or self.settings.get("linear_trees"):
             raise ValueError(
-                "parameters must leave out linear_tree: leaves that are linear functions are not "
+                "params must leave out linear_tree: leaves that are linear functions are not "
                 "supported."
             )
         if classes > 2:

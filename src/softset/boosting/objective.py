@@ -223,7 +223,7 @@ def metric_gradient(
     names = [n for n in DIFFERENTIATED if getattr(everywhere, n) is not None]
     leaves = [getattr(everywhere, n).clone().requires_grad_() for n in names]
     everywhere_leaf = replace(everywhere, **dict(zip(names, leaves, strict=True)))
-    value = goal.soft_value(everywhere_leaf, "penalise")
+    value = goal.soft_value(everywhere_leaf, "penalize")
     if not torch.isfinite(value):
         raise ValueError(f"metric {goal.name} of the soft counts is {value.item()}.")
     by_counts = torch.autograd.grad(-value, leaves, allow_unused=True, materialize_grads=True)

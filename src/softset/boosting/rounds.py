@@ -38,8 +38,8 @@ class Boosted:
     warm: Any = None
     booster: Any = None
     shift: Array | None = None  # None: no rounds for the metric were asked for
-    warm_rounds: int = 0
-    rounds: int = 0
+    n_estimators: int = 0
+    n_metric_estimators: int = 0
     history: list[float] = field(default_factory=list)
 
     def log_loss_scores(self, x: Array) -> Array:
@@ -60,7 +60,7 @@ class Boosted:
 
     def log_loss_part(self) -> Boosted:
         """What log-loss alone has given."""
-        return Boosted(self.library, self.classes, self.warm, warm_rounds=self.warm_rounds)
+        return Boosted(self.library, self.classes, self.warm, n_estimators=self.n_estimators)
 
 
 def boost(
@@ -70,17 +70,17 @@ def boost(
     metric: MetricLike,
     *,
     classes: int,
-    warm_rounds: int,
-    rounds: int,
+    n_estimators: int,
+    n_metric_estimators: int,
     patience: int,
     step: Step | None = None,
 ) -> Boosted:
     """Train with ``rows``, stop by ``checks``; if no round for the metric helps, none is kept."""
     library.load(rows, checks)
     model = Boosted(type(library), classes)
-    if warm_rounds:
-        model.warm, model.warm_rounds = library.log_loss(warm_rounds, patience)
-    if not rounds or len(np.unique(checks.y)) < classes:
+    if n_estimators:
+        model.warm, model.n_estimators = library.log_loss(n_estimators, patience)
+    if not n_metric_estimators or len(np.unique(checks.y)) < classes:
         return model
     model.shift = np.asarray(_cut(model.log_loss_scores(checks.x), checks, metric))
     start = np.concatenate([model.start(rows.x[part]) for part in blocks(len(rows.y))])
@@ -91,11 +91,11 @@ def boost(
     for i, z in enumerate(library.steps(start, held, objective), 1):
         model.history.append(_value(z, checks, metric))
         if model.history[-1] > best + 1e-9:
-            best, model.rounds = model.history[-1], i
-        if i >= rounds or i - model.rounds >= patience:
+            best, model.n_metric_estimators = model.history[-1], i
+        if i >= n_metric_estimators or i - model.n_metric_estimators >= patience:
             break
-    if model.rounds:
-        model.booster = library.kept(model.rounds)
+    if model.n_metric_estimators:
+        model.booster = library.kept(model.n_metric_estimators)
     return model
 
 

@@ -43,7 +43,7 @@ class XGBoost(Library):
         n: int,
         classes: int,
         categorical: list[int],
-        parameters: dict[str, Any],
+        params: dict[str, Any],
     ) -> None:
         self.library = imported("xgboost")
         self.settings = {
@@ -55,9 +55,9 @@ class XGBoost(Library):
             "nthread": threads,
             "objective": "binary:logistic" if classes == 2 else "multi:softprob",
             **settings,
-            **parameters,
+            **params,
         }
-        check_choice("parameters['objective']", self.settings["objective"], _IS_PROBABILITY)
+        check_choice("params['objective']", self.settings["objective"], _IS_PROBABILITY)
         if classes > 2:
             self.settings["num_class"] = classes
         self.threads, self.categorical = threads, set(categorical)
@@ -154,14 +154,14 @@ def _read(text: str) -> BoostedTrees:
     model = booster["model"] if kind == "gbtree" else booster["gbtree"]["model"]
     count = len(model["trees"])
     shares = _floats(booster["weight_drop"], count) if kind == "dart" else np.ones(count, "f4")
-    parameters = learner["learner_model_param"]
-    outputs, features = max(1, int(parameters["num_class"])), int(parameters["num_feature"])
-    if outputs > count or int(parameters.get("num_target", "1")) > 1:
+    params = learner["learner_model_param"]
+    outputs, features = max(1, int(params["num_class"])), int(params["num_feature"])
+    if outputs > count or int(params.get("num_target", "1")) > 1:
         raise SavedFileError(f"{count} trees do not fit its {outputs} outputs.")
     return BoostedTrees.of(
         (_tree(tree, share) for tree, share in zip(model["trees"], shares, strict=True)),
         _integers(model["tree_info"], count),
-        _start(str(parameters["base_score"]), learner["objective"]["name"], outputs),
+        _start(str(params["base_score"]), learner["objective"]["name"], outputs),
         features=features,
         text=text,
         strict=True,

@@ -152,10 +152,10 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``place`` says for each row of ``fit`` which of the scores is its own, -1 for none.
         """
         count = len(self.classes_)
-        self._unseen: Array | None = None
+        self._oof_scores: Array | None = None
         if scores is not None and place is not None and len(scores):
-            self._unseen = scores[place]
-            self._unseen[place < 0] = np.nan
+            self._oof_scores = scores[place]
+            self._oof_scores[place < 0] = np.nan
         if not isinstance(self.threshold, str):
             given = self.threshold
             plain_one = Decision.plain(self._task, count)
@@ -193,17 +193,18 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._decision = decision
         setattr(self, f"{self._task.parameter}_", decision.threshold)
 
-    def unseen_scores(self) -> Array | None:
-        """Scores of the rows of ``fit``, in their order, by models that have not seen them: what
-        the threshold was tuned on. NaN for rows that have none; None where there are none at all.
-        Files, pickles and copies do not hold them.
+    @property
+    def oof_scores_(self) -> Array | None:
+        """Out-of-fold scores of the rows of ``fit``, in their order: what the threshold was tuned
+        on. NaN for rows without one; None if unavailable. Files, pickles and copies do not hold
+        them.
         """
-        return self.__dict__.get("_unseen")
+        return self.__dict__.get("_oof_scores")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in super().__getstate__().items() if k != "_unseen"}
+        return {k: v for k, v in super().__getstate__().items() if k != "_oof_scores"}
 
-    def cut_at(self, threshold: Any = None) -> Self:
+    def with_threshold(self, threshold: Any = None) -> Self:
         """A copy of the fitted classifier that decides at another threshold.
 
         ``threshold`` is a number in (0, 1), one for each label, or offsets of several classes;

@@ -31,7 +31,7 @@ def blend_weights(
 
     ``scores`` are those of rows that no part was trained on: logits ``(parts, n)`` or
     ``(parts, n, labels)``, log-probabilities ``(parts, n, classes)``. With the soft counts of
-    ``decisions/smoothing.py`` (temperature ``T``, ``m`` rows of the rarest class), L-BFGS minimises
+    ``decisions/smoothing.py`` (temperature ``T``, ``m`` rows of the rarest class), L-BFGS minimizes
     over weights ``v`` and cut ``b``
 
         1 - metric(soft counts of (score(v) - b) / T) + shrinkage / sqrt(m) sum v log(v parts)

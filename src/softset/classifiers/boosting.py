@@ -44,8 +44,9 @@ class MetricBoostingClassifier(DecidingClassifier):
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``. Several labels
             have a booster each, trained for the metric of that label.
         library: ``"lightgbm"`` or ``"xgboost"``.
-        warm_rounds: at most so many log-loss rounds; with 0 the metric starts from nothing.
-        rounds: at most so many rounds for the metric; with 0 it is log-loss with a tuned threshold.
+        n_estimators: at most so many log-loss rounds; with 0 the metric starts from nothing.
+        n_metric_estimators: at most so many rounds for the metric; with 0 it is log-loss with a
+            tuned threshold.
         learning_rate: of log-loss; rounds for the metric take half of it.
         patience: rounds without improvement after which a phase ends.
         validation_fraction: the share of each class that is held out.
@@ -55,15 +56,15 @@ class MetricBoostingClassifier(DecidingClassifier):
             training and in the metric that stops it and tunes the threshold. Of labels a list of
             these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two; the last of ``classes_`` if left out.
-        parameters: further settings of the library, as its native interface names them. Before
+        params: further settings of the library, as its native interface names them. Before
             them stand 15 leaves (LightGBM) or depth 4 (XGBoost), and every tree is grown on 70 % of
             the rows and columns.
         n_jobs: threads of the library; ``None`` is one.
         random_state: of the held-out rows and of the library.
 
-    Attributes: ``classes_``, ``n_features_in_``, ``feature_names_in_``, ``warm_rounds_``,
-    ``rounds_`` (kept), ``history_`` (the metric of held-out rows after every round for it), lists
-    of these where there are several labels, ``threshold_`` or ``offsets_``.
+    Attributes: ``classes_``, ``n_features_in_``, ``feature_names_in_``, ``n_estimators_``,
+    ``n_metric_estimators_`` (kept), ``history_`` (the metric of held-out rows after every round for
+    it), lists of these where there are several labels, ``threshold_`` or ``offsets_``.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, weights=[0.9], random_state=0)
@@ -79,29 +80,29 @@ class MetricBoostingClassifier(DecidingClassifier):
         metric: MetricLike = "f1",
         *,
         library: str = "lightgbm",
-        warm_rounds: int = 200,
-        rounds: int = 200,
+        n_estimators: int = 200,
+        n_metric_estimators: int = 200,
         learning_rate: float = 0.1,
         patience: int = 30,
         validation_fraction: float = 0.25,
         threshold: Any = "tuned",
         class_weight: Any = None,
         pos_label: Any = None,
-        parameters: dict[str, Any] | None = None,
+        params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.metric = metric
         self.library = library
-        self.warm_rounds = warm_rounds
-        self.rounds = rounds
+        self.n_estimators = n_estimators
+        self.n_metric_estimators = n_metric_estimators
         self.learning_rate = learning_rate
         self.patience = patience
         self.validation_fraction = validation_fraction
         self.threshold = threshold
         self.class_weight = class_weight
         self.pos_label = pos_label
-        self.parameters = parameters
+        self.params = params
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -139,13 +140,13 @@ class MetricBoostingClassifier(DecidingClassifier):
     def _check_settings(self) -> Goal:
         check_choice("library", self.library, LIBRARIES)
         infinity = float("inf")
-        check_number("warm_rounds", self.warm_rounds, 0, infinity, closed="low")
-        check_number("rounds", self.rounds, 0, infinity, closed="low")
+        check_number("n_estimators", self.n_estimators, 0, infinity, closed="low")
+        check_number("n_metric_estimators", self.n_metric_estimators, 0, infinity, closed="low")
         check_number("learning_rate", self.learning_rate, 0, infinity)
         check_number("patience", self.patience, 1, infinity, closed="low")
         check_number("validation_fraction", self.validation_fraction, 0, 1)
-        if self.warm_rounds == 0 and self.rounds == 0:
-            raise ValueError("rounds must be positive where warm_rounds is 0, got 0.")
+        if self.n_estimators == 0 and self.n_metric_estimators == 0:
+            raise ValueError("n_metric_estimators must be positive where n_estimators is 0, got 0.")
         return one_number(self.metric)
 
     def _boost(self, rows: Rows, checks: Rows, metric: Goal, label: int | None, seed: int) -> Any:
@@ -162,7 +163,7 @@ class MetricBoostingClassifier(DecidingClassifier):
             len(rows.y),
             classes,
             categorical,
-            self.parameters or {},
+            self.params or {},
         )
         return boost(
             library,
@@ -170,19 +171,19 @@ class MetricBoostingClassifier(DecidingClassifier):
             checks,
             metric,
             classes=classes,
-            warm_rounds=int(self.warm_rounds),
-            rounds=int(self.rounds),
+            n_estimators=int(self.n_estimators),
+            n_metric_estimators=int(self.n_metric_estimators),
             patience=int(self.patience),
         )
 
     def _describe(self) -> None:
         """The attributes that tell how training went; lists of them for several labels."""
         warm, kept, history = zip(
-            *((p.warm_rounds, p.rounds, p.history) for p in self._parts), strict=True
+            *((p.n_estimators, p.n_metric_estimators, p.history) for p in self._parts), strict=True
         )
         several = self._task.independent
-        self.warm_rounds_ = list(warm) if several else warm[0]
-        self.rounds_ = list(kept) if several else kept[0]
+        self.n_estimators_ = list(warm) if several else warm[0]
+        self.n_metric_estimators_ = list(kept) if several else kept[0]
         self.history_ = list(history) if several else history[0]
 
     @property
@@ -200,10 +201,11 @@ class MetricBoostingClassifier(DecidingClassifier):
         return self._tuner().tune(self._joined(parts, checks.x), checks.y, checks.w)
 
     def log_loss_part(self, threshold: Any = "tuned") -> Self:
-        """What ``rounds=0`` would have given with the same random state, from this fit."""
-        if any(p.warm is None for p in self._parts) or not self.rounds:
-            raise ValueError("log_loss_part needs warm_rounds and rounds above 0.")
-        part = clone(self).set_params(rounds=0, threshold=threshold)
+        """What ``n_metric_estimators=0`` would have given with the same random state, from this
+        fit."""
+        if any(p.warm is None for p in self._parts) or not self.n_metric_estimators:
+            raise ValueError("log_loss_part needs n_estimators and n_metric_estimators above 0.")
+        part = clone(self).set_params(n_metric_estimators=0, threshold=threshold)
         part.__dict__.update({k: v for k, v in vars(self).items() if k not in self.get_params()})
         part._parts = [p.log_loss_part() for p in self._parts]
         part._describe()
@@ -265,7 +267,7 @@ class MetricBoostingClassifier(DecidingClassifier):
                     "warm": None if part.warm is None else library.dump(part.warm),
                     "booster": None if part.booster is None else library.dump(part.booster),
                     "shift": None if part.shift is None else part.shift.tolist(),
-                    "rounds": [part.warm_rounds, part.rounds],
+                    "n_estimators": [part.n_estimators, part.n_metric_estimators],
                     "history": part.history,
                 }
                 for part in self._parts
@@ -297,7 +299,7 @@ class MetricBoostingClassifier(DecidingClassifier):
             shape = () if classes == 2 else (classes,)
             if shift is not None and (shift.shape != shape or not np.isfinite(shift).all()):
                 raise ValueError("a finite shift for each class expected")
-            warm_rounds, rounds = part["rounds"]
+            n_estimators, n_metric_estimators = part["n_estimators"]
             self._parts.append(
                 Boosted(
                     library,
@@ -305,8 +307,8 @@ class MetricBoostingClassifier(DecidingClassifier):
                     trees["warm"],
                     trees["booster"],
                     shift,
-                    warm_rounds,
-                    rounds,
+                    n_estimators,
+                    n_metric_estimators,
                     part["history"],
                 )
             )

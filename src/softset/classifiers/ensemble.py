@@ -23,7 +23,7 @@ from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.export import averaged
 from softset.classifiers.folds import Splits, cv_splits, is_count
 from softset.classifiers.linear import MetricLinearClassifier
-from softset.classifiers.network import MetricClassifier
+from softset.classifiers.network import MetricMLPClassifier
 from softset.classifiers.parts import pack_part, unpack_part
 from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.decisions.tuner import Tuner
@@ -91,8 +91,8 @@ def _boosting(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
 
 def _network(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
     # Without training for the metric, which added nothing to networks: docs/efficacy.md.
-    model = MetricClassifier(
-        order.metric, n_members=5, max_epochs=100, threshold=None, random_state=order.seed
+    model = MetricMLPClassifier(
+        order.metric, n_networks=5, max_epochs=100, threshold=None, random_state=order.seed
     )
     return {"network": model.fit(*rows)}
 
@@ -135,10 +135,10 @@ class MetricEnsembleClassifier(DecidingClassifier):
 
     Args:
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
-        parts: which kinds to use, names in ``softset.classifiers.ensemble.KINDS``, fitted in the
-            order of that table. By default all; the random forest only where rows times columns
-            are at most 500,000, extra trees and networks up to 1,000,000. Which kinds are used
-            thus depends on the data alone, not on the machine.
+        base_models: which kinds to use, names in ``softset.classifiers.ensemble.KINDS``, fitted in
+            the order of that table. By default all; the random forest only where rows times columns
+            are at most 500,000, extra trees and networks up to 1,000,000. Which kinds are used thus
+            depends on the data alone, not on the machine.
         cv: folds (fewer where a class has fewer rows, with a warning), a splitter, or pairs of
             training and test rows. Rows that no split tests have no say in weights and threshold.
         time_limit: seconds of ``fit``, about; ``None`` for no limit. A kind that would take longer
@@ -151,16 +151,16 @@ class MetricEnsembleClassifier(DecidingClassifier):
     Attributes:
         classes_, n_features_in_, feature_names_in_: as in scikit-learn.
         threshold_: the threshold(s) in use; ``offsets_`` for several classes.
-        parts_: the parts in use, each with its ``name``, ``weight``, ``adds`` and ``cost``.
+        base_models_: the parts in use, each with its ``name``, ``weight``, ``adds`` and ``cost``.
         score_: the metric out of fold; the threshold is tuned on other rows each time, the weights
             are not.
         left_out_: names that are not used, and why.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(300, weights=[0.8], random_state=0)
-    >>> model = MetricEnsembleClassifier("f1", parts=["linear", "forest"], random_state=0)
+    >>> model = MetricEnsembleClassifier("f1", base_models=["linear", "forest"], random_state=0)
     >>> model = model.fit(X, y)
-    >>> round(sum(part.weight for part in model.parts_), 6), model.predict(X[:3]).shape
+    >>> round(sum(part.weight for part in model.base_models_), 6), model.predict(X[:3]).shape
     (1.0, (3,))
     """
 
@@ -170,7 +170,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         self,
         metric: MetricLike = "f1",
         *,
-        parts: Sequence[str] | None = None,
+        base_models: Sequence[str] | None = None,
         cv: Any = 5,
         time_limit: float | None = None,
         pos_label: Any = None,
@@ -178,7 +178,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         random_state: Any = None,
     ) -> None:
         self.metric = metric
-        self.parts = parts
+        self.base_models = base_models
         self.cv = cv
         self.time_limit = time_limit
         self.pos_label = pos_label
@@ -215,16 +215,18 @@ class MetricEnsembleClassifier(DecidingClassifier):
         return self
 
     def _kinds(self) -> list[str]:
-        if self.parts is None:
+        if self.base_models is None:
             return list(KINDS)
-        if isinstance(self.parts, str) or not len(self.parts):
-            raise ValueError(f"parts must be a list of {', '.join(KINDS)}, got {self.parts!r}.")
-        for name in self.parts:
-            check_choice("parts", name, KINDS)
-        wanted = [name for name in KINDS if name in self.parts]
+        if isinstance(self.base_models, str) or not len(self.base_models):
+            raise ValueError(
+                f"base_models must be a list of {', '.join(KINDS)}, got {self.base_models!r}."
+            )
+        for name in self.base_models:
+            check_choice("base_models", name, KINDS)
+        wanted = [name for name in KINDS if name in self.base_models]
         if not any(_is_there(KINDS[name]) for name in wanted):
             raise ValueError(
-                f"parts {', '.join(wanted)} need {KINDS[wanted[0]].needs}: pip install "
+                f"base_models {', '.join(wanted)} need {KINDS[wanted[0]].needs}: pip install "
                 "'softset[boosting]'"
             )
         return wanted
@@ -235,9 +237,9 @@ class MetricEnsembleClassifier(DecidingClassifier):
         for name in kinds:
             if not _is_there(KINDS[name]):
                 found[name] = f"needs {KINDS[name].needs}: pip install 'softset[boosting]'"
-            elif self.parts is None and cells > KINDS[name].most:
+            elif self.base_models is None and cells > KINDS[name].most:
                 most = f"{KINDS[name].most:,} rows times columns"
-                found[name] = f"takes long on more than {most}: name it in parts to use it"
+                found[name] = f"takes long on more than {most}: name it in base_models to use it"
         return found
 
     def _splits(self, given: Rows, rows: Rows, place: Array, seed: int) -> Splits:
@@ -295,7 +297,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         self._decide_by(whole if self._tunes() else None, y, w)
         self.score_ = value(weights)
         alone = len(fits) == 1
-        self.parts_ = [
+        self.base_models_ = [
             Part(
                 fit.name,
                 fit.models,
@@ -320,7 +322,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         threshold = getattr(self, f"{self._task.parameter}_")
         lines.append(f"threshold: {np.round(threshold, 4)}")
         lines.append(f"{'part':16} {'weight':>6} {'adds':>7} {'microseconds a row':>19}")
-        for part in sorted(self.parts_, key=lambda p: -p.weight):
+        for part in sorted(self.base_models_, key=lambda p: -p.weight):
             lines.append(f"{part.name:16} {part.weight:6.2f} {part.adds:+7.3f} {part.cost:19.1f}")
         lines += [f"left out: {name}, {why}" for name, why in self.left_out_.items()]
         return "\n".join(lines)
@@ -328,8 +330,8 @@ class MetricEnsembleClassifier(DecidingClassifier):
     # --- predict ---------------------------------------------------------------------------------
 
     def _scores(self, x: Array) -> Array:
-        z = torch.stack([part.scores(x, self._task) for part in self.parts_])
-        weights = torch.tensor([part.weight for part in self.parts_], dtype=torch.float64)
+        z = torch.stack([part.scores(x, self._task) for part in self.base_models_])
+        weights = torch.tensor([part.weight for part in self.base_models_], dtype=torch.float64)
         return averaged(z, self._task, weights).numpy()
 
     # --- files -----------------------------------------------------------------------------------
@@ -339,13 +341,13 @@ class MetricEnsembleClassifier(DecidingClassifier):
             "features": self.n_features_in_,
             "score": self.score_,
             "left_out": dict(self.left_out_),
-            "parts": [
+            "base_models": [
                 {
                     "name": part.name,
                     "models": [pack_part(model) for model in part.models],
                     "numbers": [part.weight, part.adds, part.cost],
                 }
-                for part in self.parts_
+                for part in self.base_models_
             ],
         }
 
@@ -353,18 +355,18 @@ class MetricEnsembleClassifier(DecidingClassifier):
         self.n_features_in_ = int(fitted["features"])
         self.score_ = float(fitted["score"])
         self.left_out_ = {str(name): str(why) for name, why in fitted["left_out"].items()}
-        self.parts_ = []
-        for packed in fitted["parts"]:
+        self.base_models_ = []
+        for packed in fitted["base_models"]:
             models = [unpack_part(each, self.metric) for each in packed["models"]]
             for model in models:
                 same = model.task_ == self._task and len(model.classes_) == len(self.classes_)
                 if not same or model.n_features_in_ != self.n_features_in_:
-                    raise ValueError("parts with the features and classes of the whole expected")
+                    raise ValueError("base models must share the model's features and classes")
             weight, adds, cost = (float(v) for v in packed["numbers"])
             if not models or not 0 < weight <= 1:
                 raise ValueError("models with a weight in (0, 1] expected")
-            self.parts_.append(Part(str(packed["name"]), models, weight, adds, cost))
-        if not np.isclose(sum(part.weight for part in self.parts_), 1):
+            self.base_models_.append(Part(str(packed["name"]), models, weight, adds, cost))
+        if not np.isclose(sum(part.weight for part in self.base_models_), 1):
             raise ValueError("weights that add up to 1 expected")
 
 

@@ -37,7 +37,7 @@ class Mistake:
 
 
 def permutation_importances(
-    model: Any, X: Any, y: Any, *, repeats: int = 5, most_rows: int = 5000, seed: int = 0
+    model: Any, X: Any, y: Any, *, repeats: int = 5, most_rows: int = 5000, random_state: int = 0
 ) -> list[Importance]:
     """How much each column of ``X`` matters to the metric that ``model`` was trained for.
 
@@ -51,7 +51,7 @@ def permutation_importances(
         y: labels ``(n,)``, or ``(n, labels)``.
         repeats: shuffles of each column.
         most_rows: of a longer table so many rows are drawn.
-        seed: of shuffles and drawn rows.
+        random_state: of shuffles and drawn rows.
 
     Returns:
         One ``Importance`` for each column, the largest first.
@@ -66,7 +66,7 @@ def permutation_importances(
     """
     check_whole("repeats", repeats, 1, 10_000)
     check_whole("most_rows", most_rows, 2, 10**9)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(random_state)
     model, x, target = _encoded(model, X, y)
     if len(x) > most_rows:
         some = np.sort(random.choice(len(x), int(most_rows), replace=False))

@@ -166,14 +166,14 @@ def averaged(z: Tensor, task: Task, weights: Tensor | None = None) -> Tensor:
 
 
 def to_torch(model: Any) -> ExportedModule:
-    """One module of a fitted ``MetricClassifier`` or ``MetricLinearClassifier``, or a ``Model``.
+    """One module of a fitted ``MetricMLPClassifier`` or ``MetricLinearClassifier``, or a ``Model``.
 
     The module of a ``Model`` takes what its encoder gives, ``model.inputs(table)``.
 
     >>> from sklearn.datasets import make_classification
-    >>> from softset import MetricClassifier
+    >>> from softset import MetricMLPClassifier
     >>> X, y = make_classification(200, random_state=0)
-    >>> model = MetricClassifier("f1", n_members=2, max_epochs=5, random_state=0).fit(X, y)
+    >>> model = MetricMLPClassifier("f1", n_networks=2, max_epochs=5, random_state=0).fit(X, y)
     >>> probabilities, decision = to_torch(model)(torch.tensor(X))
     >>> probabilities.shape, bool((model.classes_[decision] == model.predict(X)).all())
     (torch.Size([200, 2]), True)
@@ -181,7 +181,7 @@ def to_torch(model: Any) -> ExportedModule:
     classifier = getattr(model, "classifier", model)
     if not isinstance(classifier, Exportable):
         raise ValueError(
-            "model must be a MetricClassifier or a MetricLinearClassifier, or a Model of one of "
+            "model must be a MetricMLPClassifier or a MetricLinearClassifier, or a Model of one of "
             f"them, to be exported, got {type(classifier).__name__}. Serve others with load_model."
         )
     return ExportedModule(classifier._layers(), classifier._labels, classifier._decision)

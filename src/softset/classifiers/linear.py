@@ -49,7 +49,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
     tuned threshold, which is drawn towards the share of the positives as if there were three more
     of them. Nothing is random: no seeds, no epochs, no learning rate.
 
-    Inputs are standardised inside (sparse ones only scaled). The order of the rows does not matter.
+    Inputs are standardized inside (sparse ones only scaled). The order of the rows does not matter.
     Equal rows are in one fold unless most rows have an equal one.
 
     Args:
@@ -59,7 +59,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             that their scale means nothing to any penalty.
         l1_ratio: share of the absolute values in its penalty, for sparse models: a coefficient
             that is zero at the start stays zero.
-        signs: ``(features,)`` of -1, 0 and 1: a coefficient must not have the other sign.
+        monotonic_cst: ``(features,)`` of -1, 0 and 1: a coefficient must not have the other sign.
         cv: folds, or splits as an iterable of training and test rows.
         path: penalties; an empty one is logistic regression with a tuned threshold.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
@@ -89,7 +89,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         *,
         C: float = 1.0,
         l1_ratio: float = 0.0,
-        signs: Any = None,
+        monotonic_cst: Any = None,
         cv: Any = 5,
         path: Any = PATH,
         threshold: Any = "tuned",
@@ -99,7 +99,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         self.metric = metric
         self.C = C
         self.l1_ratio = l1_ratio
-        self.signs = signs
+        self.monotonic_cst = monotonic_cst
         self.cv = cv
         self.path = path
         self.threshold = threshold
@@ -122,11 +122,16 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         x = self._checked_inputs(X, y)
         given, place = self._given_splits(x, y), None
         rows = self._start(x, y, sample_weight)
-        signs = None if self.signs is None else self._checked_signs(x.shape[1])
+        monotonic_cst = (
+            None if self.monotonic_cst is None else self._checked_monotonic_cst(x.shape[1])
+        )
         # Columns that do not vary tell nothing: without them nothing can depend on them.
         some = varies(x if (rows.w > 0).all() else x[rows.w > 0])
         if some.any() and not some.all():
-            rows, signs = rows._replace(x=x[:, some]), None if signs is None else signs[some]
+            rows, monotonic_cst = (
+                rows._replace(x=x[:, some]),
+                None if monotonic_cst is None else monotonic_cst[some],
+            )
         if given is None:
             rows, place = ordered_rows(*rows)
         else:
@@ -137,7 +142,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         fold = given[sample] if given is not None else self._folds(rows, sample)
         raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
         targets = range(rows.y.shape[1]) if self._task.independent else [None]
-        found = [self._fit_target(rows, sample, fold, goal, signs, k) for k in targets]
+        found = [self._fit_target(rows, sample, fold, goal, monotonic_cst, k) for k in targets]
         self._targets = [target for target, _, _ in found]
         positive = rows.w @ rows.y if self._task.single else 0.5 * rows.w.sum()
         self._prior = float(logit(positive / rows.w.sum()))
@@ -212,7 +217,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         sample: Array,
         fold: Array,
         goal: Goal,
-        signs: Array | None,
+        monotonic_cst: Array | None,
         label: int | None,
     ) -> tuple[Target, Array, Origin]:
         """The model of one target, and its out-of-fold scores (in sample where none is)."""
@@ -221,7 +226,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         goal = goal if label is None else goal.of_label(label)
 
         def problem(keep: Any) -> LinearProblem:
-            return LinearProblem(rows.x[keep], y[keep], rows.w[keep], classes, signs)
+            return LinearProblem(rows.x[keep], y[keep], rows.w[keep], classes, monotonic_cst)
 
         everything, some = slice(None), len(sample) < len(y)
         # Of many rows a sample says nearly where to end.
@@ -303,13 +308,14 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
                 models[i][int(k)] = at
         return oof, models
 
-    def _checked_signs(self, features: int) -> Array:
-        signs = np.asarray(self.signs, dtype=float)
-        if signs.shape != (features,) or not np.isin(signs, (-1, 0, 1)).all():
+    def _checked_monotonic_cst(self, features: int) -> Array:
+        monotonic_cst = np.asarray(self.monotonic_cst, dtype=float)
+        if monotonic_cst.shape != (features,) or not np.isin(monotonic_cst, (-1, 0, 1)).all():
             raise ValueError(
-                f"signs must hold -1, 0 or 1 for each of {features} features, got {self.signs!r}."
+                f"monotonic_cst must hold -1, 0 or 1 for each of {features} features, got "
+                f"{self.monotonic_cst!r}."
             )
-        return signs
+        return monotonic_cst
 
     # --- what it has learned ---------------------------------------------------------------------
 
@@ -349,7 +355,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         own = [" ".join(f"{v:+12.3f}" for v in column) for column in self.standardised_coef_.T]
         raw = [" ".join(f"{v:+12.4g}" for v in column) for column in self.coef_.T]
         wide = len(raw[0])
-        lines.append(f"{'coefficient':{width}} {'standardised':>{wide}} {'in its units':>{wide}}")
+        lines.append(f"{'coefficient':{width}} {'standardized':>{wide}} {'in its units':>{wide}}")
         for j in np.argsort(-size, kind="stable"):
             lines.append(f"{names[j]!s:{width}} {own[j]:>{wide}} {raw[j]:>{wide}}")
         return "\n".join(lines)

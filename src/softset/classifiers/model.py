@@ -183,7 +183,7 @@ def train_model(
     recipe: str | None = None,
     pos_label: Any = None,
     sample_weight: Any = None,
-    seed: int = 0,
+    random_state: int = 0,
     info: dict[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     **settings: Any,
@@ -198,18 +198,18 @@ def train_model(
     ``checkpoint``, and go on from it.
 
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"x": np.linspace(0, 200, 100), "colour": ["red", "blue"] * 50})
+    >>> frame = pd.DataFrame({"x": np.linspace(0, 200, 100), "color": ["red", "blue"] * 50})
     >>> y = ["high" if x > 150 else "low" for x in frame["x"]]
     >>> frame = frame.sample(frac=1, random_state=0)
     >>> y = [y[i] for i in frame.index]
-    >>> model = train_model(frame, y, recipe="cross-entropy", n_members=2, pos_label="high")
+    >>> model = train_model(frame, y, recipe="cross-entropy", n_networks=2, pos_label="high")
     >>> model.classes_.tolist(), model.predict(frame[:3]).shape
     (['low', 'high'], (3,))
     """
     recipe = recipe or default_recipe(isinstance(X, ParquetRows))
     check_choice("recipe", recipe, RECIPES)
     get_goal(metric)
-    classifier = RECIPES[recipe].make(metric, seed, **settings)
+    classifier = RECIPES[recipe].make(metric, random_state, **settings)
     if isinstance(X, ParquetRows):
         if y is not None or sample_weight is not None:
             raise ValueError("ParquetRows names the columns with labels and weights itself.")

@@ -1,4 +1,4 @@
-"""``MetricClassifier``: scikit-learn's contract around many small networks cut for a metric."""
+"""``MetricMLPClassifier``: scikit-learn's contract around many small networks cut for a metric."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ Array = NDArray[Any]
 _BLOCK = 2**13
 
 
-class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  # type: ignore[misc]
+class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  # type: ignore[misc]
     """Small neural networks, cut (and if wanted trained) for the metric they are judged by.
 
-    ``n_members`` networks are trained together; their probabilities are averaged. Each leaves out
+    ``n_networks`` networks are trained together; their probabilities are averaged. Each leaves out
     one of five folds of the rows, so that together they have seen all. The threshold (for several
     classes: offsets of the log-probabilities) with the best ``metric`` on the scores of rows by
     members that have not seen them decides. So ``predict`` may disagree with
     ``predict_proba >= 0.5``.
 
     Folds are dealt by content within each class, so that the order of the rows does not matter, and
-    equal rows are in one fold unless most rows have an equal one. Inputs are standardised, and
+    equal rows are in one fold unless most rows have an equal one. Inputs are standardized, and
     values beyond about 3 standard deviations squashed smoothly.
 
     There is no ``partial_fit``: early stopping and the threshold need rows that were never
@@ -65,8 +65,8 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         recipe: ``"cross-entropy"``; ``"warm"`` (after that, the soft metric) or another name in
             ``softset.training.recipes.RECIPES``, a loss, or a list of ``Phase``. With the cut tuned
             for the metric, training for it has added nothing: docs/efficacy.md.
-        hidden: widths of the hidden layers.
-        n_members: how many networks are averaged. With fewer than there are folds, the threshold
+        hidden_layer_sizes: widths of the hidden layers.
+        n_networks: how many networks are averaged. With fewer than there are folds, the threshold
             is tuned on the rows that some member leaves out.
         batch_size: the most rows in a batch; ``None`` takes a tenth of the rows, from 32 to 1024.
         max_epochs: the most passes over the data in each phase of the recipe.
@@ -89,7 +89,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(400, weights=[0.9], random_state=0)
-    >>> model = MetricClassifier("f1", n_members=2, random_state=0).fit(X, y)
+    >>> model = MetricMLPClassifier("f1", n_networks=2, random_state=0).fit(X, y)
     >>> model.predict(X[:3]).shape, bool(model.score(X, y) > 0.5)
     ((3,), True)
     """
@@ -99,8 +99,8 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         metric: MetricLike = "f1",
         *,
         recipe: Any = DEFAULT,
-        hidden: Any = (64, 32),
-        n_members: int = 10,
+        hidden_layer_sizes: Any = (64, 32),
+        n_networks: int = 10,
         batch_size: int | None = None,
         learning_rate: float = 0.003,
         weight_decay: float = 0.01,
@@ -117,8 +117,8 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
     ) -> None:
         self.metric = metric
         self.recipe = recipe
-        self.hidden = hidden
-        self.n_members = n_members
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_networks = n_networks
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
@@ -139,7 +139,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1; or on a
         stream of such blocks, as ``ParquetRows`` is one."""
-        check_number("n_members", self.n_members, 1, 10**6, closed="low")
+        check_number("n_networks", self.n_networks, 1, 10**6, closed="low")
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         if self.batch_size is not None:
             check_number("batch_size", self.batch_size, 1, float("inf"), closed="low")
@@ -151,7 +151,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
         rows = rows._replace(w=rows.w / rows.w.mean())
         random = check_random_state(self.random_state)
         salt = int(random.randint(2**31 - 1))
-        seeds = random.randint(2**31 - 1, size=int(self.n_members))
+        seeds = random.randint(2**31 - 1, size=int(self.n_networks))
         fold = self._folds(rows, salt)
         self._scaler = Scaler.of(rows.x, rows.w)
         self._begin(X, y)
@@ -166,7 +166,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
     def _train(self, rows: Rows, fold: Ints | None, seeds: Array, on_epoch: Any) -> Trained:
         count = len(rows.x) if fold is None else int((fold != 0).sum())
         return train_members(
-            tuple(self.hidden),
+            tuple(self.hidden_layer_sizes),
             data_of(rows._replace(x=self._scaler(rows.x))),
             members=[
                 Member(int(s), self.learning_rate, self.weight_decay, self.dropout) for s in seeds
@@ -220,7 +220,7 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
 
     def _tuner(self) -> Tuner:
         # Where every row is scored by a member, a gain need not be clear: see Tuner.
-        return Tuner(get_goal(self.metric), self._task, clear=self.n_members < self._fold_count())
+        return Tuner(get_goal(self.metric), self._task, clear=self.n_networks < self._fold_count())
 
     def _fold_count(self) -> int:
         return max(2, round(1 / self.validation_fraction))
@@ -311,14 +311,14 @@ class MetricClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  #
             raise ValueError("weights that give finite scores expected")
 
 
-class PhasedClassifier(MetricClassifier):
-    """A ``MetricClassifier`` that keeps its rows, and what its first phase gave.
+class PhasedClassifier(MetricMLPClassifier):
+    """A ``MetricMLPClassifier`` that keeps its rows, and what its first phase gave.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, random_state=0)
-    >>> given = {"max_epochs": 3, "n_members": 2, "random_state": 0}
+    >>> given = {"max_epochs": 3, "n_networks": 2, "random_state": 0}
     >>> first = PhasedClassifier("f1", recipe="warm", **given).fit(X, y).first_phase(threshold=None)
-    >>> alone = MetricClassifier("f1", recipe="cross-entropy", threshold=None, **given).fit(X, y)
+    >>> alone = MetricMLPClassifier("f1", recipe="cross-entropy", threshold=None, **given).fit(X, y)
     >>> bool((first.predict_proba(X) == alone.predict_proba(X)).all())
     True
     """
@@ -338,9 +338,9 @@ class PhasedClassifier(MetricClassifier):
         epochs = [phase for history in self.history_ for phase in history["phase"]]
         return epochs.count(0) / max(1, len(epochs))
 
-    def first_phase(self, **params: Any) -> MetricClassifier:
+    def first_phase(self, **params: Any) -> MetricMLPClassifier:
         """What the first phase alone gives with other parameters (of the decision)."""
-        found = MetricClassifier(**{**self.get_params(deep=False), **params})
+        found = MetricMLPClassifier(**{**self.get_params(deep=False), **params})
         own = [*found.get_params(deep=False), "_after_first", "_seen"]
         found.__dict__.update({k: v for k, v in vars(self).items() if k not in own})
         found._weights = self._after_first.double()

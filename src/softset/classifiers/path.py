@@ -34,7 +34,7 @@ class PathPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """The linear model of the classes, or of one label, in standardised units."""
+    """The linear model of the classes, or of one label, in standardized units."""
 
     flat: Array
     path: list[PathPoint]

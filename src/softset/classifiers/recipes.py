@@ -11,7 +11,7 @@ from softset.training.recipes import RECIPES as OF_NETWORKS
 
 # The module in this package that each classifier is in. A model file may name these alone.
 CLASSIFIERS = {
-    "MetricClassifier": "network",
+    "MetricMLPClassifier": "network",
     "MetricBoostingClassifier": "boosting",
     "MetricLinearClassifier": "linear",
     "MetricThresholdClassifier": "threshold",
@@ -44,10 +44,12 @@ def _forest(seed: int) -> Any:
 
 RECIPES: dict[str, ModelRecipe] = {
     **{
-        name: ModelRecipe("MetricClassifier", row.about, {"recipe": name})
+        name: ModelRecipe("MetricMLPClassifier", row.about, {"recipe": name})
         for name, row in OF_NETWORKS.items()
     },
-    "boosting": ModelRecipe("MetricBoostingClassifier", "gradient boosting", {"rounds": 0}),
+    "boosting": ModelRecipe(
+        "MetricBoostingClassifier", "gradient boosting", {"n_metric_estimators": 0}
+    ),
     "boosting-metric": ModelRecipe(
         "MetricBoostingClassifier", "gradient boosting, then rounds for the metric"
     ),

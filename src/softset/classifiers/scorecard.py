@@ -249,7 +249,7 @@ class _Binned:
         return cls(edges, codes, means, two)
 
     def scored(self, column: int, name: str, points: Ints) -> ScoredFeature:
-        """With ``points`` for each bin; neighbours with equal points are one bin."""
+        """With ``points`` for each bin; neighbors with equal points are one bin."""
         differ = np.flatnonzero(np.diff(points))
         kept = points[np.append(differ, len(points) - 1)]
         return ScoredFeature(column, name, self.edges[differ], kept, self.values)

@@ -180,9 +180,9 @@ def _started(model: Any) -> tuple[int, int, Any]:
 
 
 def fit_network(model: Any, stream: Any, checkpoint: str | os.PathLike[str] | None = None) -> None:
-    """``MetricClassifier.fit`` of a stream; ``checkpoint`` is a file to go on from."""
+    """``MetricMLPClassifier.fit`` of a stream; ``checkpoint`` is a file to go on from."""
     salt, seed, random = _started(model)
-    seeds = random.randint(2**31 - 1, size=int(model.n_members))
+    seeds = random.randint(2**31 - 1, size=int(model.n_networks))
     found = survey(model, stream, model.validation_fraction, salt)
     model._scaler = found.scaler
     trained = _trained(model, stream, found, seeds, seed, checkpoint)
@@ -207,7 +207,7 @@ def _trained(
             yield tensors("train", rows)
 
     return train_streamed(
-        tuple(model.hidden),
+        tuple(model.hidden_layer_sizes),
         blocks,
         tensors("validation", found.held) if model.early_stopping else None,
         outputs=task.outputs(len(found.labels.classes)),
@@ -256,4 +256,4 @@ def fit_boosting(model: Any, stream: Any, checkpoint: str | os.PathLike[str] | N
 
 
 # What can be trained on a stream, by the name of the classifier.
-FITS = {"MetricClassifier": fit_network, "MetricBoostingClassifier": fit_boosting}
+FITS = {"MetricMLPClassifier": fit_network, "MetricBoostingClassifier": fit_boosting}

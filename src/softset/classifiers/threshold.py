@@ -91,7 +91,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             significantly below the best one. 0 or 1 (infinite for scores and offsets) is an end
             where nothing is excluded. Offsets of classes have one each, with the others held.
             docs/benchmarks.md has how often it holds the truth.
-        worth_: what tuning gains on rows that neither the threshold nor the choice to use it has
+        gain_: what tuning gains on rows that neither the threshold nor the choice to use it has
             seen, with its interval: see ``softset.decisions.resampling.Worth``. It and
             ``interval_`` are ``None`` where nothing can be tuned: fewer than 20 rows, areas under
             curves; ``interval_`` also for very many classes, or where rows times their square
@@ -103,7 +103,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     >>> model = MetricThresholdClassifier(LogisticRegression(), "f1", random_state=0).fit(X, y)
     >>> bool(model.interval_[0] < model.threshold_ < model.interval_[1] < 0.5)
     True
-    >>> bool(model.worth_.gain > 0), model.predict(X[:3]).shape
+    >>> bool(model.gain_.gain > 0), model.predict(X[:3]).shape
     (True, (3,))
     """
 
@@ -297,8 +297,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         if self._response == "predict_proba":
             self._least = least_probability(raw)
         scores, y, w = self._as_scores(raw), codes[rows], weight[rows]
-        self._unseen = np.full((len(codes), *scores.shape[1:]), np.nan)
-        self._unseen[rows] = scores
+        self._oof_scores = np.full((len(codes), *scores.shape[1:]), np.nan)
+        self._oof_scores[rows] = scores
         tuner = self._tuner()
         crossed = tuner.crossed(scores, y, w) if tuner.can_tune(y) else None
         self._keep(tuner.tune(scores, y, w, crossed))
@@ -320,7 +320,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return interval
 
     @property
-    def worth_(self) -> Worth | None:
+    def gain_(self) -> Worth | None:
         """What tuning gains on rows it has not seen; computed when it is first read."""
         if "worth" not in self._known:
             rows = self._tuned_on
@@ -421,7 +421,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             "estimators": self._estimators,
             "constant": None if self._constant is None else torch.from_numpy(self._constant),
             "interval": None if self.interval_ is None else torch.from_numpy(self.interval_),
-            "worth": None if self.worth_ is None else list(self.worth_),
+            "worth": None if self.gain_ is None else list(self.gain_),
         }
 
     def _relearn(self, fitted: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ import typer
 
 from softset.cli import app, given, said
 from softset.cli import options as opt
-from softset.cli.inputs import check_files, need, parts, read_labelled, stem
+from softset.cli.inputs import check_files, need, parts, read_labeled, stem
 from softset.cli.outputs import Progress, console, fresh_name, print_json, say, say_notes
 from softset.report.formats import seconds
 
@@ -52,10 +52,7 @@ def run(
         ),
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer splits, smaller models.")] = False,
-    budget: Annotated[
-        float | None,
-        typer.Option(metavar="MINUTES", help="For all of it; fewer splits or rows if need be."),
-    ] = None,
+    time_limit: opt.TimeLimit = None,
     groups: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Rows of one group stay on one side of every split."),
@@ -64,7 +61,7 @@ def run(
         list[str] | None,
         typer.Option("--candidate", metavar="NAME", help="Only these, e.g. warm,boosting-tuned."),
     ] = None,
-    folds: Annotated[int, typer.Option(help="Parts that each repeat is cut into.")] = 5,
+    cv: Annotated[int, typer.Option(help="Folds of each repeat.")] = 5,
     repeats: Annotated[int | None, typer.Option(help="How often the rows are cut anew.")] = None,
     pos_label: opt.PosLabel = None,
     drop: opt.Drop = None,
@@ -85,7 +82,7 @@ def run(
     \b
     softset compare data.csv --target churn --metric f1
     softset compare data.parquet -t income -m f1 --quick --output adult
-    softset compare data.csv -t label --groups patient --budget 10
+    softset compare data.csv -t label --groups patient --time-limit 10m
     softset compare data.csv -t sports,politics --metric f1_macro
     softset compare data.csv -t churn --output adult --resume
 
@@ -107,7 +104,7 @@ def run(
         inside = output if output is None or len(chosen) == 1 else output / name
         places[m] = inside or (Path(usual) if resume else fresh_name(usual, force))
         check_directory(places[m], file, force=force, resume=resume)
-    data = read_labelled(
+    data = read_labeled(
         file, target, groups=groups, drop=drop, sep=sep, encoding=encoding, decimal=decimal
     )
     info = {"target": data.target, "groups": groups, "file": file.name}
@@ -125,15 +122,15 @@ def run(
             groups=data.groups,
             pos_label=_as_label(pos_label, data.y),
             quick=quick,
-            budget=budget,
-            seed=seed,
-            jobs=jobs,
+            time_limit=time_limit,
+            random_state=seed,
+            n_jobs=jobs,
             backend=backend,
             resume=resume,
             candidates=parts(candidates) or None,
             command=shlex.join(["softset", *given]),
             file=file.name,
-            folds=folds,
+            cv=cv,
             repeats=repeats,
         )
         write(result, directory, info)
@@ -272,7 +269,7 @@ def tell(result: Comparison, directory: Path) -> None:
     print(f"        softset predict {directory / 'model.softset'} NEW_ROWS")
 
 
-_COLOURS = {"clear": "green", "stay": "yellow"}
+_COLORS = {"clear": "green", "stay": "yellow"}
 
 
 def show(result: Comparison) -> None:
@@ -281,8 +278,8 @@ def show(result: Comparison) -> None:
     from rich.text import Text
 
     out = console()
-    colour = _COLOURS.get(result.outcome, "cyan")
-    out.print(Text(result.verdict, style=f"bold {colour}"))
+    color = _COLORS.get(result.outcome, "cyan")
+    out.print(Text(result.verdict, style=f"bold {color}"))
     if result.advice:
         out.print(Text(result.advice))
     out.print()

@@ -9,7 +9,7 @@ import typer
 
 from softset.cli import app
 from softset.cli import options as opt
-from softset.cli.inputs import category_columns, check_files, need, parts, read_labelled
+from softset.cli.inputs import category_columns, check_files, need, parts, read_labeled
 from softset.cli.outputs import console, print_json
 from softset.cli.scores import Scored, decide, read_scores
 
@@ -112,7 +112,7 @@ def _by_model(
 
     model = load_model(path)
     text = [c for c in category_columns(model) if c not in target]
-    data = read_labelled(file, target, text=text, **reading)
+    data = read_labeled(file, target, text=text, **reading)
     several = len(data.target) > 1
     if several != (model.task.independent):
         wanted = ", ".join(model.target) or "one column"

@@ -9,7 +9,7 @@ import typer
 
 from softset.cli import app
 from softset.cli import options as opt
-from softset.cli.inputs import category_columns, check_files, need, read_labelled
+from softset.cli.inputs import category_columns, check_files, need, read_labeled
 from softset.cli.outputs import console, print_json
 
 
@@ -51,9 +51,9 @@ def run(
         raise ValueError("the model does not name its target column: give it with --target COLUMN.")
     text = [c for c in category_columns(found) if c not in wanted]
     reading = {"sep": sep, "encoding": encoding, "decimal": decimal}
-    data = read_labelled(file, wanted, text=text, **reading)
+    data = read_labeled(file, wanted, text=text, **reading)
     importances = permutation_importances(
-        found, data.table, data.labels, repeats=repeats, seed=seed
+        found, data.table, data.labels, repeats=repeats, random_state=seed
     )
     mistakes = worst_mistakes(found, data.table, data.labels, most=most)
     importances = importances[:most]

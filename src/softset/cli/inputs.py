@@ -56,7 +56,7 @@ def parts(given: Sequence[str] | None) -> list[str]:
 
 
 @dataclass
-class Labelled:
+class Labeled:
     """A table, what is to be predicted, and the names of the target columns."""
 
     table: Any
@@ -71,7 +71,7 @@ class Labelled:
         return self.y.to_numpy() if len(self.target) > 1 else self.y
 
 
-def read_labelled(
+def read_labeled(
     path: Path,
     target: Sequence[str],
     *,
@@ -79,7 +79,7 @@ def read_labelled(
     weight: str | None = None,
     drop: Sequence[str] | None = None,
     **reading: Any,
-) -> Labelled:
+) -> Labeled:
     """The table in a file without its target, and the target; ``reading`` as for ``read_table``."""
     from softset.tables.files import expanded, read_table
     from softset.tables.labels import label_matrix
@@ -105,7 +105,7 @@ def read_labelled(
         import pandas as pd
 
         y = pd.DataFrame(label_matrix(frame[wanted].to_numpy(dtype=object)), columns=wanted)
-    return Labelled(
+    return Labeled(
         table,
         y,
         wanted,

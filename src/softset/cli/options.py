@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def seconds(text: str) -> float:
+    """A duration in seconds: ``90``, ``90s``, ``10m`` or ``2h``.
+
+    >>> seconds("90"), seconds("1.5m")
+    (90.0, 90.0)
+    """
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:].lower())
+    try:
+        value = float(text if unit is None else text[:-1]) * (unit or 1)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise typer.BadParameter(
+            f"expected a positive duration such as 90s, 10m or 2h, got {text!r}."
+        )
+    return value
+
 
 DataFile = Annotated[
     Path,
@@ -45,7 +65,16 @@ Drop = Annotated[
 Sep = Annotated[str | None, typer.Option(help="What separates fields: ',', ';', tab.")]
 Encoding = Annotated[str | None, typer.Option(help="Of a text file: utf-8, latin-1, utf-16, …")]
 Decimal = Annotated[str, typer.Option(help="The decimal mark of a text file, '.' or ','.")]
-Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        metavar="TIME",
+        parser=seconds,
+        help="Time for all of it: 90s, 10m, 2h; a bare number is seconds. No limit by default.",
+    ),
+]
 Jobs = Annotated[int | None, typer.Option(help="Runs at once; all cores if left out.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]

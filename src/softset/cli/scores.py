@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softset.cli.inputs import Labelled, check_columns, read_labelled
+from softset.cli.inputs import Labeled, check_columns, read_labeled
 
 if TYPE_CHECKING:
     from softset.tasks import Task
@@ -49,7 +49,7 @@ def read_scores(
     from softset.tables.labels import read_labels
 
     # Decisions are class names: "01" is not 1.
-    data = read_labelled(file, target, text=["prediction"], **reading)
+    data = read_labeled(file, target, text=["prediction"], **reading)
     labels, y = read_labels(data.labels, pos_label)
     task = labels.task
     classes = data.target if task.independent else labels.names
@@ -79,7 +79,7 @@ def read_scores(
     return Scored(task, classes, given, y, prediction, logits)
 
 
-def _prediction(file: Path, data: Labelled, classes: Sequence[Any], task: Task) -> Any:
+def _prediction(file: Path, data: Labeled, classes: Sequence[Any], task: Task) -> Any:
     import numpy as np
 
     from softset.tables.labels import label_matrix

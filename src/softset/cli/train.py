@@ -12,7 +12,7 @@ import typer
 from softset.classifiers.recipes import RECIPES, default_recipe
 from softset.cli import app
 from softset.cli import options as opt
-from softset.cli.inputs import Labelled, check_files, need, parts, read_labelled, stem
+from softset.cli.inputs import Labeled, check_files, need, parts, read_labeled, stem
 from softset.cli.on_disk import HeldOut, score_of, train_on_disk
 from softset.cli.outputs import fresh_name, print_json, say, say_notes
 
@@ -33,15 +33,7 @@ def run(
     output: opt.Output = None,
     force: opt.Force = False,
     pos_label: opt.PosLabel = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(
-            "--time-limit",
-            metavar="SECONDS",
-            help="Of recipe best: what would take longer is left out and named; by default no "
-            "limit. The fit on four fifths of the rows has the same limit.",
-        ),
-    ] = None,
+    time_limit: opt.TimeLimit = None,
     sample_weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column with the rows' weights.")
     ] = None,
@@ -78,7 +70,7 @@ def run(
     check_writable(path, force, inputs=[file])
 
     import softset
-    from softset.checks import check_choice, check_number
+    from softset.checks import check_choice
     from softset.classifiers.model import train_model
     from softset.metrics.registry import one_number
 
@@ -87,22 +79,21 @@ def run(
     known = RECIPES[recipe].make(metric, seed).get_params(deep=False)
     if "library" in known:
         need(known["library"])
-    settings: dict[str, Any] = {"recipe": recipe, "pos_label": pos_label, "seed": seed}
+    settings: dict[str, Any] = {"recipe": recipe, "pos_label": pos_label, "random_state": seed}
     if time_limit is not None:
         if "time_limit" not in known:
             raise ValueError(f"--time-limit is for recipe best, got recipe {recipe}. Leave it out.")
-        check_number("--time-limit", time_limit, 0, float("inf"))
         settings["time_limit"] = time_limit
     if "verbose" in known:
         settings["verbose"] = int(sys.stderr.isatty())
-    about = {"file": file.name, "softset": softset.__version__, "seed": seed}
+    about = {"file": file.name, "softset": softset.__version__, "random_state": seed}
     if is_beyond_memory(file):
         refuse_text_options(file.name, sep, encoding, decimal)
         rows = ParquetRows(file, target, sample_weight=sample_weight, drop=drop or ())
         model, held_out = train_on_disk(rows, metric, path, about, settings)
         _tell(model, path, held_out, rows.rows, len(rows.columns), as_json)
         return
-    data = read_labelled(
+    data = read_labeled(
         file,
         target,
         weight=sample_weight,
@@ -143,9 +134,9 @@ def _tell(
         "held_out": None if held_out is None else vars(held_out),
         "notes": notes,
     }
-    blend = getattr(model.classifier, "parts_", None)
+    blend = getattr(model.classifier, "base_models_", None)
     if blend is not None:
-        facts["parts"] = {part.name: part.weight for part in blend}
+        facts["base_models"] = {part.name: part.weight for part in blend}
         facts["left_out"] = model.classifier.left_out_
     if as_json:
         print_json(facts)
@@ -174,7 +165,7 @@ def _decision(model: Any) -> str:
     return f"threshold: {model.threshold:.4g} (probability of {model.classes_[1]})"
 
 
-def _held_out(data: Labelled, metric: str, settings: dict[str, Any]) -> HeldOut | None:
+def _held_out(data: Labeled, metric: str, settings: dict[str, Any]) -> HeldOut | None:
     """The score of a model like the one that was saved, trained on four fifths of the rows.
 
     Equal rows stay on one side. ``None``, and a note, if a class has too few rows to be split.
@@ -194,7 +185,7 @@ def _held_out(data: Labelled, metric: str, settings: dict[str, Any]) -> HeldOut 
         except ValueError as error:
             say(f"softset: note: no rows are held out for a score: {error}")
             return None
-        fold = repeated_folds(table.strata, table.groups, _FOLDS, 1, settings["seed"])[0]
+        fold = repeated_folds(table.strata, table.groups, _FOLDS, 1, settings["random_state"])[0]
         train, test = np.flatnonzero(fold), np.flatnonzero(fold == 0)
         weight = None if data.weight is None else data.weight[train]
         model = train_model(

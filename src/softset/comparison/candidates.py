@@ -12,7 +12,7 @@ from softset.checks import nearest
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.ensemble import MetricEnsembleClassifier
 from softset.classifiers.linear import MetricLinearClassifier
-from softset.classifiers.network import MetricClassifier
+from softset.classifiers.network import MetricMLPClassifier
 from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.comparison.fits import Candidate, Make, Obstacle, Order
 from softset.comparison.own import own_candidates, split_off
@@ -31,11 +31,11 @@ ENSEMBLE_FOLDS = {False: 5, True: 3}
 def _network(recipe: Any, **settings: Any) -> Make:
     """Networks; ``recipe`` may be a function of the order."""
 
-    def make(order: Order) -> MetricClassifier:
-        return MetricClassifier(
+    def make(order: Order) -> MetricMLPClassifier:
+        return MetricMLPClassifier(
             order.metric,
             recipe=recipe(order) if callable(recipe) else recipe,
-            n_members=order.sizes.members,
+            n_networks=order.sizes.members,
             patience=order.sizes.patience,
             max_epochs=order.sizes.max_epochs,
             random_state=order.seed,
@@ -50,11 +50,11 @@ def _surrogate(order: Order) -> SurrogateFBetaLoss:
     return SurrogateFBetaLoss(float(order.target.mean()), beta=beta)
 
 
-def _boosting(rounds: int, tuned: bool) -> Make:
+def _boosting(n_metric_estimators: int, tuned: bool) -> Make:
     def make(order: Order) -> MetricBoostingClassifier:
         return MetricBoostingClassifier(
             order.metric,
-            rounds=rounds,
+            n_metric_estimators=n_metric_estimators,
             threshold="tuned" if tuned else None,
             n_jobs=1,
             random_state=order.seed,
@@ -157,7 +157,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "default",
         "boosting",
         "trees trained on log-loss{half}",
-        _boosting(rounds=0, tuned=False),
+        _boosting(n_metric_estimators=0, tuned=False),
         (_OWN_THRESHOLD, _NO_LIGHTGBM),
     ),
     Candidate(
@@ -167,7 +167,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "tuned",
         "boosting",
         "the same trees, threshold tuned for {metric}",
-        _boosting(rounds=0, tuned=True),
+        _boosting(n_metric_estimators=0, tuned=True),
         (_NO_THRESHOLD, _NO_LIGHTGBM),
     ),
     Candidate(
@@ -177,7 +177,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "metric",
         "boosting",
         "log-loss rounds, then rounds with {metric} as objective",
-        _boosting(rounds=200, tuned=True),
+        _boosting(n_metric_estimators=200, tuned=True),
         (_NO_LIGHTGBM,),
         goes_on=True,
     ),

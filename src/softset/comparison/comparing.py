@@ -28,14 +28,14 @@ def compare(
     groups: Any = None,
     pos_label: Any = None,
     quick: bool = False,
-    budget: float | None = None,
-    seed: int = 0,
-    jobs: int | None = None,
+    time_limit: float | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
     backend: str | None = None,
     directory: str | os.PathLike[str] | None = None,
     resume: bool = False,
     candidates: Any = None,
-    folds: int = 5,
+    cv: int = 5,
     repeats: int | None = None,
     duplicates: str = "together",
     progress: Callable[[int, int, float], None] | None = None,
@@ -52,38 +52,38 @@ def compare(
         groups: a label for each row; rows of a group stay on one side of every split.
         pos_label: the positive class of two; the last in order if left out.
         quick: fewer networks, fewer trees, one repeat.
-        budget: minutes that all of it may take; fewer splits are made if need be.
-        jobs, backend: how many runs at once, and any joblib backend (``"dask"`` for a cluster).
+        time_limit: seconds that all of it may take; fewer splits are made if need be.
+        n_jobs, backend: how many runs at once, and any joblib backend (``"dask"`` for a cluster).
         directory: where ``runs.jsonl`` keeps the finished runs; ``resume=True`` goes on from it.
         candidates: ids to compare; all that fit the metric and the task if left out. A pair
             ``("mine", estimator)`` is any scikit-learn classifier of your own, which is compared as
             it is and with a tuned threshold, and is what all others are held against; ``...``
             stands for all ids: ``candidates=[..., ("mine", estimator)]``.
-        folds, repeats: splits; 5 folds, twice (once if quick).
+        cv, repeats: splits; 5 folds, twice (once if quick).
         duplicates: ``"together"`` keeps equal rows on one side of every split, ``"ignore"`` not.
         progress: called with runs done, runs in all, and seconds left.
         command, file: to be shown in the report.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(300, weights=[0.8], random_state=0)
-    >>> found = compare(X, y, "f1", candidates=["boosting-tuned", "boosting-metric"], jobs=1,
+    >>> found = compare(X, y, "f1", candidates=["boosting-tuned", "boosting-metric"], n_jobs=1,
     ...                 quick=True)
     >>> found.outcome, found.model.predict(X[:2]).shape
     ('unclear', (2,))
     """
     started = time.monotonic()
     measured = one_number(decided_elsewhere(metric))
-    check_number("folds", folds, 2, 100, closed="both")
+    check_number("cv", cv, 2, 100, closed="both")
     if repeats is not None:
         check_number("repeats", repeats, 1, 100, closed="both")
-    if budget is not None:
-        check_number("budget", budget, 0, math.inf, hint="It is in minutes.")
+    if time_limit is not None:
+        check_number("time_limit", time_limit, 0, math.inf, hint="It is in seconds.")
     check_choice("duplicates", duplicates, ("together", "ignore"))
     if directory is None and resume:
         raise ValueError("resume needs the directory of the comparison to go on with.")
-    table = check_table(X, y, groups, pos_label, task, folds, duplicates)
+    table = check_table(X, y, groups, pos_label, task, cv, duplicates)
     label = label_of(measured)
-    doubts = [*few_rows(table, int(folds)), *telling_columns(table, metric, label)]
+    doubts = [*few_rows(table, int(cv)), *telling_columns(table, metric, label)]
     for text in doubts:
         warn_user(text)
     chosen, left_out = choose(measured, label, table.task, candidates, quick)
@@ -91,22 +91,23 @@ def compare(
         table,
         metric,
         chosen,
-        folds=int(folds),
+        folds=int(cv),
         repeats=int(repeats) if repeats is not None else 1 if quick else 2,
         quick=quick,
-        seed=seed,
-        jobs=jobs,
+        seed=random_state,
+        jobs=n_jobs,
         backend=backend,
         progress=progress,
         directory=None if directory is None else Path(directory),
         resume=resume,
         started=started,
-        time_limit=math.inf if budget is None else 60 * budget,
+        time_limit=math.inf if time_limit is None else time_limit,
     )
     found = Summary(plan, plan.run(), label, [*table.warnings, *doubts, *left_out])
-    return found.comparison(started, command or _call(metric, quick, seed), file)
+    return found.comparison(started, command or _call(metric, quick, random_state), file)
 
 
-def _call(metric: MetricLike, quick: bool, seed: int) -> str:
+def _call(metric: MetricLike, quick: bool, random_state: int) -> str:
     name = repr(metric) if isinstance(metric, str) else get_goal(metric).name
-    return f"softset.compare(X, y, {name}{', quick=True' if quick else ''}, seed={seed})"
+    quickly = ", quick=True" if quick else ""
+    return f"softset.compare(X, y, {name}{quickly}, random_state={random_state})"

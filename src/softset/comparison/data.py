@@ -141,7 +141,7 @@ def _groups(
         given = np.unique(values.astype(str), return_inverse=True)[1].ravel()
         if given.max() + 1 < folds:
             raise ValueError(
-                f"groups holds {given.max() + 1} groups, fewer than folds={folds}: every fold "
+                f"groups holds {given.max() + 1} groups, fewer than cv={folds}: every fold "
                 "needs one."
             )
     if duplicates == "ignore":
@@ -171,6 +171,6 @@ def _enough(codes: Ints, classes: list[Any], groups: Ints | None, folds: int) ->
             what = f"label {name!r} is {value} in" if several else f"class {name!r} has"
             unit = "rows" if apart == len(rows) else "different rows or groups"
             raise ValueError(
-                f"{what} {apart} {unit}, fewer than folds={folds}. Use fewer folds, more rows, or "
+                f"{what} {apart} {unit}, fewer than cv={folds}. Use fewer folds, more rows, or "
                 "leave it out."
             )

@@ -51,7 +51,7 @@ def winner_importances(
             task.y[test],
             repeats=REPEATS,
             most_rows=max(200, min(ROWS, CELLS // columns)),
-            seed=plan.seed,
+            random_state=plan.seed,
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softset.classifiers.base import DecidingClassifier
-from softset.classifiers.network import MetricClassifier, PhasedClassifier
+from softset.classifiers.network import MetricMLPClassifier, PhasedClassifier
 from softset.comparison.ladder import RungId
 from softset.comparison.result import Family, History
 from softset.metrics.goals import Goal
@@ -129,12 +129,12 @@ class Sharing:
 
 def _with_rounds(model: Any) -> Any:
     """Log-loss only, but both thresholds: of no rounds for the metric there is nothing to cut."""
-    return model if model.rounds else model.set_params(rounds=1)
+    return model if model.n_metric_estimators else model.set_params(n_metric_estimators=1)
 
 
 def _log_loss_share(model: Any) -> float:
-    warm = int(np.sum(model.warm_rounds_))
-    several = isinstance(model.warm_rounds_, list)  # labels with a booster each
+    warm = int(np.sum(model.n_estimators_))
+    several = isinstance(model.n_estimators_, list)  # labels with a booster each
     more = sum(map(len, model.history_)) if several else len(model.history_)
     return warm / max(1, warm + more)
 
@@ -159,7 +159,9 @@ SHARED: dict[str, Sharing] = {
 }
 # One model with a tuned threshold, and the same cut at 1/2.
 _CUT = Sharing(
-    lambda model: model, lambda model: 1.0, lambda model, other: model.cut_at(other.threshold)
+    lambda model: model,
+    lambda model: 1.0,
+    lambda model, other: model.with_threshold(other.threshold),
 )
 
 
@@ -187,7 +189,7 @@ def first_member(classifier: DecidingClassifier) -> History | None:
     None where the validation rows are weighted by their class, too: such a metric stands beside no
     other.
     """
-    if not isinstance(classifier, MetricClassifier) or not classifier.history_:
+    if not isinstance(classifier, MetricMLPClassifier) or not classifier.history_:
         return None
     if classifier.class_weight is not None:
         return None

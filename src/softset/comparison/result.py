@@ -145,7 +145,7 @@ class Comparison:
     >>> import softset as ss
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, weights=[0.8], random_state=0)
-    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], jobs=1,
+    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1,
     ...                    quick=True)
     >>> found.outcome, len(found.candidates), found.model.predict(X[:2]).shape
     ('stay', 2, (2,))

@@ -63,7 +63,7 @@ class Arguments(NamedTuple):
             ignored = ignored.all(-1) if by_class else ignored
             w = torch.ones_like(ignored, dtype=wide(z.device)) if w is None else w
             w = torch.where(ignored, 0.0, w)
-            # A left-out row may hold anything, NaN too: it gets scores without a favourite.
+            # A left-out row may hold anything, NaN too: it gets scores without a favorite.
             rows = ignored.unsqueeze(-1) if task.exclusive else ignored
             filler = 1 / z.shape[-1] if by_class else 0
             y = torch.where(rows if by_class else ignored, torch.full_like(y, filler), y)

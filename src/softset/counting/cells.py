@@ -297,7 +297,7 @@ class Counting:
     taus: Sequence[Any]
     grid: bool
     kernel: Kernel | None
-    usual: bool = False  # there is nothing to be learnt but scores and weights
+    usual: bool = False  # there is nothing to be learned but scores and weights
 
     @classmethod
     def of(
@@ -332,7 +332,7 @@ class Counting:
         return cls(problem, step, taus, grid, kernel_for(problem, step, taus, grid))
 
     @property
-    def learnt(self) -> bool:
+    def learned(self) -> bool:
         """Whether anything but the scores wants a gradient."""
         if not torch.is_grad_enabled():
             return False
@@ -349,15 +349,15 @@ class Counting:
         counted = self.in_place()
         if counted is not None:
             return self.counted(counted)
-        problem, learnt = self.problem, self.learnt
-        cells = count(self.kernel, problem, plain=learnt)
-        if learnt and not under_transform(problem.z, problem.y, problem.w):
+        problem, learned = self.problem, self.learned
+        cells = count(self.kernel, problem, plain=learned)
+        if learned and not under_transform(problem.z, problem.y, problem.w):
             self.check(cells)
         return self.confusion(cells)
 
     def in_place(self) -> InPlace | None:
         """What the kernel counts of the arguments where they lie, if it does."""
-        if self.kernel is None or (not self.usual and self.learnt):
+        if self.kernel is None or (not self.usual and self.learned):
             return None
         return self.kernel.in_place(self.problem)
 
@@ -399,7 +399,7 @@ def _hard(counting: Counting, matrix: bool) -> Confusion:
     z, y, w = problem.z, problem.y, problem.w
 
     # Logits are compared as they are: many have one probability. In float64, so that a threshold
-    # between two neighbouring float32 scores stays between.
+    # between two neighboring float32 scores stays between.
     taus, dtype = counting.taus, wide(z.device)
     if problem.from_logits:
         taus = [torch.logit(torch.as_tensor(t, dtype=dtype, device=z.device)) for t in taus]

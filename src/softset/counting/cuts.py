@@ -57,7 +57,7 @@ def gaps(s: Tensor) -> tuple[Tensor, Tensor]:
     low, high = torch.cat([-end, s], -1), torch.cat([s, end], -1)
     inner = low.isfinite() & high.isfinite()
     middle = torch.where(inner, low / 2 + high / 2, 0.0)
-    # Between two neighbouring numbers there is none: then the cut is the higher score itself.
+    # Between two neighboring numbers there is none: then the cut is the higher score itself.
     middle = torch.where(middle > low, middle, high)
     middle = torch.where(inner, middle, _outside(low, high))
     width = torch.where(inner, (high - low).clamp(max=torch.finfo(s.dtype).max), OUTER)

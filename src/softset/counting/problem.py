@@ -170,7 +170,7 @@ class Problem:
     def shifted(self, offsets: Any) -> Problem:
         """With ``offsets`` added to the log-probabilities of the classes.
 
-        In float64: an offset between two neighbouring float32 scores must stay between.
+        In float64: an offset between two neighboring float32 scores must stay between.
         """
         shift = as_numbers("offsets", offsets, self.z.device).to(wide(self.z.device))
         if shift.shape != self.z.shape[-1:]:
@@ -186,14 +186,14 @@ class Problem:
         if thresholds is not None:
             return _grid(thresholds), True
         check_thresholds(self.task, threshold)
-        learnt = isinstance(threshold, Tensor) and threshold.requires_grad
+        learned = isinstance(threshold, Tensor) and threshold.requires_grad
         if isinstance(threshold, int | float):
             return [float(threshold)], False
         device = self.scores.device
         values = as_numbers("threshold", threshold, device)
         values = values.to(wide(device), copy=True)  # the gradient reads it again
         if values.dim() == 0:
-            return [values if learnt else float(values)], False
+            return [values if learned else float(values)], False
         lead = self.z.shape[:-1]
         if values.shape not in (lead, lead[-1:]):
             raise ValueError(
@@ -329,13 +329,13 @@ def check_thresholds(task: Task, threshold: Any, thresholds: Any = None) -> None
     elif thresholds is not None:
         _grid(thresholds)
     else:
-        learnt = isinstance(threshold, Tensor) and threshold.requires_grad
-        number = threshold.detach() if learnt else threshold
+        learned = isinstance(threshold, Tensor) and threshold.requires_grad
+        number = threshold.detach() if learned else threshold
         check_number("threshold", number, 0, 1, hint=THRESHOLD_HINT)
 
 
 def _grid(thresholds: Any) -> Sequence[Any]:
-    """A grid of thresholds as numbers, checked; as tensors, if they are to be learnt."""
+    """A grid of thresholds as numbers, checked; as tensors, if they are to be learned."""
     if isinstance(thresholds, Tensor) and thresholds.requires_grad and thresholds.dim() == 1:
         _checked_grid(tuple(thresholds.tolist()))
         return thresholds.unbind()

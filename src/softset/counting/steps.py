@@ -183,7 +183,7 @@ STEPS: dict[str, Callable[..., Step]] = {
 }
 """Every step by name.
 
->>> from softset import STEPS
+>>> from softset.counting import STEPS
 >>> STEPS["sigmoid"](k=20)
 SigmoidStep(k=20)
 """

@@ -13,7 +13,7 @@ from softset.decisions.expected import DECIDE, expected_dice_mask
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, get_goal
 
-EMPTY = (None, "penalise", "ignore")
+EMPTY = (None, "penalize", "ignore")
 FEW = 20  # scores of so few rows say nothing about what they are
 
 
@@ -42,7 +42,7 @@ def evaluate(
 
     With ``per`` it is the mean of each set's metric. ``empty`` says what a set without positives
     is: ``None``, what scikit-learn has for it; or as in ``metric_loss``: ``"ignore"`` leaves it out
-    of the mean, ``"penalise"`` is the share of positions that are not called positive.
+    of the mean, ``"penalize"`` is the share of positions that are not called positive.
 
     ``decide="expected-dice"`` takes the mask of each image that ``expected_dice_mask`` gives,
     instead of a threshold.

@@ -69,17 +69,17 @@ def best_offsets(
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
     s, y, w = s[w > 0], y[w > 0], w[w > 0]  # an offset may lie on a row that does not count
     offsets = torch.zeros(s.shape[-1], dtype=torch.float64)
-    centred = False
+    centered = False
     for _ in range(MAX_PASSES):
         before = best
         for k in range(len(offsets)):
             value, shift = _best_shift(value_of, s + offsets, y, w, k)
             if value > best + EQUAL:
                 best, offsets[k] = value, offsets[k] + shift
-        if best <= before and centred:
+        if best <= before and centered:
             break
-        centred = best <= before
-        if centred:  # and look once more: in the middle, another class may find something better
+        centered = best <= before
+        if centered:  # and look once more: in the middle, another class may find something better
             for k in range(len(offsets)):
                 offsets[k] += _centring_shift(flips(s + offsets, k)[0])
     offsets = offsets - offsets[-1]

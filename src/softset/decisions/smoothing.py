@@ -88,7 +88,7 @@ def _tried(z: Floats, positives: Floats, known: Floats, width: torch.Tensor) -> 
 
 
 def _grouped(z: Floats, w: Floats) -> tuple[Floats, Floats]:
-    """At most ``GROUPS`` neighbouring groups of sorted scores: their means and their weights."""
+    """At most ``GROUPS`` neighboring groups of sorted scores: their means and their weights."""
     if len(z) <= GROUPS:
         return z, w
     first = np.linspace(0, len(z), GROUPS, endpoint=False).astype(int)

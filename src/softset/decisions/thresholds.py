@@ -123,7 +123,7 @@ def _as_thresholds(at: Tensor, given: Tensor, from_logits: bool) -> tuple[Tensor
     scores = given if from_logits else torch.logit(given.clamp(max=1))
     wanted = torch.searchsorted(scores, at.contiguous())
     near, higher = torch.sigmoid(at), given.gather(-1, wanted.clamp(max=given.shape[-1] - 1))
-    # Rounding may have moved it out of a narrow gap: to a neighbour, or to the gap's upper end.
+    # Rounding may have moved it out of a narrow gap: to a neighbor, or to the gap's upper end.
     tried = [near, *(torch.nextafter(near, torch.full_like(near, end)) for end in (0.0, 1.0))]
     tried.append(torch.sigmoid(higher) if from_logits else higher)
     tau, exact = near.clamp(*INSIDE), torch.zeros_like(near, dtype=torch.bool)

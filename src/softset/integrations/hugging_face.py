@@ -20,7 +20,7 @@ def compute_loss(loss: MetricLoss) -> Callable[..., Tensor]:
     The Trainer adds up the micro-batches of a step without dividing by their number, and says how
     many labels the step has (``num_items_in_batch``): each is weighted by its share of them, so
     that a step's loss is their mean. That is not the loss of all rows of the step: for rare
-    positives give the loss a ``memory``.
+    positives give the loss a ``ema_decay``.
 
     Two columns of scores for ``task="binary"`` become their difference. Labels of -100 are left
     out with ``ignore_index=-100`` in the loss.

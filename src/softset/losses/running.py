@@ -17,7 +17,7 @@ class RunningCounts(nn.Module):
     ``e_t = m e_(t-1) + (1 - m) C_t``, divided by ``1 - m^t``, so that the first batches count in
     full. It has the value of the mean and the derivative of ``C_t``: a metric ``f`` of it has the
     gradient ``f'(mean) dC_t``, whose expectation is that of ``f`` of the expected counts as far as
-    the mean is right (stochastic compositional optimisation). The counts of a smaller batch are
+    the mean is right (stochastic compositional optimization). The counts of a smaller batch are
     smaller: every row has the same weight.
 
     >>> running = RunningCounts(0.5)
@@ -28,16 +28,18 @@ class RunningCounts(nn.Module):
     counts: Tensor
     weight: Tensor
 
-    def __init__(self, memory: float) -> None:
+    def __init__(self, ema_decay: float) -> None:
         super().__init__()
-        check_number("memory", memory, 0, 1, closed="low", hint="0.9 remembers about 10 batches.")
-        self.memory = float(memory)
+        check_number(
+            "ema_decay", ema_decay, 0, 1, closed="low", hint="0.9 remembers about 10 batches."
+        )
+        self.ema_decay = float(ema_decay)
         self.register_buffer("counts", torch.zeros(0, dtype=torch.float64))
         self.register_buffer("weight", torch.zeros((), dtype=torch.float64))
 
     def forward(self, flat: Tensor) -> Tensor:
         """Take in the counts of a batch, ``[size]``."""
-        now, m = flat.detach(), self.memory
+        now, m = flat.detach(), self.ema_decay
         if self.counts.numel() == 0:
             self.counts = torch.zeros_like(now)
         if self.counts.shape != now.shape:
@@ -56,4 +58,4 @@ class RunningCounts(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:
-        return f"memory={self.memory}"
+        return f"ema_decay={self.ema_decay}"

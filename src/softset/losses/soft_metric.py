@@ -32,7 +32,7 @@ from softset.metrics.grid import Grid
 from softset.metrics.registry import MetricLike, one_number
 from softset.tasks import Task, get_task
 
-EMPTY = ("penalise", "ignore")
+EMPTY = ("penalize", "ignore")
 SETTINGS = (
     "metric", "task", "step", "threshold", "thresholds", "sample_weight", "class_weight",
     "ignore_index", "from_logits", "empty", "batch_dims", "per", "soft_targets",
@@ -88,7 +88,7 @@ def metric_loss(
     class_weight: Any = None,
     ignore_index: int | None = None,
     from_logits: bool = True,
-    empty: str = "penalise",
+    empty: str = "penalize",
     batch_dims: int = 0,
     per: Any = "batch",
     soft_targets: bool = False,
@@ -104,7 +104,7 @@ def metric_loss(
         thresholds: average the metric over this grid instead of one ``threshold``; AUROC and
             average precision integrate over it (99 thresholds if left out).
         empty: what a batch without positives says (binary and multilabel). F-beta is constant
-            there. ``"penalise"``: ``1 - predicted / total`` takes the metric's place, so that
+            there. ``"penalize"``: ``1 - predicted / total`` takes the metric's place, so that
             false positives are pushed down; ``"ignore"``: the label is left out. Of several
             classes, those without examples in the batch are left out.
         batch_dims: leading dimensions of independent problems; the result has their shape.
@@ -162,7 +162,7 @@ def problem_loss(
     *,
     step: Step | None = None,
     threshold: Any = 0.5,
-    empty: str = "penalise",
+    empty: str = "penalize",
 ) -> Tensor:
     """``metric_loss`` of a problem that is arranged already."""
     step = default_step(problem.task) if step is None else step
@@ -246,9 +246,10 @@ class MetricLoss(Loss):
     per=numbers)``.
 
     Args:
-        memory: in [0, 1). The loss is that of a running mean of counts over batches, in which the
-            batch before has the weight ``memory``; the gradient has the metric's slope there, and
-            the derivative of the batch's own counts. It is part of ``state_dict``. 0: no memory.
+        ema_decay: in [0, 1). The loss is that of a running mean of counts over batches, in which
+            the batch before has the weight ``ema_decay``; the gradient has the metric's slope
+            there, and the derivative of the batch's own counts. It is part of ``state_dict``. 0:
+            counts of each batch alone.
         sync: the loss is that of the batches of all ranks together, and its gradient the one that
             DDP and FSDP must average. ``"auto"``: of the default process group, if there is one;
             or a process group. A rank may have no rows, and must call the loss all the same.
@@ -273,11 +274,11 @@ class MetricLoss(Loss):
         class_weight: Any = None,
         ignore_index: int | None = None,
         from_logits: bool = True,
-        empty: str = "penalise",
+        empty: str = "penalize",
         batch_dims: int = 0,
         per: Any = "batch",
         soft_targets: bool = False,
-        memory: float = 0.0,
+        ema_decay: float = 0.0,
         sync: Any = None,
         **unknown: Any,
     ) -> None:
@@ -299,16 +300,16 @@ class MetricLoss(Loss):
         self.per, self.soft_targets = per, soft_targets
         self.class_weight: Tensor | None
         self.register_buffer("class_weight", class_weight_buffer(class_weight), persistent=False)
-        running = RunningCounts(memory)  # refuses what is no share
-        self.running = running if running.memory else None
+        running = RunningCounts(ema_decay)  # refuses what is no share
+        self.running = running if running.ema_decay else None
         self.ranks = None if sync is None else Ranks(sync)
         if self._is_part and is_hard(self.step):
-            raise ValueError(f"memory and sync need a step with a gradient, got {self.step!r}.")
+            raise ValueError(f"ema_decay and sync need a step with a gradient, got {self.step!r}.")
         if self._is_part and not self.goal.where.adds_up:
-            raise ValueError(f"memory and sync can't find the place of {self.goal.name!r}.")
+            raise ValueError(f"ema_decay and sync can't find the place of {self.goal.name!r}.")
         if self._is_part and per != "batch":
             raise ValueError(
-                f"memory and sync are for one set of counts: per='batch', not {per!r}."
+                f"ema_decay and sync are for one set of counts: per='batch', not {per!r}."
             )
         self._check()
 
@@ -345,7 +346,9 @@ class MetricLoss(Loss):
     ) -> Tensor:
         if self._is_part and torch.is_grad_enabled():
             if per is not None:
-                raise ValueError("memory and sync are for one set of counts: without set numbers.")
+                raise ValueError(
+                    "ema_decay and sync are for one set of counts: without set numbers."
+                )
             scores = as_numbers("scores", scores)
             value = self.of_whole(
                 lambda: flatten(self.cells(scores, target, sample_weight)), scores.device
@@ -389,8 +392,8 @@ class MetricLoss(Loss):
         dimension. ``step`` takes the place of the loss's own."""
         if self._is_part:
             raise ValueError(
-                "memory and sync are for one network. Train it with softset.fit, or in a loop of "
-                "your own."
+                "ema_decay and sync are for one network. Train it with softset.training.fit, or in "
+                "your own loop."
             )
         settings = self.settings(per, batch_dims=1)
         settings.step = self.step if step is None else step
@@ -405,7 +408,7 @@ class MetricLoss(Loss):
         return self.goal.soft_cells(problem, self.step, self.threshold)
 
     def __copy__(self) -> MetricLoss:
-        """With a step and a memory of its own."""
+        """With a step and running counts of its own."""
         copied = self.__class__.__new__(self.__class__)
         copied.__dict__.update(self.__dict__)
         copied._modules = copy.deepcopy(self._modules)

@@ -21,7 +21,7 @@ RAREST = 1e-30
 class SurrogateFBetaLoss(MeanLoss):
     """``-y log f + (1 - y) log(c + f)`` with ``c = beta^2 p / (1 - p)`` (paper 004 eq. 20).
 
-    ``q > 0`` gives its generalisation for noisy labels, ``y (1 - f^q)/q + (1 - y) ((c+f)^q - 1)/q``
+    ``q > 0`` gives its generalization for noisy labels, ``y (1 - f^q)/q + (1 - y) ((c+f)^q - 1)/q``
     (eq. 25), of which ``q -> 0`` is the limit above. At a critical point its class-balanced mean
     has the gradient condition of F-beta (eq. 12 and 22).
 

@@ -39,7 +39,7 @@ class AUROC(Curve):
 
     The end points (0, 0) and (1, 1) are added: the step is undefined at thresholds 0 and 1.
 
-    ``max_fpr``: the area up to this false positive rate only, standardised to be 1/2 for chance and
+    ``max_fpr``: the area up to this false positive rate only, standardized to be 1/2 for chance and
     1 for perfect scores (McClish 1989), as in scikit-learn.
 
     >>> from softset import evaluate

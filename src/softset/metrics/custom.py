@@ -113,7 +113,7 @@ def _reads_matrix(function: Any, name: str, task: Task, classes: int, cells: Ten
     if value.dim() != 0:
         raise ValueError(f"{refused}it returned shape {list(value.shape)}, not one number.")
     if not torch.isfinite(value):
-        raise ValueError(f"{refused}it is {value.item()}. Divide with softset.ratio.")
+        raise ValueError(f"{refused}it is {value.item()}. Divide with softset.counting.ratio.")
     if not value.requires_grad:
         raise ValueError(f"{refused}it has no gradient: use torch operations, no rounding.")
     (grad,) = torch.autograd.grad(value, cells)

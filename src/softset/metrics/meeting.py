@@ -30,7 +30,7 @@ from softset.metrics.goals import Goal, Where
 from softset.tasks import Task
 
 # Shifts that are tried first, at quantiles of the log-odds, and as far outside of them; then so
-# often so many between the neighbours of the best one.
+# often so many between the neighbors of the best one.
 _TRIED, _OUTSIDE, _ROUNDS, _BETWEEN, _SAME = 24, 8.0, 8, 9, 1e-4
 # So many scores are counted at once: bounds memory.
 _BLOCK = 2**20
@@ -126,7 +126,7 @@ class Solved(Where):
             best = values.argmax(-1, keepdim=True)
             first = shifts.gather(-1, best)
             least, most = shifts.amin(-1, keepdim=True), shifts.amax(-1, keepdim=True)
-            same = _SAME * (most - least)  # neighbours that are but rounding are none
+            same = _SAME * (most - least)  # neighbors that are but rounding are none
             low = torch.where(shifts < first - same, shifts, least).amax(-1, keepdim=True)
             high = torch.where(shifts > first + same, shifts, most).amin(-1, keepdim=True)
             tried, shifts = shifts, torch.cat([low + (high - low) * between, first], -1)

@@ -112,7 +112,7 @@ def nice_ticks(low: float, high: float, most: int = 5) -> list[float]:
 class Row:
     """A row of a plot of intervals: a mean, the ends of its interval, and every split.
 
-    ``accent``: drawn in the colour of what is trained for the metric, or of a significant gain.
+    ``accent``: drawn in the color of what is trained for the metric, or of a significant gain.
     """
 
     id: str

@@ -45,12 +45,12 @@ def forest(rows: Sequence[Row], *, difference: bool = False) -> Forest:
     behind = [upright(t, "grid") for t, _ in ticks] + [upright(0.0, "zero")] * difference
     drawn = {}
     for row in rows:
-        colour = colour_of(row.accent)
-        shapes = [upright(v, f"split {colour}", 13, 21) for v in row.points]
+        color = color_of(row.accent)
+        shapes = [upright(v, f"split {color}", 13, 21) for v in row.points]
         if row.low is not None and row.high is not None:
             ends = {"x1": at(row.low), "x2": at(row.high), "y1": 17, "y2": 17}
-            shapes.append(tag("line", **ends, class_=f"interval {colour}"))
-        shapes.append(tag("circle", cx=at(row.mean), cy=17, r=5, class_=f"mean {colour}"))
+            shapes.append(tag("line", **ends, class_=f"interval {color}"))
+        shapes.append(tag("circle", cx=at(row.mean), cy=17, r=5, class_=f"mean {color}"))
         drawn[row.id] = _strip(34, *behind, *shapes)
     labels = [
         tag("text", words, x=at(t), y=14, class_="tick middle")
@@ -66,8 +66,8 @@ def _strip(height: int, *shapes: str) -> str:
     return tag("svg", *shapes, class_="row", width="100%", height=height, aria_hidden="true")
 
 
-def colour_of(accent: bool) -> str:
-    """The class that gives a candidate or a gain its colour."""
+def color_of(accent: bool) -> str:
+    """The class that gives a candidate or a gain its color."""
     return "ours" if accent else "theirs"
 
 
@@ -112,10 +112,10 @@ def _threshold(operating: Operating, start: float) -> Plot:
     )
     ways = (("ours", {"data_path": "metric"}), ("theirs", {"data_rival": "metric"}))
     sides = zip(ways, operating.views[0].sides, operating.made[0], strict=False)
-    for (colour, found_by), side, made in reversed(list(sides)):
+    for (color, found_by), side, made in reversed(list(sides)):
         stops = np.array(made["thresholds"])
         values = side.scores.values(own.metric, stops)
-        plot.curve(stops, values, colour, most=10**6, **found_by)
+        plot.curve(stops, values, color, most=10**6, **found_by)
     plot.upright(start, "chosen", data_chosen="1")
     plot.upright(start, "cursor", data_cursor="threshold")
     plot.dot(start, operating.values_at_start()[own.key], "ours point", 6, data_point="metric")
@@ -168,9 +168,9 @@ def _reliability(paths: dict[str, str]) -> Plot:
         y_name="share that was positive",
     )
     plot.curve([0, 1], [0, 1], "guide")
-    for key, colour in (("raw", "theirs"), ("repaired", "ours")):
-        plot.shape(paths[key], f"curve {colour}", data_path=key)
-        plot.shape(paths[f"{key}Dots"], f"curve dots {colour}", data_path=f"{key}Dots")
+    for key, color in (("raw", "theirs"), ("repaired", "ours")):
+        plot.shape(paths[key], f"curve {color}", data_path=key)
+        plot.shape(paths[f"{key}Dots"], f"curve dots {color}", data_path=f"{key}Dots")
     return plot
 
 

@@ -1,7 +1,7 @@
 """Plots as SVG that is as wide as its place.
 
 Across, everything is in per cent; down, in pixels. Curves live in an inner picture that is
-stretched, their strokes are not; text keeps its size from a phone to a wide screen. Colours are
+stretched, their strokes are not; text keeps its size from a phone to a wide screen. Colors are
 classes, so that they follow the page's theme.
 """
 

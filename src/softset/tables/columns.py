@@ -1,6 +1,7 @@
 """What each column of a table is: a number, a date, a category, or left out.
 
-The kind of a column comes from the whole table, so that all splits agree on it; what is learnt from
+The kind of a column comes from the whole table, so that all splits agree on it; what is learned
+from
 values (medians, categories) comes from the training rows alone, in the encoder."""
 
 from __future__ import annotations
@@ -42,4 +43,4 @@ def infer_schema(frame: pandas.DataFrame, *, warn: bool = True) -> Schema:
 
 
 def _column(cells: Cells) -> Column:
-    return next(column for kind in KINDS if (column := kind.recognise(cells)) is not None)
+    return next(column for kind in KINDS if (column := kind.recognize(cells)) is not None)

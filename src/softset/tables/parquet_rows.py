@@ -37,8 +37,9 @@ class ParquetRows:
     """The rows of a Parquet file, or of all Parquet files in a directory, block by block.
 
     It can be gone through again and again, and gives blocks ``(X, y)``, or ``(X, y, weight)``: a
-    data frame, its labels, its weights. One block is in memory at a time. ``MetricClassifier.fit``,
-    ``MetricBoostingClassifier.fit`` and ``train_model`` take it in the place of their data.
+    data frame, its labels, its weights. One block is in memory at a time.
+    ``MetricMLPClassifier.fit``, ``MetricBoostingClassifier.fit`` and ``train_model`` take it in the
+    place of their data.
 
     All files must have the same columns. Directories inside of a directory are not looked at.
 

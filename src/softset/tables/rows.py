@@ -54,7 +54,7 @@ def _coded(codes: NDArray[np.uint64], numbers: Floats) -> NDArray[np.uint64]:
 
 
 def _mix(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of splitmix64; unsigned integers wrap around."""
+    """The finalizer of splitmix64; unsigned integers wrap around."""
     h = h + np.uint64(0x9E3779B97F4A7C15)
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

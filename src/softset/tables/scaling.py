@@ -79,7 +79,7 @@ class Moments:
 def center_and_spread(x: Any, w: Floats) -> tuple[Floats, Floats]:
     """Weighted mean and standard deviation of each column; infinite where nothing varies.
 
-    Sparse columns are not centred: 0, and the root of the mean square.
+    Sparse columns are not centered: 0, and the root of the mean square.
 
     >>> center_and_spread(np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2))
     (array([2., 5.]), array([ 1., inf]))

@@ -22,7 +22,7 @@ from softset.tables.parquet_rows import Block, ParquetRows
 from softset.tasks import MULTILABEL
 
 Array = NDArray[Any]
-# Kinds of columns, medians and categories are learnt from so many rows.
+# Kinds of columns, medians and categories are learned from so many rows.
 SAMPLE = 2**16
 
 
@@ -170,7 +170,7 @@ class EncodedRows:
         if unseen and not self._told:
             warn_user(
                 f"{unseen} of {total} blocks of rows have values that the {SAMPLE} rows have not "
-                "from which categories were learnt; they count as no category, or as missing.",
+                "from which categories were learned; they count as no category, or as missing.",
                 UnseenWarning,
             )
         self._told = True

@@ -40,7 +40,7 @@ def accumulate(
     Args:
         model: called as ``model(x)``; one in ``DistributedDataParallel`` sums over ranks once, at
             the last micro-batch. Ranks may have different numbers of micro-batches.
-        loss: a ``MetricLoss``; with ``memory``, all micro-batches are one batch.
+        loss: a ``MetricLoss``; with ``ema_decay``, all micro-batches are one batch.
         micro_batches: a list, a DataLoader, or anything that can be gone through twice, of
             ``(x, y)`` or ``(x, y, sample_weight)``. ``y`` is moved to the device of the scores.
         passes: 1 goes through the micro-batches and the model once, and keeps the graphs of all:

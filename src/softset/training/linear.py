@@ -24,7 +24,7 @@ from softset.metrics.goals import Goal
 from softset.tasks import BINARY, MULTICLASS
 
 Array = NDArray[Any]
-# Weights of the squared distance from the logistic solution, in standardised units.
+# Weights of the squared distance from the logistic solution, in standardized units.
 PATH = (0.03, 0.003, 0.0003, 0.00003)
 _STEPS = 60  # of L-BFGS at each point of the path
 _LOGISTIC_STEPS = 500
@@ -32,18 +32,18 @@ _LOGISTIC_STEPS = 500
 
 @dataclass(frozen=True)
 class LinearProblem:
-    """Standardised inputs ``x (n, features)``, dense or sparse, class numbers and weights.
+    """Standardized inputs ``x (n, features)``, dense or sparse, class numbers and weights.
 
     Coefficients are one flat vector: ``[outputs, features]``, then ``[outputs]`` intercepts, with
-    one output for two classes. ``signs`` is ``(features,)`` of -1, 0 and 1: a coefficient must not
-    have the other sign.
+    one output for two classes. ``monotonic_cst`` is ``(features,)`` of -1, 0 and 1: a coefficient
+    must not have the other sign.
     """
 
     x: Any
     y: NDArray[np.int64]
     w: Array
     classes: int
-    signs: Array | None = None
+    monotonic_cst: Array | None = None
 
     @property
     def outputs(self) -> int:
@@ -66,22 +66,22 @@ class LinearProblem:
         return np.concatenate([np.asarray(self.x.T @ g).T.ravel(), g.sum(0)])
 
     def bounds(self, free: Array | None) -> list[tuple[float | None, float | None]] | None:
-        """For L-BFGS-B: signs, and zero for what is not ``free``."""
-        if self.signs is None and free is None:
+        """For L-BFGS-B: monotonic_cst, and zero for what is not ``free``."""
+        if self.monotonic_cst is None and free is None:
             return None
         features = self.x.shape[1]
-        signs = np.zeros(features) if self.signs is None else self.signs
+        monotonic_cst = np.zeros(features) if self.monotonic_cst is None else self.monotonic_cst
         known = {-1: (None, 0.0), 0: (None, None), 1: (0.0, None)}
         both: list[tuple[float | None, float | None]] = []
         for k in range(self.outputs):
             for j in range(features):
                 fixed = free is not None and not free[k * features + j]
-                both.append((0.0, 0.0) if fixed else known[int(signs[j])])
+                both.append((0.0, 0.0) if fixed else known[int(monotonic_cst[j])])
         return both + [(None, None)] * self.outputs
 
 
 def scores_of(x: Any, flat: Array, outputs: int) -> Array:
-    """The linear scores of standardised inputs."""
+    """The linear scores of standardized inputs."""
     coef = flat[:-outputs].reshape(outputs, -1)
     z = np.asarray(x @ coef.T) + flat[-outputs:]
     return z[:, 0] if outputs == 1 else z
@@ -105,7 +105,7 @@ def logistic(problem: LinearProblem, c: float, l1_ratio: float, start: Array | N
     not negative.
     """
     size = problem.outputs * (problem.x.shape[1] + 1)
-    penalised = size - problem.outputs
+    penalized = size - problem.outputs
     first = np.zeros(size) if start is None else start
 
     def value(flat: Array) -> tuple[float, Array]:
@@ -117,34 +117,34 @@ def logistic(problem: LinearProblem, c: float, l1_ratio: float, start: Array | N
             logs = log_softmax(z, 1)
             loss = -(w * logs[np.arange(len(y)), y]).sum()
             by_score = w[:, None] * (np.exp(logs) - np.eye(problem.classes)[y])
-        b = flat[:penalised]
+        b = flat[:penalized]
         grad = c * problem.pull_back(by_score)
-        grad[:penalised] += (1 - l1_ratio) * b
+        grad[:penalized] += (1 - l1_ratio) * b
         return c * loss + (1 - l1_ratio) / 2 * (b @ b), grad
 
     if not l1_ratio:
-        return _minimised(value, first, problem.bounds(None), _LOGISTIC_STEPS)
+        return _minimized(value, first, problem.bounds(None), _LOGISTIC_STEPS)
 
     def parted(both: Array) -> tuple[float, Array]:
-        up, down, rest = both[:penalised], both[penalised : 2 * penalised], both[2 * penalised :]
+        up, down, rest = both[:penalized], both[penalized : 2 * penalized], both[2 * penalized :]
         found, grad = value(np.concatenate([up - down, rest]))
-        g = grad[:penalised]
+        g = grad[:penalized]
         total = found + l1_ratio * (up.sum() + down.sum())
-        return total, np.concatenate([g + l1_ratio, l1_ratio - g, grad[penalised:]])
+        return total, np.concatenate([g + l1_ratio, l1_ratio - g, grad[penalized:]])
 
     signed = problem.bounds(None) or [(None, None)] * size
-    up = [(0.0, 0.0) if high == 0 else (0.0, None) for _, high in signed[:penalised]]
-    down = [(0.0, 0.0) if low == 0 else (0.0, None) for low, _ in signed[:penalised]]
-    b = first[:penalised]
-    both = np.concatenate([np.maximum(b, 0), np.maximum(-b, 0), first[penalised:]])
-    found = _minimised(parted, both, [*up, *down, *signed[penalised:]], _LOGISTIC_STEPS)
-    b = found[:penalised] - found[penalised : 2 * penalised]
-    return np.concatenate([b, found[2 * penalised :]])
+    up = [(0.0, 0.0) if high == 0 else (0.0, None) for _, high in signed[:penalized]]
+    down = [(0.0, 0.0) if low == 0 else (0.0, None) for low, _ in signed[:penalized]]
+    b = first[:penalized]
+    both = np.concatenate([np.maximum(b, 0), np.maximum(-b, 0), first[penalized:]])
+    found = _minimized(parted, both, [*up, *down, *signed[penalized:]], _LOGISTIC_STEPS)
+    b = found[:penalized] - found[penalized : 2 * penalized]
+    return np.concatenate([b, found[2 * penalized :]])
 
 
 def move(problem: LinearProblem, goal: Goal, start: Array, penalty: float, at: Array) -> Array:
     """From ``at``, towards the soft metric, at a ``penalty`` on the distance from ``start``."""
-    return _minimised(
+    return _minimized(
         lambda flat: soft_loss(problem, goal, flat, start, penalty),
         at,
         problem.bounds(start[: -problem.outputs] != 0 if (start == 0).any() else None),
@@ -164,7 +164,7 @@ def soft_loss(
     return float(loss.detach()) + penalty / 2 * float(away @ away), grad
 
 
-def _minimised(function: Any, start: Array, bounds: Any, steps: int) -> Array:
+def _minimized(function: Any, start: Array, bounds: Any, steps: int) -> Array:
     found = minimize(
         function, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps}
     )

@@ -139,7 +139,7 @@ class Loop(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Take the best weights of the networks ``ids``, with a fresh optimiser."""
+        """Take the best weights of the networks ``ids``, with a fresh optimizer."""
 
     @abstractmethod
     def epoch(self) -> list[float]:

@@ -1,6 +1,6 @@
 """K networks of one shape as one: all parameters of member k are row k of one matrix ``[K, P]``.
 
-So an optimiser is a few operations on that matrix, and a member leaves by leaving out its row.
+So an optimizer is a few operations on that matrix, and a member leaves by leaving out its row.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Mlp(Network):
 
     def __init__(self, inputs: int, hidden: Sequence[int], outputs: int) -> None:
         for width in hidden:
-            check_whole("hidden", width, 1)
+            check_whole("hidden_layer_sizes", width, 1)
         self.widths = (inputs, *(int(width) for width in hidden), outputs)
         shapes = {}
         for i, (a, b) in enumerate(zip(self.widths, self.widths[1:], strict=False)):
@@ -203,7 +203,7 @@ class Stacked(Network):
 
     Random layers inside it (dropout) draw from a seed made of the number of the update: a run
     repeats itself and resumes exactly, but a member alone drops other units than in company.
-    Running statistics of batch normalisation are kept for each member.
+    Running statistics of batch normalization are kept for each member.
     """
 
     def __init__(self, factory: Callable[[], nn.Module]) -> None:

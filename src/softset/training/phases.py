@@ -29,9 +29,9 @@ class Phase:
     ``cooling`` are arguments of ``Annealing``: the temperature of the loss's linear step falls at
     each early stop.
 
-    >>> from softset import MetricClassifier
+    >>> from softset import MetricMLPClassifier
     >>> recipe = [Phase(CrossEntropyLoss()), Phase(MetricLoss("f1"), rate=0.1)]
-    >>> model = MetricClassifier("f1", recipe=recipe)  # what "warm" does
+    >>> model = MetricMLPClassifier("f1", recipe=recipe)  # what "warm" does
     """
 
     loss: Loss

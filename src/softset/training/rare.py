@@ -131,15 +131,15 @@ def rarity(batch_size: int, share: float, name: str = "positives") -> str:
 
     >>> rarity(128, 0.0017)
     '128 rows at 0.17 % positives: 80 % of batches have none. Use batches of at least 3000 rows, \
-memory=0.9 in the loss, or StratifiedBatches.'
+ema_decay=0.9 in the loss, or StratifiedBatches.'
     """
     none = (1 - share) ** batch_size
     wanted = ENOUGH / share
     unit = 10 ** max(0, math.floor(math.log10(wanted)) - 1)
     return (
         f"{batch_size} rows at {100 * share:.2g} % {name}: {100 * none:.0f} % of batches have "
-        f"none. Use batches of at least {math.ceil(wanted / unit) * unit} rows, memory=0.9 in the "
-        "loss, or StratifiedBatches."
+        f"none. Use batches of at least {math.ceil(wanted / unit) * unit} rows, ema_decay=0.9 in "
+        "the loss, or StratifiedBatches."
     )
 
 

@@ -66,7 +66,7 @@ def fit(
             mean of F1 over batches is not F1. Without it all ``max_epochs`` are run.
         optimizer: makes one from the parameters, afresh for each phase: ``lambda p: SGD(p, 0.1)``.
             AdamW if left out.
-        scheduler: makes one from the optimiser; it steps after each epoch.
+        scheduler: makes one from the optimizer; it steps after each epoch.
         max_epochs, patience, monitor, checkpoint, verbose: as for ``train_members``.
         per, ignore_index, soft_targets: of ``metric`` and of recipes given by name, as for
             ``metric_loss``. A loss of your own has its own.
@@ -264,7 +264,7 @@ class _Single(Loop):
         check_form(state["best"], dict(self.best))
         check_finite(state["best"][name] for name, _ in self.model.named_parameters())
         self.best = state["best"]
-        if self.ids:  # else the next phase has a fresh optimiser and starts from the best
+        if self.ids:  # else the next phase has a fresh optimizer and starts from the best
             check_form(state["model"], dict(self.model.state_dict()))
             check_form(
                 state["optimizer"]["param_groups"], self.optimizer.state_dict()["param_groups"]

@@ -1,4 +1,4 @@
-"""Optimisers for a stack of members: every state is a matrix like the parameters, ``[K, P]``."""
+"""Optimizers for a stack of members: every state is a matrix like the parameters, ``[K, P]``."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ def test_gradients_at_thresholds_next_to_0_and_1(tau, around, copies, native):
 
 
 def check_threshold(tau, around, copies):
-    centre = np.log(tau) - np.log1p(-tau) if around == "threshold" else 0.0
-    few, y = torch.linspace(-6, 6, 60) + np.float32(centre), (torch.arange(60) % 3 == 0).long()
+    center = np.log(tau) - np.log1p(-tau) if around == "threshold" else 0.0
+    few, y = torch.linspace(-6, 6, 60) + np.float32(center), (torch.arange(60) % 3 == 0).long()
     if copies == 1:
         compare(few, y, "f1", Setting("binary", "fbeta", thresholds=(tau,)), threshold=tau)
         return

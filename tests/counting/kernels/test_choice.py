@@ -46,7 +46,7 @@ def problems(draw):
     labels = (*lead, n, classes) if task == "multilabel" else (*lead, n)
     y = torch.randint(0, classes if task == "multiclass" else 2, labels, generator=g)
     settled: dict = {"task": task, "from_logits": logits, "batch_dims": len(lead)}
-    settled["empty"] = draw(st.sampled_from(["penalise", "ignore"]))
+    settled["empty"] = draw(st.sampled_from(["penalize", "ignore"]))
     if draw(st.booleans()):
         settled["sample_weight"] = torch.rand(n, generator=g, dtype=torch.float64) + 0.01
     if draw(st.booleans()):

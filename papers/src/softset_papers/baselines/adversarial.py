@@ -4,7 +4,7 @@ The package sets up the game over n x n marginals; its cost is cubic in the batc
 papers train with batches of 20: so do we, and a longer batch is cut into such pieces. Three things
 are done here instead of there. Its backward pass ignores the gradient that comes in, so that
 scaling or averaging its loss changes nothing. Its value adds up one row too few of each column, and
-is off by up to 0.2. And it calls a general optimiser for the one number that a projection needs,
+is off by up to 0.2. And it calls a general optimizer for the one number that a projection needs,
 which is most of its time: with a root search the same iterations take little more than a quarter
 (``papers/benchmarks/adversarial.py``). Against the exact game (a linear program, for two and three
 rows) the slopes are off by up to 0.05 after the package's 100 iterations.

@@ -5,7 +5,7 @@ Joachims, "A support vector method for multivariate performance measures" (ICML 
 
     min  |w|^2 / 2 + C xi   such that   w . psi(c) >= delta(c) - xi   for every wrong answer c
 
-``c`` is a wrong labelling of *all* examples at once (for ROC: a set of swapped pairs), ``delta``
+``c`` is a wrong labeling of *all* examples at once (for ROC: a set of swapped pairs), ``delta``
 its loss in [0, 1] and ``psi`` the mean by which its features fall short of the right answer's.
 There are exponentially many of them and one slack; the cutting plane method adds the most violated
 one until none is violated by more than ``tol``.
@@ -33,7 +33,7 @@ EQUAL: Pair = (1.0, 1.0)
 
 
 # --- the most violated constraint, in O(n log n) -------------------------------------------------
-# Each takes scores s = X w and labels (True = positive), and maximises delta(c) - s . coef(c).
+# Each takes scores s = X w and labels (True = positive), and maximizes delta(c) - s . coef(c).
 # A row counts with the weight of its class; all rows of a class weigh the same, so that the rows
 # with the highest scores are still the ones to take.
 
@@ -51,7 +51,7 @@ def violated_f1(s: Array, positive: Array, weights: Pair = EQUAL) -> Violated:
     """The best number of true positives ``a`` and false positives ``b`` (ICML 2005, algorithm 2).
 
     F1 depends on the two numbers alone, so with given numbers the examples with the highest scores
-    are called positive. What is maximised, ``delta(a, b) + A[a] + B[b]``, is concave in ``b`` for
+    are called positive. What is maximized, ``delta(a, b) + A[a] + B[b]``, is concave in ``b`` for
     each ``a``: bisection takes the place of the paper's second loop.
     """
     up, down = np.flatnonzero(positive), np.flatnonzero(~positive)
@@ -149,11 +149,11 @@ class SVMPerf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     ``decision_function`` is ``X w + b``, and positive means the second of ``classes_``. ``C`` has
     the scale of KDD 2006 (losses in [0, 1], features averaged over examples); F1 of rare positives
-    wants a larger one. Features should be of similar size: standardise them. For ``"roc"`` only the
+    wants a larger one. Features should be of similar size: standardize them. For ``"roc"`` only the
     order of the scores means something; choose a threshold (``best_threshold``) before deciding.
 
     Args:
-        bias: the constant feature that is added (0 for none); it is regularised like the others.
+        bias: the constant feature that is added (0 for none); it is regularized like the others.
         tol: how much a constraint may be violated; the loss is that close to its optimum.
         weights: what a row of the first and of the second of ``classes_`` counts.
 

@@ -114,7 +114,7 @@ def show(
 ) -> None:
     """Print tables from results, published values beside measured ones."""
     from softset_papers.pages.layout import fill_in, to_html, to_markdown
-    from softset_papers.pages.summary import summarise
+    from softset_papers.pages.summary import summarize
     from softset_papers.results import read_records
     from softset_papers.tables import all_tables, find_table
 
@@ -125,7 +125,7 @@ def show(
         typer.echo(f"wrote {fill}")
         return
     tables = [find_table(id)] if id is not None else list(all_tables().values())
-    found = [summarise(table, records, protocol) for table in tables]
+    found = [summarize(table, records, protocol) for table in tables]
     found = [s for s in found if id is not None or s.records]
     if not found:
         raise ValueError(f"{str(output)!r} holds no results. Run a table: softset paper run ID.")
@@ -159,11 +159,11 @@ def stale(output: Output = DEFAULT) -> None:
 
 def _write(id: str, output: Path, protocol: str) -> None:
     from softset_papers.pages.layout import to_html, to_markdown
-    from softset_papers.pages.summary import summarise
+    from softset_papers.pages.summary import summarize
     from softset_papers.results import read_records
     from softset_papers.tables import find_table
 
-    summary = summarise(find_table(id), read_records(output), protocol)
+    summary = summarize(find_table(id), read_records(output), protocol)
     text = to_markdown(summary)
     (output / f"{id}-{protocol}.md").write_text(text, encoding="utf-8")
     (output / f"{id}-{protocol}.html").write_text(to_html([summary], id), encoding="utf-8")

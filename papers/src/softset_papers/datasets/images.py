@@ -186,7 +186,7 @@ def read_idx(path: Path, shape: tuple[int, ...]) -> Bytes:
 
 
 def read_caltech256(directory: Path, pixels: int = _CALTECH_PIXELS) -> ImageSet:
-    """A folder for each class (``056.dog``), images scaled to ``pixels`` squared, in colour.
+    """A folder for each class (``056.dog``), images scaled to ``pixels`` squared, in color.
 
     The papers do not say which size they used. Classes are in the order of their folders' numbers,
     so that in the full set dog is 55 and frog 79 (paper 002 C.1).
@@ -233,7 +233,7 @@ def _read_whole(path: Path) -> bytes:
 
 
 def _read_npz(path: Path, shape: tuple[int, ...]) -> tuple[Bytes, ...]:
-    """``x_train, y_train, x_test, y_test`` of bytes; colour comes to the front."""
+    """``x_train, y_train, x_test, y_test`` of bytes; color comes to the front."""
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = [np.asarray(file[f"{a}_{p}"]) for p in ("train", "test") for a in ("x", "y")]

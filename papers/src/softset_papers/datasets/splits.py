@@ -1,4 +1,4 @@
-"""Train, validation and test: 64 / 16 / 20 %, standardised by the training rows alone."""
+"""Train, validation and test: 64 / 16 / 20 %, standardized by the training rows alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows = NDArray[np.intp]
 
 
 class Part(NamedTuple):
-    """Standardised inputs, targets and weights of some rows."""
+    """Standardized inputs, targets and weights of some rows."""
 
     x: NDArray[np.float32]
     y: NDArray[np.int64]
@@ -80,7 +80,7 @@ def _take(
 
 
 def make_parts(data: PaperSet, seed: int = 0, duplicates: str = "anywhere") -> Parts:
-    """The parts of a split, features centred and scaled to unit variance (of the training rows).
+    """The parts of a split, features centered and scaled to unit variance (of the training rows).
 
     Weights count as so many rows. A feature that is constant in training becomes 0.
     """

@@ -90,7 +90,7 @@ def parts_of(run: dict[str, Any], data_dir: str | None) -> ImageParts:
         run["split"],
         data_dir,
         sizes=sizes,
-        normalise=options.get("normalise", "channel"),
+        normalize=options.get("normalize", "channel"),
     )
 
 

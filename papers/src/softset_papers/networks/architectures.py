@@ -33,7 +33,7 @@ def _scaled(channels: int, width: float) -> int:
 
 
 class _Darknet(nn.Sequential):
-    """Convolution, batch normalisation, leaky ReLU, as listed; 1 x 1 to the outputs; mean."""
+    """Convolution, batch normalization, leaky ReLU, as listed; 1 x 1 to the outputs; mean."""
 
     def __init__(self, layers: list, outputs: int, channels: int, width: float) -> None:
         parts: list[nn.Module] = []

@@ -1,4 +1,4 @@
-"""Networks on images and graphs: one at a time through ``softset.fit``."""
+"""Networks on images and graphs: one at a time through ``softset.training.fit``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Some(NamedTuple):
 
 
 class ImageParts(NamedTuple):
-    """Normalised by the training images; binary targets, or classes."""
+    """Normalized by the training images; binary targets, or classes."""
 
     train: Some
     validation: Some
@@ -64,18 +64,18 @@ def prepare_images(
     data_dir: str | None,
     *,
     sizes: list[int] | None = None,
-    normalise: str = "channel",
+    normalize: str = "channel",
 ) -> ImageParts:
     """The parts of a set as floats.
 
-    ``normalise``: ``"channel"`` centres and scales each channel, ``"pixel"`` takes off the mean
-    image and makes grey images 32 x 32 with three channels (paper 004 section 5.1).
+    ``normalize``: ``"channel"`` centers and scales each channel, ``"pixel"`` takes off the mean
+    image and makes gray images 32 x 32 with three channels (paper 004 section 5.1).
     """
-    check_choice("normalise", normalise, ("channel", "pixel"))
+    check_choice("normalize", normalize, ("channel", "pixel"))
     data = all_images(name, data_dir)
     rows = split_images(data, how, seed, None if sizes is None else (sizes[0], sizes[1], sizes[2]))
     inputs = [torch.from_numpy(data.x[r]).float() / 255 for r in rows]
-    if normalise == "pixel":
+    if normalize == "pixel":
         if data.x.shape[1] == 1:
             pad = (32 - data.x.shape[-1]) // 2
             inputs = [nn.functional.pad(x, (pad,) * 4).expand(-1, 3, -1, -1) for x in inputs]
@@ -92,7 +92,7 @@ def prepare_images(
 class Batches:
     """Shuffled batches; ``augment`` crops at random after padding by 4, and mirrors half.
 
-    A last batch of one row is left out: batch normalisation has no spread to divide by there.
+    A last batch of one row is left out: batch normalization has no spread to divide by there.
     Targets are flattened, as those of graphs have one for each pair.
     """
 
@@ -144,7 +144,7 @@ def scores_of(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def make_optimizer(options: dict[str, Any]) -> Callable[[Any], torch.optim.Optimizer]:
-    """The optimiser of the options, from parameters."""
+    """The optimizer of the options, from parameters."""
     kind = options.get("optimizer", "adam")
     check_choice("optimizer", kind, OPTIMIZERS)
     settings = {k: options[k] for k in ("momentum", "weight_decay") if k in options}

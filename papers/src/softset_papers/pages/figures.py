@@ -142,21 +142,21 @@ LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)))
 def draw_curves(drawn: Drawn) -> str:
     """The SVG of convergence: median over the repeats, a line for each row.
 
-    Rows of one loss have one kind of line, rows with the same beta the same colour.
+    Rows of one loss have one kind of line, rows with the same beta the same color.
     """
     losses = dict.fromkeys(_loss(row) for row, _ in drawn)
     kinds = dict(zip(losses, itertools.cycle(LINES), strict=False))
-    colours: dict[Any, str] = {}
+    colors: dict[Any, str] = {}
 
     def paint(page: Any) -> None:
         for axes, name in zip(page.subplots(1, 3), POINTS[2:], strict=True):
             for row, result in drawn:
                 median = np.median([c[name] for c in result["curves"]], axis=0)
                 beta = row.options().get("beta", row.id)
-                colour = colours.setdefault(beta, f"C{len(colours)}")
+                color = colors.setdefault(beta, f"C{len(colors)}")
                 epochs = range(1, len(median) + 1)
                 line = kinds[_loss(row)]
-                axes.plot(epochs, median, linestyle=line, color=colour, linewidth=1)
+                axes.plot(epochs, median, linestyle=line, color=color, linewidth=1)
             axes.set(title=name, xlabel="epoch")
         labels = [row.label for row, _ in drawn]
         page.legend(axes.lines, labels, loc="outside right center", fontsize=7)

@@ -12,7 +12,7 @@ from softset import __version__
 from softset.metrics.registry import label_of
 from softset.report.layout import escape, page
 from softset_papers.networks.searched import TIE
-from softset_papers.pages.summary import TRAINED, Cell, Shown, Summary, has_networks, summarise
+from softset_papers.pages.summary import TRAINED, Cell, Shown, Summary, has_networks, summarize
 from softset_papers.results import Record
 from softset_papers.specification import SOURCES, Block, Table, Value, sources
 from softset_papers.tables import find_table
@@ -95,7 +95,7 @@ def fill_in(text: str, records: Sequence[Record]) -> str:
     """
 
     def table(place: re.Match[str]) -> str:
-        summary = summarise(find_table(place[2]), records, place[3])
+        summary = summarize(find_table(place[2]), records, place[3])
         return f"{place[1]}\n{to_markdown(summary, heading=False)}\n{place[4]}"
 
     return _PLACE.sub(table, text)

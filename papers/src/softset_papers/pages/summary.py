@@ -94,7 +94,7 @@ class Summary:
         return draw_all([(s.row, s.records[0].result) for s in rows]) if rows else []
 
 
-def summarise(table: Table, records: Sequence[Record], protocol: str) -> Summary:
+def summarize(table: Table, records: Sequence[Record], protocol: str) -> Summary:
     """The cells of a table from all records that belong to it."""
     check_choice("protocol", protocol, PROTOCOLS)
     metrics = table.metrics
@@ -273,7 +273,7 @@ def stale_rows(tables: Sequence[Table], records: Sequence[Record]) -> list[Stale
     return [
         Stale(table, s.block, s.row, s.stale, again=not s.before)
         for table in tables
-        for rows in summarise(table, records, "fair").shown.values()
+        for rows in summarize(table, records, "fair").shown.values()
         for s in rows
         if s.stale
     ]

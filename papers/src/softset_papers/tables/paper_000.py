@@ -256,7 +256,7 @@ TABLES = (
         note=(
             "Supplement 2 says that k = 10 was the best of 1, 10, 20 and 50, that δ from "
             "0.1 to 0.2 works well, and that three points (0, 0), (τ, 0.5), (1, 1) are difficult "
-            "to optimise; no numbers are given. At τ = 0.5 three points are H = p. Three networks "
+            "to optimize; no numbers are given. At τ = 0.5 three points are H = p. Three networks "
             "a row where nothing else is said."
         ),
     ),

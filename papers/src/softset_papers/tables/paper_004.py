@@ -12,7 +12,7 @@ from softset_papers.tables.shared import reduced
 # Section 5.1.
 SURROGATE = (
     paper(optimizer="sgd", learning_rate=0.01, momentum=0.9, weight_decay=1e-4, batch_size=100)
-    | paper(max_epochs=120, split="90/10", normalise="pixel", augment=True)
+    | paper(max_epochs=120, split="90/10", normalize="pixel", augment=True)
     | paper(width=1.0, images=None)
     | ours(patience=120)  # all epochs are run
 )

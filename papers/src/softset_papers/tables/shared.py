@@ -132,7 +132,7 @@ GRID: dict[str, list[float]] = {
 SEARCHED = (
     paper(hidden=[512, 256, 128], judged="argmax", more_batch_sizes=[4096, 8192])
     | paper(grid=GRID | {"cooling": [0.8]})
-    | ours(ties="neighbours", search_seen=60_000, max_seen=600_000, patience_seen=60_000)
+    | ours(ties="neighbors", search_seen=60_000, max_seen=600_000, patience_seen=60_000)
     | ours(max_epochs=10_000)
 )
 WHOLE = paper(grid=GRID) | ours(search_seen=None, max_seen=None, patience_seen=None)
@@ -142,7 +142,7 @@ BINARY_NOTE = (
     f"{SUBSET} Two classes need one output, cut at 1/2, which is the paper's threshold for d = 2. "
     "The rows are trained for the metric of the positive class; macro F1, the mean over both "
     "classes that the papers' equations define, is a row of its own. Of settings that tie in the "
-    "search, the one with the lowest mean over its neighbours in the grid is taken, then the "
+    "search, the one with the lowest mean over its neighbors in the grid is taken, then the "
     "larger batch, then the smaller rate."
 )
 

@@ -64,7 +64,7 @@ def start(model: Model, seed: int) -> Tensor:
     return 0.5 * torch.randn(size, dtype=torch.float64, generator=g)
 
 
-def minimise(function: Callable[[Tensor], Tensor], theta: Tensor, rounds: int = 60) -> Tensor:
+def minimize(function: Callable[[Tensor], Tensor], theta: Tensor, rounds: int = 60) -> Tensor:
     """A critical point of a smooth function, by L-BFGS on all data at once."""
     theta = theta.clone().requires_grad_()
     optimizer = torch.optim.LBFGS(
@@ -137,7 +137,7 @@ def check_true_rates(seed: int = 0) -> list[Finding]:
         for beta in (0.5, 1.0, 2.0):
             odds = prevalence / (1 - prevalence)
             lost = partial(_true_loss, p=prevalence, beta=beta)
-            theta = minimise(lost, start(fixed_slope, seed))
+            theta = minimize(lost, start(fixed_slope, seed))
             off = residual(_true_rates, theta, _scales(odds, beta)["22"])
             place = f"where F-beta is largest, {prevalence:.0%} positives"
             what = f"eq. 12 {place}, β = {beta:g}: residual"
@@ -186,7 +186,7 @@ def check_trained(seed: int = 0, n: int = 2000, prevalence: float = 0.1) -> list
         for model in models:
             begin = start(model, seed)
             of_theta = partial(_loss_of, loss=loss, model=model, x=x, y=y)
-            theta = minimise(of_theta, begin)
+            theta = minimize(of_theta, begin)
             rates = partial(smoothed_rates, model=model, x=x, y=y)
             scale = _scales(odds, 1.0)[equation]
             off, before = (residual(rates, at, scale) for at in (theta, begin))
@@ -213,7 +213,7 @@ def check_jensen(seed: int = 0, n: int = 2000, prevalence: float = 0.1) -> list[
         ]
         for name, loss, bounded in pair:
             of_theta = partial(_loss_of, loss=loss, model=free_line, x=x, y=y)
-            theta = minimise(of_theta, start(free_line, seed))
+            theta = minimize(of_theta, start(free_line, seed))
             q0, q1 = (float(q) for q in smoothed_rates(theta, free_line, x, y))
             value = float(loss(free_line(theta, x), y))
             second = -math.log(1 - q1) if bounded else math.log(odds + q1)

@@ -5,8 +5,8 @@ each kernel does two things: ``count`` reduces scores to those cells, and ``grad
 derivatives of the loss by the cells into the gradient by the scores, chunk by chunk, so that
 temporaries stay in the cache and memory does not grow with thresholds. ``compose`` is the same
 computation in plain differentiable PyTorch: it serves second derivatives, ``torch.compile``,
-``torch.func`` transforms, and weights, thresholds and steps that are learnt. It is the reference: a
-kernel that disagrees with it is wrong.
+``torch.func`` transforms, and weights, thresholds and steps that are learned. It is the reference:
+a kernel that disagrees with it is wrong.
 
 Layout. Binary and multilabel: scores ``[*lead, N]``, one problem for each index of ``lead``.
 Multiclass: scores ``[*lead, N, C]``. Cells are ``[4, *lead]`` or ``[4, *lead, C]``, in float64, in

@@ -91,7 +91,8 @@ def refuse_or_warn(column: Column, cells: Cells, bad: Mask, wanted: str) -> None
     )
 
 
-# --- columns as an encoder has learnt them --------------------------------------------------------
+# --- columns as an encoder has learned them
+# --------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Fitted(ABC):
 
     @classmethod
     @abstractmethod
-    def recognise(cls, cells: Cells) -> Column | None:
+    def recognize(cls, cells: Cells) -> Column | None:
         """The column, if its cells are of this kind."""
 
     @classmethod
@@ -159,19 +160,19 @@ class Fitted(ABC):
     # --- files
 
     def state(self) -> dict[str, Any]:
-        """As plain data: the description of the column, what was learnt, the outputs."""
-        learnt = encoded(self)
-        return {**learnt.pop("column"), **learnt, "outputs": self.names}
+        """As plain data: the description of the column, what was learned, the outputs."""
+        learned = encoded(self)
+        return {**learned.pop("column"), **learned, "outputs": self.names}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The inverse; every entry is checked, for the file may be anybody's."""
-        column, learnt = {}, dict(state)
-        outputs = learnt.pop("outputs", None)
+        column, learned = {}, dict(state)
+        outputs = learned.pop("outputs", None)
         for f in fields(Column):
-            if f.name in learnt:
-                column[f.name] = learnt.pop(f.name)
-        fitted: Self = decoded(cls, {"column": column, **learnt})
+            if f.name in learned:
+                column[f.name] = learned.pop(f.name)
+        fitted: Self = decoded(cls, {"column": column, **learned})
         if fitted.names != outputs:
             raise SavedFileError(f"column {fitted.column.name!r} has other outputs than it says.")
         return fitted
@@ -184,7 +185,7 @@ class Dropped(Fitted):
     kind: ClassVar[str] = "dropped"
 
     @classmethod
-    def recognise(cls, cells: Cells) -> Column | None:
+    def recognize(cls, cells: Cells) -> Column | None:
         if cells.missing.all():
             return Column(cells.name, "number", len(cells.missing)).drop("has no values")
         return None

@@ -36,7 +36,7 @@ class Category(Fitted):
     instead: ClassVar[str] = "they are no category that the model knows"
 
     @classmethod
-    def recognise(cls, cells: Cells) -> Column | None:
+    def recognize(cls, cells: Cells) -> Column | None:
         """Whatever text the other kinds have left."""
         if not cells.is_text:
             return None

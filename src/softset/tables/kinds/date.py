@@ -43,7 +43,7 @@ class Date(Fitted):
     kind: ClassVar[str] = "date"
 
     @classmethod
-    def recognise(cls, cells: Cells) -> Column | None:
+    def recognize(cls, cells: Cells) -> Column | None:
         """Dates, or text of which at least nine tenths are dates written alike."""
         if cells.stored == "date":
             column = Column(cells.name, "date", int(cells.missing.sum()))

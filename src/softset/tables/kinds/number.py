@@ -48,7 +48,7 @@ class Number(Fitted):
     kind: ClassVar[str] = "number"
 
     @classmethod
-    def recognise(cls, cells: Cells) -> Column | None:
+    def recognize(cls, cells: Cells) -> Column | None:
         """Numbers, or text of which at least nine tenths are numbers."""
         values, bad = cells.values, np.zeros(len(cells.values), dtype=bool)
         if cells.stored == "text":

@@ -93,7 +93,7 @@ class Layout(NamedTuple):
 
 
 def _joined(dims: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Dimensions ``(size, *strides)`` without those of one element; neighbours that every tensor
+    """Dimensions ``(size, *strides)`` without those of one element; neighbors that every tensor
     walks through as if they were one become one."""
     found: list[tuple[int, ...]] = []
     for size, *strides in dims:

@@ -1,5 +1,5 @@
 /* Arithmetic in REAL, which is float or double, on lanes: numbers side by side, of which a processor
-   takes several at a time. All loops over lanes are plain loops that the compiler vectorises. */
+   takes several at a time. All loops over lanes are plain loops that the compiler vectorizes. */
 
 /* x where the condition holds, else 0. By bits: the compiler would rather not compute x at all where
    it is not wanted, and then could not take several at a time. */
