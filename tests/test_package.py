@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import operator
 import subprocess
 import sys
 
 import pytest
 
+import softset
 import softset as ss
 
 
@@ -36,3 +38,12 @@ def test_every_public_name_loads_and_has_a_docstring():
             assert value.__doc__, name
     with pytest.raises(AttributeError, match="attribute f1"):
         _ = ss.f1
+
+
+@pytest.mark.parametrize("name", softset._RENAMED)
+def test_a_name_of_version_0_2_says_what_replaces_it(name):
+    with pytest.raises(AttributeError, match=f"softset.{name} is now "):
+        getattr(ss, name)
+    now = softset._RENAMED[name].split("(")[0].removeprefix("softset.")
+    if not now.startswith("softset_papers"):
+        assert operator.attrgetter(now)(ss) is not None

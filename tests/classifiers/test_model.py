@@ -142,7 +142,7 @@ def test_another_format_or_kind_is_refused(saved, tmp_path):  # 59
     header["__metadata__"]["format"] = "9"
     text = json.dumps(header).encode()
     (tmp_path / "m").write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size :])
-    with pytest.raises(SavedFileError, match=r"in format '9'; expected 'model' in format '1'"):
+    with pytest.raises(SavedFileError, match=r"in format '9'; expected 'model' in format '2'"):
         load_model(tmp_path / "m")
     with pytest.raises(FileNotFoundError, match="no file"):
         load_model(tmp_path / "absent")

@@ -69,7 +69,7 @@ def test_content_of_any_length_is_written(tmp_path):
     ],
 )
 def test_long_content_that_is_no_text_is_refused(tmp_path, tensor):
-    info = {"format": "1", "kind": "test"}
+    info = {"format": "2", "kind": "test"}
     tensors = {"content": tensor}
     info["checksum"] = container._checksum(info, tensors)
     (tmp_path / "a").write_bytes(save(tensors, info))
@@ -102,7 +102,7 @@ def test_every_changed_byte_is_noticed(tmp_path, long, monkeypatch):
 def test_another_kind_or_no_file_is_refused_by_name(tmp_path):
     path = tmp_path / "a"
     write_file(path, "test", 1)
-    with pytest.raises(SavedFileError, match="a is 'test' in format '1'; expected 'other'"):
+    with pytest.raises(SavedFileError, match="a is 'test' in format '2'; expected 'other'"):
         read_file(path, "other")
     with pytest.raises(FileNotFoundError):
         read_file(tmp_path / "b", "test")

@@ -80,10 +80,10 @@ def test_another_format_or_kind_is_refused(tmp_path, monkeypatch):
     write_file(tmp_path / "a", "other", 1)
     with pytest.raises(SavedFileError, match="is 'other'"):
         read_file(tmp_path / "a", "test")
-    monkeypatch.setattr(container, "FORMAT", 2)
+    monkeypatch.setattr(container, "FORMAT", 3)
     write_file(tmp_path / "a", "test", 1)
     monkeypatch.undo()
-    with pytest.raises(SavedFileError, match="format '2'; expected 'test' in format '1'"):
+    with pytest.raises(SavedFileError, match="format '3'; expected 'test' in format '2'"):
         read_file(tmp_path / "a", "test")
 
 

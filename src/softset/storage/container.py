@@ -20,7 +20,7 @@ from torch import Tensor
 
 from softset.storage.files import SavedFileError, write_safely
 
-FORMAT = 1
+FORMAT = 2
 # Longer content is a tensor of bytes: safetensors reads no header of more than 100 MB.
 LONG = 2**24
 _CONTENT = "content"
@@ -109,7 +109,8 @@ def read_file(path: str | os.PathLike[str], kind: str) -> Any:
         if info.get("format", str(FORMAT)) != str(FORMAT) or info.get("kind", kind) != kind:
             raise SavedFileError(
                 f"{path.name} is {info.get('kind')!r} in format {info.get('format')!r}; expected "
-                f"{kind!r} in format '{FORMAT}'. Read it with the version that wrote it."
+                f"{kind!r} in format '{FORMAT}'. Train it again, or read it with the version of "
+                "softset that wrote it."
             )
         tensors = load(data)
         checksum = info.pop("checksum")
