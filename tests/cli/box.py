@@ -113,13 +113,15 @@ class Box:
         ran = self("predict", model, file, *more, "--json")
         return pd.read_csv(ran.folder / ran.json["output"])
 
-    def compare(self, *more: Any, drop: str = OTHERS, target: str = "two") -> Comparing:
+    def compare(
+        self, *more: Any, drop: str = OTHERS, target: str = "two", file: Any = None
+    ) -> Comparing:
         """A small comparison: one fit in each of two splits, unless ``more`` says otherwise."""
         usual = {"--candidate": "linear,linear-tuned", "--jobs": "1", "--cv": "2"}
         usual |= {"--repeats": "1"} if "--quick" not in more else {}
         words = [w for pair in usual.items() if pair[0] not in more for w in pair]
         words += ["--drop", drop, *more, "--json"]
-        return Comparing(self("compare", self.home / "rows.csv", "-t", target, *words))
+        return Comparing(self("compare", file or self.home / "rows.csv", "-t", target, *words))
 
 
 class Comparing:
@@ -127,6 +129,8 @@ class Comparing:
 
     def __init__(self, ran: Ran) -> None:
         self.ran, self.facts = ran, ran.json
+        if isinstance(self.facts, list):  # of several metrics, one each
+            return
         self.folder = ran.folder / self.facts["output"]
         lines = (self.folder / "runs.jsonl").read_text().splitlines()[1:]
         self.runs = [json.loads(line)["result"]["candidates"] for line in lines]

@@ -9,7 +9,7 @@ import typer
 
 from softset.cli import app
 from softset.cli import options as opt
-from softset.cli.inputs import category_columns, check_files, need, parts, read_labeled
+from softset.cli.inputs import check_files, need, parts, read_for
 from softset.cli.outputs import console, print_json
 from softset.cli.scores import Scored, decide, read_scores
 
@@ -111,12 +111,8 @@ def _by_model(
     from softset.classifiers.model import load_model
 
     model = load_model(path)
-    text = [c for c in category_columns(model) if c not in target]
-    data = read_labeled(file, target, text=text, **reading)
-    several = len(data.target) > 1
-    if several != (model.task.independent):
-        wanted = ", ".join(model.target) or "one column"
-        raise ValueError(f"the model predicts {wanted}; --target names {len(data.target)}.")
+    data = read_for(model, file, target, **reading)
+    several = model.task.independent
     classes = data.target if several else model.classes_.tolist()
     if pos_label is not None and not model.task.single:
         raise ValueError(f"--pos-label is for two classes; the model knows {len(classes)}.")

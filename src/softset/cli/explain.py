@@ -9,7 +9,7 @@ import typer
 
 from softset.cli import app
 from softset.cli import options as opt
-from softset.cli.inputs import category_columns, check_files, need, read_labeled
+from softset.cli.inputs import check_files, need, read_for
 from softset.cli.outputs import console, print_json
 
 
@@ -49,9 +49,7 @@ def run(
     wanted = target or found.target
     if not wanted:
         raise ValueError("the model does not name its target column: give it with --target COLUMN.")
-    text = [c for c in category_columns(found) if c not in wanted]
-    reading = {"sep": sep, "encoding": encoding, "decimal": decimal}
-    data = read_labeled(file, wanted, text=text, **reading)
+    data = read_for(found, file, wanted, sep=sep, encoding=encoding, decimal=decimal)
     importances = permutation_importances(
         found, data.table, data.labels, repeats=repeats, random_state=seed
     )

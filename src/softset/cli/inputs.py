@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,19 @@ def read_labeled(
         groups=None if groups is None else frame[groups],
         weight=None if weight is None else frame[weight].to_numpy(),
     )
+
+
+def read_for(model: Any, path: Path, target: Sequence[str], **reading: Any) -> Labeled:
+    """``read_labeled`` of rows with the labels of a model: columns that it takes as text stay
+    text, and several targets are in its order, whatever order they are named in."""
+    text = [c for c in category_columns(model) if c not in target]
+    data = read_labeled(path, target, text=text, **reading)
+    known = model.target if len(model.target) > 1 else data.target  # a model need not name them
+    several = len(data.target) > 1
+    if several != model.task.independent or (several and sorted(known) != sorted(data.target)):
+        wanted = ", ".join(model.target) or "one column"
+        raise ValueError(f"the model predicts {wanted}; --target names {', '.join(data.target)}.")
+    return replace(data, y=data.y[known], target=known) if several else data
 
 
 def category_columns(model: Any) -> list[str]:
