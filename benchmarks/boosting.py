@@ -30,7 +30,7 @@ import softset as ss
 from softset.boosting import LIBRARIES
 from softset.boosting.objective import lightgbm_objective, metric_gradient, xgboost_objective
 from softset.decisions.smoothing import smooth_cut
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tables.splits import content_split
 
 METRICS = ("f1", "mcc")
@@ -180,7 +180,7 @@ def curvature(directory: Path) -> None:
         for k, (train, test) in splits(x, y):
             if k >= 2:
                 break
-            own = Rows(x[train], y[train], np.ones(len(train)))
+            own = Examples(x[train], y[train], np.ones(len(train)))
             rows, checks = (train[part] for part in content_split(own, 0.25, salt=k))
             for kind in curvatures(np.zeros(1), np.zeros(1)):
 

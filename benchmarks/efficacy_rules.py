@@ -51,7 +51,7 @@ from softset.classifiers.threshold import least_probability
 from softset.counting.cells import Confusion
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import get_metric
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 
 DRAWS, BAGS = 5, 30
 THEIRS = "TunedThresholdClassifierCV"
@@ -213,7 +213,7 @@ def part_scores(split: Split, metric: str, folder: Path) -> dict[str, Scores]:
             parts: dict[str, tuple[np.ndarray, ...]] = {}
             for train, test in split.folds():
                 part = split.train.take(train)
-                rows = Rows(part.x, part.y, part.w)
+                rows = Examples(part.x, part.y, part.w)
                 for key, model in kind.fit(rows, Order(metric, SEED, None)).items():
                     empty = (
                         np.zeros((len(split.fold), classes)),

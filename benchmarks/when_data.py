@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 
 import softset as ss
 from common import load, splits, zenodo
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tasks import BINARY, MULTICLASS, Task
 
 # Larger sets are thinned to so many rows, by class, for time.
@@ -29,8 +29,8 @@ MANY = ("abalone", "cocktailparty", "mammography", "satimage", "sick_euthyroid",
 class Problem(NamedTuple):
     """Rows to train on and to test on; ``chance`` is P(y = 1 | x) of the test rows, if known."""
 
-    train: Rows
-    test: Rows
+    train: Examples
+    test: Examples
     classes: int = 2
     chance: np.ndarray | None = None
 
@@ -89,7 +89,7 @@ def made_up(name: str, split: int) -> Problem:
     x = _inputs(name, TRAIN_ROWS + TEST_ROWS, random)
     chance = FAMILIES[name](x)
     y = (random.rand(len(x)) < chance).astype(np.int64)
-    rows = Rows(x, y, np.ones(len(y)))
+    rows = Examples(x, y, np.ones(len(y)))
     train = np.arange(len(y)) < TRAIN_ROWS
     return Problem(rows.take(train), rows.take(~train), chance=chance[~train])
 
@@ -115,14 +115,14 @@ def real_sets(directory: Path) -> list[str]:
 
 
 @lru_cache(maxsize=2)
-def _rows(directory: Path, name: str) -> Rows:
+def _rows(directory: Path, name: str) -> Examples:
     if name in DIGITS:
         x, y = load_digits(return_X_y=True)
         if name != "digits":  # of class k a share of 0.7^k is kept
             keep = np.random.RandomState(0).rand(len(y)) < 0.7**y
             x, y = x[keep], y[keep]
-        return Rows(x, y.astype(np.int64), np.ones(len(y)))
-    rows = Rows(*load(directory, name))
+        return Examples(x, y.astype(np.int64), np.ones(len(y)))
+    rows = Examples(*load(directory, name))
     if len(rows.y) > MOST_ROWS:
         every = np.arange(len(rows.y))
         kept, _ = train_test_split(every, train_size=MOST_ROWS, stratify=rows.y, random_state=0)
@@ -142,7 +142,9 @@ def problem_of(directory: Path, name: str, split: int) -> Problem:
 # --- what is done to them -------------------------------------------------------------------------
 
 
-def _share(rows: Rows, share: float, random: np.random.RandomState, of: int | None = None) -> Rows:
+def _share(
+    rows: Examples, share: float, random: np.random.RandomState, of: int | None = None
+) -> Examples:
     """A share of the rows of each class, or of those of one class; at least 8 of each."""
     keep = np.zeros(len(rows.y), dtype=bool)
     for c in np.unique(rows.y):
@@ -152,13 +154,15 @@ def _share(rows: Rows, share: float, random: np.random.RandomState, of: int | No
     return rows.take(keep)
 
 
-def _flipped(rows: Rows, share: float, random: np.random.RandomState, positives: bool) -> Rows:
+def _flipped(
+    rows: Examples, share: float, random: np.random.RandomState, positives: bool
+) -> Examples:
     flip = random.rand(len(rows.y)) < share
     flip &= (rows.y == 1) | (not positives)
     return rows._replace(y=np.where(flip, 1 - rows.y, rows.y))
 
 
-def _holed(rows: Rows, share: float, random: np.random.RandomState) -> Rows:
+def _holed(rows: Examples, share: float, random: np.random.RandomState) -> Examples:
     return rows._replace(x=np.where(random.rand(*rows.x.shape) < share, np.nan, rows.x))
 
 

@@ -23,7 +23,7 @@ from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
 from softset.losses.pointwise import CrossEntropyLoss, FocalLoss
 from softset.losses.soft_metric import MetricLoss
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tables.scaling import Scaler, center_and_spread
 from softset.tables.splits import content_folds
 from softset.training.data import data_of
@@ -207,7 +207,9 @@ def _balance(y: np.ndarray, w: np.ndarray) -> np.ndarray:
     return mass.sum() / (len(mass) * mass)
 
 
-def _folded(train: Callable, x: np.ndarray, rows: Rows, x_test: np.ndarray, fold: Any) -> Scored:
+def _folded(
+    train: Callable, x: np.ndarray, rows: Examples, x_test: np.ndarray, fold: Any
+) -> Scored:
     """Out of fold by a model without the fold, test rows by a model of all rows."""
     oof = np.zeros(len(rows.y))
     for k in np.unique(fold):
@@ -299,7 +301,7 @@ def _networks(
     return train
 
 
-def _ready(rows: Rows, scaler: Scaler) -> Rows:
+def _ready(rows: Examples, scaler: Scaler) -> Examples:
     return rows._replace(x=scaler(rows.x), w=rows.w / rows.w.mean())
 
 
@@ -327,7 +329,9 @@ def _boosting(
         arms |= {WEIGHTED: arms[ENTROPY], FOCAL: arms[ENTROPY], ANYLOSS: arms[METRIC]}
     balance = _balance(problem.train.y, problem.train.w)
 
-    def train(rows: Rows, checks: Rows, name: str, k: int) -> Callable[[np.ndarray], np.ndarray]:
+    def train(
+        rows: Examples, checks: Examples, name: str, k: int
+    ) -> Callable[[np.ndarray], np.ndarray]:
         settings = {"learning_rate": ROUND_RATE, "seed": 10 * seed + k}
         library = LIBRARIES["lightgbm"](settings, 1, len(rows.y), classes, [], parameters)
         rounds = arms[name]
@@ -370,7 +374,7 @@ def _boosting(
 
 
 def _focal(
-    library: Any, rows: Rows, checks: Rows, rounds: int
+    library: Any, rows: Examples, checks: Examples, rounds: int
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Two classes: Newton steps on the focal loss from the log-odds, stopped early by it."""
     library.load(rows, checks)

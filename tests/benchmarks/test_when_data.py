@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("pandas")
 from softset import evaluate
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 
 when_data = pytest.importorskip("when_data")
 
@@ -40,7 +40,7 @@ def test_no_other_rule_beats_the_optimum():
 def problem():
     random = np.random.RandomState(0)
     y = np.repeat([0, 1], [300, 100])
-    rows = Rows(random.randn(400, 3), y, np.ones(400))
+    rows = Examples(random.randn(400, 3), y, np.ones(400))
     return when_data.Problem(rows, rows)
 
 

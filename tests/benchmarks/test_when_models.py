@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("pandas")
 pytest.importorskip("lightgbm")
 import softset as ss
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.training.linear import LinearProblem
 
 when_data = pytest.importorskip("when_data")
@@ -24,7 +24,7 @@ def problem(classes=2, n=360, seed=0):
     x = random.randn(n, 6)
     score = x[:, 0] + 0.5 * x[:, 1] + 0.3 * random.randn(n)
     y = np.digitize(score, np.quantile(score, [0.8] if classes == 2 else [0.5, 0.8]))
-    rows = Rows(x, y.astype(np.int64), np.ones(n))
+    rows = Examples(x, y.astype(np.int64), np.ones(n))
     train = np.arange(n) < 240
     return when_data.Problem(rows.take(train), rows.take(~train), classes)
 

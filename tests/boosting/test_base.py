@@ -10,7 +10,7 @@ from softset.boosting import LIBRARIES
 from softset.boosting.base import imported
 from softset.boosting.objective import MetricObjective
 from softset.storage.container import read_file
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from tests.boosting.examples import CATEGORIES, rows, target
 
 NAMES = list(LIBRARIES)
@@ -52,7 +52,7 @@ def started(name, classes, params=None, seed=0):
     parts = []
     for i in range(2):
         x = rows(400, 10 * seed + i)
-        parts.append(Rows(x, target(x, classes), np.linspace(0.5, 1.5, len(x))))
+        parts.append(Examples(x, target(x, classes), np.linspace(0.5, 1.5, len(x))))
     settings = {"learning_rate": 0.1, "seed": 0}
     library = LIBRARIES[name](settings, 1, 400, classes, CATEGORIES, params or {})
     library.load(*parts)

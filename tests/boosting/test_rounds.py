@@ -7,17 +7,17 @@ from softset.boosting.n_metric_estimators import _value, boost
 
 from softset.boosting import LIBRARIES
 from softset.metrics.registry import get_metric
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from tests.boosting.examples import CATEGORIES, rows, target
 
 
 def test_held_out_rows_count_with_their_weights():
     random = np.random.default_rng(0)
     z, y, w = random.normal(size=(60, 3)), random.integers(0, 3, 60), random.exponential(size=60)
-    rows = Rows(np.zeros((60, 1)), y, w)
+    rows = Examples(np.zeros((60, 1)), y, w)
     wanted = f1_score(y, z.argmax(1), average="macro", sample_weight=w)
     assert _value(z, rows, get_metric("f1")) == pytest.approx(wanted)
-    two = Rows(rows.x, (y == 1).astype(np.int64), w)
+    two = Examples(rows.x, (y == 1).astype(np.int64), w)
     area = roc_auc_score(two.y, z[:, 0], sample_weight=w)
     assert _value(z[:, 0], two, get_metric("auroc")) == pytest.approx(area)
 
@@ -27,7 +27,7 @@ def test_held_out_rows_count_with_their_weights():
 def test_they_start_from_better_decisions_than_those_of_log_loss(name, classes):
     """All classes but the first are rare."""
     inputs = [rows(400, seed) for seed in range(2)]
-    parts = [Rows(x, np.maximum(target(x, 10) - 10 + classes, 0), np.ones(400)) for x in inputs]
+    parts = [Examples(x, np.maximum(target(x, 10) - 10 + classes, 0), np.ones(400)) for x in inputs]
     library = LIBRARIES[name]({"seed": 0, "learning_rate": 0.1}, 1, 400, classes, CATEGORIES, {})
     settings = {"classes": classes, "n_estimators": 3, "n_metric_estimators": 1, "patience": 3}
     model, held = boost(library, *parts, get_metric("f1"), **settings), parts[1]

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 import softset as ss
 from softset import MetricBoostingClassifier
 from softset.decisions.smoothing import smooth_cut
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tables.splits import content_split
 
 LIBRARIES = ["lightgbm", "xgboost"]
@@ -107,7 +107,7 @@ def test_one_round_equals_the_objective_and_the_library_by_hand(data):
     every_row = {"bagging_freq": 0, "feature_fraction": 1.0}
     model = small(n_estimators=0, n_metric_estimators=1, params=every_row).fit(x, y)
     salt = int(np.random.RandomState(0).randint(2**31 - 1, size=2)[0])
-    train, _ = content_split(Rows(x, y, np.ones(len(y))), 0.25, salt)
+    train, _ = content_split(Examples(x, y, np.ones(len(y))), 0.25, salt)
     rows = lightgbm.Dataset(x[train], y[train])
     settings = {"objective": ss.lightgbm_objective("f1"), "num_leaves": 15, "lambda_l2": 1.0}
     settings |= {"min_data_in_leaf": 18, "learning_rate": 0.05}

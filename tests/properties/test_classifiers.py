@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC
 
 import softset as ss
 from softset.comparison.data import check_table
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tables.splits import (
     content_folds,
     content_split,
@@ -160,7 +160,7 @@ def sides(x, fold):
 
 def test_equal_rows_and_groups_stay_on_one_side():
     x, y, groups = repeated_table()
-    rows = Rows(x, y, np.random.default_rng(1).uniform(0.1, 9, len(y)))
+    rows = Examples(x, y, np.random.default_rng(1).uniform(0.1, 9, len(y)))
     _, held = content_split(rows, 0.3, salt=3)
     assert sides(x, np.isin(np.arange(len(y)), held).astype(int))
     for fold in (salted_folds(rows, 4, 3), content_folds(rows, 4), stratified_folds(x, y, 4, 3)):

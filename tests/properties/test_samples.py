@@ -18,7 +18,7 @@ from softset.comparison.data import check_table
 from softset.comparison.fits import Sizes
 from softset.comparison.plan import Plan
 from softset.comparison.worker import Experiment, _rows
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tasks import get_task
 from tests.reference import TASKS
 
@@ -86,7 +86,7 @@ def rows_of_doubtful_columns():
 
 def rows_of_a_path():
     with patch.object(linear, "MOST_ROWS", FEW):
-        return linear._sample(Rows(X, LABELS["binary"], np.ones(N)))
+        return linear._sample(Examples(X, LABELS["binary"], np.ones(N)))
 
 
 def rows_held_out(folder):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tables.splits import (
     content_folds,
     content_split,
@@ -60,7 +60,7 @@ def test_join_is_transitive():
 
 
 def held_rows(x, y, fraction=0.25, salt=0):
-    rows = Rows(np.asarray(x, dtype=float).reshape(len(y), -1), np.asarray(y), np.ones(len(y)))
+    rows = Examples(np.asarray(x, dtype=float).reshape(len(y), -1), np.asarray(y), np.ones(len(y)))
     train, held = content_split(rows, fraction, salt)
     assert sorted([*train, *held]) == list(range(len(y)))
     return rows, held
@@ -122,7 +122,7 @@ def test_folds_by_content_have_their_share_whatever_the_order_and_equal_inputs_a
     y = random.permutation(np.repeat([0, 1, 2], [800, 180, 20]))
     x = random.normal(size=(1000, 2))
     x[1:200:2] = x[0:200:2]  # pairs of equal inputs, some of two classes
-    rows = Rows(x, y, np.ones(1000))
+    rows = Examples(x, y, np.ones(1000))
     fold = salted_folds(rows, 5, salt=3)
     assert (fold[1:200:2] == fold[0:200:2]).all()
     assert (abs(np.bincount(fold) - 200) <= 12).all()
@@ -135,14 +135,14 @@ def test_folds_by_content_have_their_share_whatever_the_order_and_equal_inputs_a
 
 def test_what_cannot_be_left_out_is_in_no_fold():
     x = np.arange(30.0)[:, None]
-    one = Rows(x, (np.arange(30) == 7).astype(int), np.ones(30))
+    one = Examples(x, (np.arange(30) == 7).astype(int), np.ones(30))
     fold = salted_folds(one, 5, salt=0)
     assert fold[7] == -1
     assert sorted(np.unique(np.delete(fold, 7))) == [0, 1, 2, 3, 4]
-    few = salted_folds(Rows(x[:6], np.array([0, 0, 1, 1, 1, 2]), np.ones(6)), 50, salt=0)
+    few = salted_folds(Examples(x[:6], np.array([0, 0, 1, 1, 1, 2]), np.ones(6)), 50, salt=0)
     assert few[5] == -1
     assert sorted(few[:5]) == [0, 1, 2, 3, 4]  # numbers without holes
-    none = salted_folds(Rows(x[:2], np.array([0, 1]), np.ones(2)), 5, salt=0)
+    none = salted_folds(Examples(x[:2], np.array([0, 1]), np.ones(2)), 5, salt=0)
     assert (none == -1).all()
 
 
@@ -174,7 +174,7 @@ def test_where_rows_repeat_each_kind_is_dealt_by_chance(way, case, labels):
     random = np.random.default_rng(0)
     x = _kinds_of_rows(case, random)[:, None]
     y = (random.random((len(x), labels)) < 0.3).astype(int)
-    rows = Rows(x, y if labels > 1 else y[:, 0], np.ones(len(x)))
+    rows = Examples(x, y if labels > 1 else y[:, 0], np.ones(len(x)))
     fold = WAYS[way](rows)
     assert (fold >= 0).all()
     _, kind, sizes = np.unique(x, return_inverse=True, return_counts=True)
@@ -202,5 +202,5 @@ def test_where_few_rows_have_a_copy_it_is_on_the_same_side(way):
     x = random.normal(size=(600, 2))
     x[300:] = x[:300]  # the whole table given twice
     y = np.tile((random.random(300) < 0.3).astype(int), 2)
-    fold = WAYS[way](Rows(x, y, np.ones(600)))
+    fold = WAYS[way](Examples(x, y, np.ones(600)))
     assert np.array_equal(fold[:300], fold[300:])

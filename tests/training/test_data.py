@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tasks import BINARY, get_task
 from softset.training.data import data_of, make_data, outputs_of
 from softset.training.members import train_members
@@ -20,7 +20,7 @@ def test_a_class_absent_from_validation_warns():
 
 
 def test_rows_become_tensors_that_hold_the_same():
-    rows = Rows(np.array([[1.5, 2.0], [3.0, 4.0]]), np.array([1, 0]), np.array([1.0, 2.0]))
+    rows = Examples(np.array([[1.5, 2.0], [3.0, 4.0]]), np.array([1, 0]), np.array([1.0, 2.0]))
     x, y, w = data_of(rows)
     assert x.dtype == torch.float32
     assert x.tolist() == rows.x.tolist()

@@ -7,7 +7,7 @@ import torch
 
 from softset.tasks import BINARY
 from softset.training import Member, streamed
-from softset.training.data import Data, make_data
+from softset.training.data import TensorData, make_data
 from softset.training.streamed import train_streamed
 
 
@@ -26,7 +26,7 @@ def blocks_of(data, size):
         g = torch.Generator().manual_seed(number)
         parts = torch.arange(len(data.x)).split(size)
         for i in torch.randperm(len(parts), generator=g).tolist():
-            yield Data(*(None if t is None else t[parts[i]] for t in data))
+            yield TensorData(*(None if t is None else t[parts[i]] for t in data))
 
     return blocks
 

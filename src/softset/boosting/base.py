@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from softset.boosting.objective import MetricObjective
 from softset.boosting.trees import BoostedTrees
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 
 Array = NDArray[Any]
 
@@ -47,7 +47,7 @@ class Library(ABC):
     ) -> None: ...
 
     @abstractmethod
-    def load(self, rows: Rows, checks: Rows) -> None:
+    def load(self, rows: Examples, checks: Examples) -> None:
         """Take the rows to train on and those that are held out."""
 
     @abstractmethod

@@ -21,7 +21,7 @@ from softset.boosting.trees import (
 )
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 
 # What LightGBM takes for zero: its kZeroThreshold, a float32.
 _ZERO = float(np.float32(1e-35))
@@ -73,7 +73,7 @@ class LightGBM(Library):
         self.objective = "binary" if classes == 2 else "multiclass"
         self.categorical = categorical
 
-    def load(self, rows: Rows, checks: Rows) -> None:
+    def load(self, rows: Examples, checks: Examples) -> None:
         params = {**self.settings, "objective": self.objective}  # num_class needs it
         x = self._sequence(rows.x) if isinstance(rows.x, Spool) else rows.x
         self.rows = self.library.Dataset(
@@ -84,7 +84,7 @@ class LightGBM(Library):
     def _sequence(self, spool: Spool) -> Any:
         """LightGBM's way to read rows that are not in memory; what it keeps is one bin a cell."""
 
-        class Rows(self.library.Sequence):  # type: ignore[name-defined, misc]
+        class RowSequence(self.library.Sequence):  # type: ignore[name-defined, misc]
             batch_size = BLOCK
 
             def __len__(self) -> int:
@@ -93,7 +93,7 @@ class LightGBM(Library):
             def __getitem__(self, which: Any) -> Array:
                 return spool[which] if isinstance(which, slice) else spool[which : which + 1][0]
 
-        return Rows()
+        return RowSequence()
 
     def log_loss(self, rounds: int, patience: int) -> tuple[BoostedTrees, int]:
         with refusals("LightGBM", self.library.basic.LightGBMError):

@@ -16,7 +16,7 @@ from softset.decisions.offsets import best_offsets
 from softset.decisions.smoothing import smooth_cut
 from softset.decisions.tuner import LEAST_GAIN
 from softset.metrics.registry import MetricLike, get_goal
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tasks import BINARY, MULTICLASS
 
 Array = NDArray[Any]
@@ -65,8 +65,8 @@ class Boosted:
 
 def boost(
     library: Any,
-    rows: Rows,
-    checks: Rows,
+    rows: Examples,
+    checks: Examples,
     metric: MetricLike,
     *,
     classes: int,
@@ -99,7 +99,7 @@ def boost(
     return model
 
 
-def _cut(z: Array, checks: Rows, metric: MetricLike) -> Any:
+def _cut(z: Array, checks: Examples, metric: MetricLike) -> Any:
     """Where decisions change: rounds for the metric start with it at 0.
 
     Where no cut is worth anything, the model's own stands.
@@ -112,7 +112,7 @@ def _cut(z: Array, checks: Rows, metric: MetricLike) -> Any:
     return -np.array(best_offsets(z, checks.y, metric, sample_weight=checks.w))
 
 
-def _value(z: Array, checks: Rows, metric: MetricLike) -> float:
+def _value(z: Array, checks: Examples, metric: MetricLike) -> float:
     """The metric of held-out rows: at its best smoothed cut where there is one."""
     if z.ndim == 1 and get_goal(metric).tunes:
         return smooth_cut(z, checks.y, checks.w, metric)[1]

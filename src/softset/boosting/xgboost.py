@@ -17,7 +17,7 @@ from softset.boosting.trees import NAN_LEFT, NAN_RIGHT, BoostedTrees, Tree, as_f
 from softset.checks import check_choice
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 
 # The category numbers that a float32 can count.
 _MOST_CATEGORIES = 2**24
@@ -62,7 +62,7 @@ class XGBoost(Library):
             self.settings["num_class"] = classes
         self.threads, self.categorical = threads, set(categorical)
 
-    def load(self, rows: Rows, checks: Rows) -> None:
+    def load(self, rows: Examples, checks: Examples) -> None:
         types = ["c" if i in self.categorical else "q" for i in range(rows.x.shape[1])]
         settings: dict[str, Any] = {"nthread": self.threads}
         if self.categorical:
@@ -74,7 +74,7 @@ class XGBoost(Library):
             for part in (rows, checks)
         )
 
-    def _spooled(self, rows: Rows, settings: dict[str, Any]) -> Any:
+    def _spooled(self, rows: Examples, settings: dict[str, Any]) -> Any:
         """XGBoost's external memory: it reads blocks by an iterator, and keeps them as bins in
         files of its own beside ours."""
         spool: Any = rows.x

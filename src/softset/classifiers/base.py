@@ -30,7 +30,7 @@ from softset.metrics.registry import (
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
 from softset.tables.labels import Labels, checked_weights, mean_one, read_labels
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tasks import Task
 
 Array = NDArray[Any]
@@ -82,7 +82,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "None."
         )
 
-    def _start(self, X: Array, y: Any, sample_weight: Any) -> Rows:
+    def _start(self, X: Array, y: Any, sample_weight: Any) -> Examples:
         """Set ``classes_`` and the task; the rows with class numbers and weights.
 
         Weights are those of the samples times those of the classes, with the mean 1: their scale
@@ -106,7 +106,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"class {self._labels.names[missing[0]]!r} has no row of positive sample_weight. "
                 "Leave its rows out."
             )
-        return Rows(X, codes, mean_one(weight))
+        return Examples(X, codes, mean_one(weight))
 
     def _read_labels(self, y: Any) -> tuple[Labels, Array]:
         return read_labels(y, self.pos_label)

@@ -20,7 +20,7 @@ from softset.classifiers.streamed import fit_boosting
 from softset.decisions.decision import Decision
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, one_number
-from softset.tables.rows import Rows, ordered_rows
+from softset.tables.rows import Examples, ordered_rows
 from softset.tables.splits import content_split
 from softset.tables.streams import is_stream
 
@@ -149,7 +149,9 @@ class MetricBoostingClassifier(DecidingClassifier):
             raise ValueError("n_metric_estimators must be positive where n_estimators is 0, got 0.")
         return one_number(self.metric)
 
-    def _boost(self, rows: Rows, checks: Rows, metric: Goal, label: int | None, seed: int) -> Any:
+    def _boost(
+        self, rows: Examples, checks: Examples, metric: Goal, label: int | None, seed: int
+    ) -> Any:
         """The boosted model of one target: the classes, or one label."""
         if label is not None:
             rows, checks = (part._replace(y=part.y[:, label]) for part in (rows, checks))
@@ -197,7 +199,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         counts = sum((trees.splits() for trees in grown), np.zeros(self.n_features_in_))
         return counts / max(1.0, counts.sum())
 
-    def _tuned_on(self, parts: list[Boosted], checks: Rows) -> Decision:
+    def _tuned_on(self, parts: list[Boosted], checks: Examples) -> Decision:
         return self._tuner().tune(self._joined(parts, checks.x), checks.y, checks.w)
 
     def log_loss_part(self, threshold: Any = "tuned") -> Self:

@@ -28,7 +28,7 @@ from softset.classifiers.parts import pack_part, unpack_part
 from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal, label_of
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tasks import Task
 
 Array = NDArray[Any]
@@ -46,7 +46,7 @@ class Kind:
     metric and without it where one fit gives both. ``needs`` is a package, of the extra; ``most``
     are the rows times columns up to which it is fitted by default."""
 
-    fit: Callable[[Rows, Order], dict[str, DecidingClassifier]]
+    fit: Callable[[Examples, Order], dict[str, DecidingClassifier]]
     needs: str | None = None
     most: float = math.inf
 
@@ -60,7 +60,7 @@ class Order:
     n_jobs: int | None
 
 
-def _linear(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+def _linear(rows: Examples, order: Order) -> dict[str, DecidingClassifier]:
     model = MetricLinearClassifier(order.metric, threshold=None).fit(*rows)
     start = model.logistic_part(None)
     for found in (model, start):
@@ -68,28 +68,28 @@ def _linear(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
     return {"linear": start, "linear-metric": model}
 
 
-def _forest(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+def _forest(rows: Examples, order: Order) -> dict[str, DecidingClassifier]:
     return {"forest": _of_trees(RandomForestClassifier, rows, order)}
 
 
-def _extra_trees(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+def _extra_trees(rows: Examples, order: Order) -> dict[str, DecidingClassifier]:
     return {"extra-trees": _of_trees(ExtraTreesClassifier, rows, order)}
 
 
-def _of_trees(kind: Any, rows: Rows, order: Order) -> DecidingClassifier:
+def _of_trees(kind: Any, rows: Examples, order: Order) -> DecidingClassifier:
     forest = kind(TREES, n_jobs=order.n_jobs, random_state=order.seed)
     model = MetricThresholdClassifier(forest, order.metric, cv="oob", threshold=None)
     return model.fit(rows.x, rows.y, rows.w if np.ptp(rows.w) > 0 else None)
 
 
-def _boosting(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+def _boosting(rows: Examples, order: Order) -> dict[str, DecidingClassifier]:
     model = MetricBoostingClassifier(
         order.metric, threshold=None, n_jobs=order.n_jobs, random_state=order.seed
     ).fit(*rows)
     return {"boosting": model.log_loss_part(None), "boosting-metric": model}
 
 
-def _network(rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+def _network(rows: Examples, order: Order) -> dict[str, DecidingClassifier]:
     # Without training for the metric, which added nothing to networks: docs/efficacy.md.
     model = MetricMLPClassifier(
         order.metric, n_networks=5, max_epochs=100, threshold=None, random_state=order.seed
@@ -242,7 +242,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
                 found[name] = f"takes long on more than {most}: name it in base_models to use it"
         return found
 
-    def _splits(self, given: Rows, rows: Rows, place: Array, seed: int) -> Splits:
+    def _splits(self, given: Examples, rows: Examples, place: Array, seed: int) -> Splits:
         """Training and test rows among ``rows``, which are the given ones at ``place``."""
         if is_count(self.cv):
             return cv_splits(self.cv, rows.x, self._labels, rows.y, rows.w, seed)
@@ -252,7 +252,14 @@ class MetricEnsembleClassifier(DecidingClassifier):
         return [(number[train], number[test]) for train, test in found]
 
     def _fit_kind(
-        self, kind: Kind, rows: Rows, splits: Splits, order: Order, started: float, *, first: bool
+        self,
+        kind: Kind,
+        rows: Examples,
+        splits: Splits,
+        order: Order,
+        started: float,
+        *,
+        first: bool,
     ) -> list[_Fit]:
         """The fits of a kind in every split; none if there is no time."""
         limit = float("inf") if self.time_limit is None or first else float(self.time_limit)
@@ -269,7 +276,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
                 return []
         return list(found.values())
 
-    def _blend(self, fits: list[_Fit], rows: Rows) -> None:
+    def _blend(self, fits: list[_Fit], rows: Examples) -> None:
         scores = np.stack([fit.scores for fit in fits])
         # Only rows that every part has scored.
         some = np.isfinite(scores.reshape(len(fits), len(rows.y), -1)).all((0, 2))
@@ -396,7 +403,7 @@ def _is_there(kind: Kind) -> bool:
     return kind.needs is None or find_spec(kind.needs) is not None
 
 
-def _quietly(kind: Kind, rows: Rows, order: Order) -> dict[str, DecidingClassifier]:
+def _quietly(kind: Kind, rows: Examples, order: Order) -> dict[str, DecidingClassifier]:
     """Without what parts say about folds, of which the user knows nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -28,7 +28,7 @@ from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, get_goal, label_of, one_number
-from softset.tables.rows import Rows, ordered_rows, own_codes
+from softset.tables.rows import Examples, ordered_rows, own_codes
 from softset.tables.scaling import FAR, center_and_spread, varies
 from softset.tables.splits import content_folds
 from softset.tasks import task_of
@@ -207,13 +207,13 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             u /= self._scale
         return np.clip(u, -FAR, FAR, out=u)
 
-    def _folds(self, rows: Rows, sample: Array) -> Array:
+    def _folds(self, rows: Examples, sample: Array) -> Array:
         some = len(sample) < len(rows.y)
         return content_folds(rows.take(sample) if some else rows, int(self.cv))
 
     def _fit_target(
         self,
-        rows: Rows,
+        rows: Examples,
         sample: Array,
         fold: Array,
         goal: Goal,
@@ -474,7 +474,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         self._describe()
 
 
-def _sample(rows: Rows) -> Array:
+def _sample(rows: Examples) -> Array:
     """All rows; of many every so many, in an order of content: how far to move is chosen on them,
     by folds of the sample."""
     n = len(rows.y)

@@ -15,7 +15,7 @@ from softset.classifiers.export import Exportable, Layers, averaged
 from softset.classifiers.streamed import fit_network
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal
-from softset.tables.rows import Ints, Rows, ordered_rows
+from softset.tables.rows import Examples, Ints, ordered_rows
 from softset.tables.scaling import SQUASH, Scaler
 from softset.tables.splits import salted_folds
 from softset.tables.streams import is_stream
@@ -163,7 +163,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         self._end(X, y)
         return self
 
-    def _train(self, rows: Rows, fold: Ints | None, seeds: Array, on_epoch: Any) -> Trained:
+    def _train(self, rows: Examples, fold: Ints | None, seeds: Array, on_epoch: Any) -> Trained:
         count = len(rows.x) if fold is None else int((fold != 0).sum())
         return train_members(
             tuple(self.hidden_layer_sizes),
@@ -182,7 +182,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
             on_epoch=on_epoch,
         )
 
-    def _folds(self, rows: Rows, salt: int) -> Ints | None:
+    def _folds(self, rows: Examples, salt: int) -> Ints | None:
         """The fold of every row; ``None`` where all members are trained on all rows."""
         if not (self.early_stopping or self._tunes()):
             return None
@@ -202,7 +202,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
             )
         return int(self.batch_size)
 
-    def _tune_on(self, rows: Rows, fold: Ints | None, place: Ints) -> None:
+    def _tune_on(self, rows: Examples, fold: Ints | None, place: Ints) -> None:
         """The decision by out-of-fold scores: of each row by the members that have not seen it."""
         if fold is None:
             self._decide_by(None, np.empty(0), np.empty(0))
@@ -323,12 +323,12 @@ class PhasedClassifier(MetricMLPClassifier):
     True
     """
 
-    def _train(self, rows: Rows, fold: Ints | None, seeds: Array, on_epoch: Any) -> Trained:
+    def _train(self, rows: Examples, fold: Ints | None, seeds: Array, on_epoch: Any) -> Trained:
         trained = super()._train(rows, fold, seeds, on_epoch)
         self._after_first = [*trained.phase_ends, trained.weights][0]
         return trained
 
-    def _tune_on(self, rows: Rows, fold: Ints | None, place: Ints) -> None:
+    def _tune_on(self, rows: Examples, fold: Ints | None, place: Ints) -> None:
         self._seen = rows, fold, place
         super()._tune_on(rows, fold, place)
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from softset.decisions.smoothing import effective_rows
 from softset.decisions.tuner import Tuner
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.training.linear import widened
 
 Array = NDArray[Any]
@@ -63,7 +63,7 @@ class Origin:
 class Training:
     """What ``scorecard`` and ``logistic_part`` need of fit. Files and pickles do not hold it."""
 
-    rows: Rows  # in the units of the user; two classes: ``x`` of the sample only, else of none
+    rows: Examples  # in the units of the user; two classes: ``x`` of the sample only, else of none
     place: Array | None  # among them, of each row of fit
     sample: Array  # the rows that the path was chosen on
     fold: Array  # of the sample

@@ -24,10 +24,10 @@ from sklearn.utils.validation import validate_data
 from softset.boosting.spool import Spool
 from softset.metrics.registry import decided_elsewhere, one_number
 from softset.tables.labels import Labels
-from softset.tables.rows import Rows, content_codes, copy_numbers, kept_together, row_codes
+from softset.tables.rows import Examples, content_codes, copy_numbers, kept_together, row_codes
 from softset.tables.scaling import Moments, Scaler
 from softset.tables.streams import ClassCounts, blocks_of
-from softset.training.data import Data, data_of, make_data
+from softset.training.data import TensorData, data_of, make_data
 from softset.training.members import Member, Trained
 from softset.training.streamed import train_streamed
 
@@ -46,9 +46,9 @@ class Survey:
     mean_weight: float
     weighted: bool
     scaler: Scaler
-    held: Rows
+    held: Examples
 
-    def parts(self, model: Any, stream: Any, seed: int | None = None) -> Iterator[Rows]:
+    def parts(self, model: Any, stream: Any, seed: int | None = None) -> Iterator[Examples]:
         """The rows to train on, block by block."""
         kinds, left = np.unique(content_codes(self.held), return_counts=True)
         for X, y, w in blocks_of(stream, seed):
@@ -63,11 +63,11 @@ class Survey:
             if len(held) < len(codes):
                 yield rows.take(np.delete(np.arange(len(codes)), held))
 
-    def coded(self, x: Array, y: Array, w: Array) -> Rows:
+    def coded(self, x: Array, y: Array, w: Array) -> Examples:
         """Rows with codes, and with the weights of their classes; those have the mean 1."""
         codes = self.labels.encode(y)
         factors = self.labels.row_factors(self.factors, codes)
-        return Rows(x, codes, w * factors / self.mean_weight)
+        return Examples(x, codes, w * factors / self.mean_weight)
 
 
 def survey(model: Any, stream: Any, fraction: float, salt: int) -> Survey:
@@ -124,7 +124,7 @@ def _survey(
         total = moments.weight * np.average(by_row, weights=rest[2])
     else:
         total = sum(f * counts.weights[c] for f, c in zip(factors, labels.names, strict=True))
-    empty = Rows(np.empty((0, 0)), np.empty(0, dtype=np.int64), np.empty(0))
+    empty = Examples(np.empty((0, 0)), np.empty(0, dtype=np.int64), np.empty(0))
     found = Survey(
         counts.rows,
         labels,
@@ -198,11 +198,11 @@ def _trained(
 ) -> Trained:
     task = found.labels.task
 
-    def tensors(name: str, rows: Rows) -> Data:
+    def tensors(name: str, rows: Examples) -> TensorData:
         x, y, w = data_of(rows._replace(x=found.scaler(rows.x)))
         return make_data(name, (x, y, w if w is not None or not found.weighted else rows.w), task)
 
-    def blocks(number: int) -> Iterator[Data]:
+    def blocks(number: int) -> Iterator[TensorData]:
         for rows in found.parts(model, stream, seed + number):
             yield tensors("train", rows)
 
@@ -246,7 +246,7 @@ def fit_boosting(model: Any, stream: Any, checkpoint: str | os.PathLike[str] | N
                 spool.append(rows.x)
                 targets.append(rows.y)
                 weights.append(rows.w)
-            rows = Rows(spool, np.concatenate(targets), np.concatenate(weights))  # type: ignore[arg-type]
+            rows = Examples(spool, np.concatenate(targets), np.concatenate(weights))  # type: ignore[arg-type]
             labels = found.labels.task.targets(len(found.labels.classes))
             model._parts = [model._boost(rows, found.held, metric, k, seed) for k in labels]
     model._describe()

@@ -16,16 +16,16 @@ Ints = NDArray[np.int64]
 _BLOCK = 4096
 
 
-class Rows(NamedTuple):
+class Examples(NamedTuple):
     """Inputs, targets and weights of the same rows."""
 
     x: Floats  # (n, features)
     y: Ints  # class numbers (n,), or 0/1 (n, labels)
     w: Floats  # (n,)
 
-    def take(self, which: NDArray[Any]) -> Rows:
+    def take(self, which: NDArray[Any]) -> Examples:
         """Some of the rows, by number or mask."""
-        return Rows(self.x[which], self.y[which], self.w[which])
+        return Examples(self.x[which], self.y[which], self.w[which])
 
 
 def row_codes(values: Any, salt: int = 0) -> NDArray[np.uint64]:
@@ -61,11 +61,11 @@ def _mix(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return h ^ (h >> np.uint64(31))
 
 
-def own_codes(rows: Rows, salt: int = 0) -> NDArray[np.uint64]:
+def own_codes(rows: Examples, salt: int = 0) -> NDArray[np.uint64]:
     """A hash for each row of what it holds, inputs and target, and which of the equal ones it is:
     different for all rows, and whatever their order, the same ones.
 
-    >>> rows = Rows(np.ones((3, 1)), np.array([0, 1, 0]), np.ones(3))
+    >>> rows = Examples(np.ones((3, 1)), np.array([0, 1, 0]), np.ones(3))
     >>> len(np.unique(own_codes(rows))), bool((own_codes(rows) == own_codes(rows)).all())
     (3, True)
     """
@@ -79,7 +79,7 @@ def own_codes(rows: Rows, salt: int = 0) -> NDArray[np.uint64]:
     return codes
 
 
-def content_codes(rows: Rows) -> NDArray[np.uint64]:
+def content_codes(rows: Examples) -> NDArray[np.uint64]:
     """A hash for each row of all that it holds: inputs, target and weight."""
     return _coded(row_codes(rows.x), np.column_stack([rows.y, rows.w]).astype(np.float64))
 
@@ -96,7 +96,7 @@ def copy_numbers(codes: NDArray[Any]) -> Ints:
     return number
 
 
-def ordered_rows(x: Any, y: Ints, w: Floats) -> tuple[Rows, Ints]:
+def ordered_rows(x: Any, y: Ints, w: Floats) -> tuple[Examples, Ints]:
     """Rows of positive weight in a random order that what they hold decides; and for each given row
     its place among them, -1 for none. Equal rows are apart, as in any other random order.
 
@@ -106,7 +106,7 @@ def ordered_rows(x: Any, y: Ints, w: Floats) -> tuple[Rows, Ints]:
     ([1.0, 1.0, 2.0], True)
     """
     some = np.flatnonzero(w > 0)
-    rows = Rows(x, y, w)
+    rows = Examples(x, y, w)
     codes = own_codes(rows if len(some) == len(w) else rows.take(some))
     order = some[np.argsort(codes)]
     place = np.full(len(w), -1, dtype=np.int64)

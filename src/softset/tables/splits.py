@@ -9,10 +9,18 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from softset.tables.rows import Ints, Rows, alike, kept_together, own_codes, row_codes, strata_of
+from softset.tables.rows import (
+    Examples,
+    Ints,
+    alike,
+    kept_together,
+    own_codes,
+    row_codes,
+    strata_of,
+)
 
 
-def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.intp], ...]:
+def content_split(rows: Examples, fraction: float, salt: int) -> tuple[NDArray[np.intp], ...]:
     """The one hold-out: numbers of the rows to train on, and of those to hold out.
 
     About ``fraction`` of the rows of each class are held out (of several labels: of the rows whose
@@ -21,7 +29,7 @@ def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.in
     leak (``kept_together``). A class with one distinct row trains (where all have one, nothing is
     held out); what has more duplicates than are to be held out trains too.
 
-    >>> rows = Rows(np.arange(20.0)[:, None] // 2, np.arange(20) // 16, np.ones(20))
+    >>> rows = Examples(np.arange(20.0)[:, None] // 2, np.arange(20) // 16, np.ones(20))
     >>> train, held = content_split(rows, 0.25, salt=0)
     >>> len(held), bool(np.isin(rows.x[held], rows.x[train]).any())
     (6, False)
@@ -46,7 +54,7 @@ def content_split(rows: Rows, fraction: float, salt: int) -> tuple[NDArray[np.in
 
 
 def _salted_groups(
-    rows: Rows, share: float, salt: int
+    rows: Examples, share: float, salt: int
 ) -> tuple[NDArray[np.intp], Ints, Ints, Ints]:
     """The group of each row, equal inputs together where ``kept_together`` says so; the sizes of
     the groups, which are in a random order; the class of each row, by its rank (0 is the rarest);
@@ -65,7 +73,7 @@ def _salted_groups(
     return group, sizes, rank[strata], rarest
 
 
-def salted_folds(rows: Rows, folds: int, salt: int) -> Ints:
+def salted_folds(rows: Examples, folds: int, salt: int) -> Ints:
     """The fold of every row, from 0; -1 is in none: a class with one distinct row is always
     trained on.
 
@@ -73,7 +81,7 @@ def salted_folds(rows: Rows, folds: int, salt: int) -> Ints:
     matter, and rows with equal inputs are in one fold where that can be a leak. Where fewer than
     two folds have rows, none has.
 
-    >>> rows = Rows(np.arange(20.0)[:, None] // 2, np.arange(20) // 16, np.ones(20))
+    >>> rows = Examples(np.arange(20.0)[:, None] // 2, np.arange(20) // 16, np.ones(20))
     >>> fold = salted_folds(rows, 5, salt=0)
     >>> np.bincount(fold).tolist(), bool((fold[::2] == fold[1::2]).all())
     ([4, 4, 4, 4, 4], True)
@@ -89,11 +97,11 @@ def salted_folds(rows: Rows, folds: int, salt: int) -> Ints:
     return fold[group]
 
 
-def content_folds(rows: Rows, folds: int) -> Ints:
+def content_folds(rows: Examples, folds: int) -> Ints:
     """The fold of every row: each class dealt out in an order of content, equal rows together where
     that can be a leak (``kept_together``).
 
-    >>> rows = Rows(np.arange(8.0)[:, None] // 2, np.arange(8) // 4, np.ones(8))
+    >>> rows = Examples(np.arange(8.0)[:, None] // 2, np.arange(8) // 4, np.ones(8))
     >>> fold = content_folds(rows, 2)
     >>> bool((fold[::2] == fold[1::2]).all()), np.bincount(fold[:4]).tolist()
     (True, [2, 2])

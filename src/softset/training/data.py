@@ -1,6 +1,7 @@
 """Tensors in memory, checked once.
 
-``Data`` is what training takes: tensors. ``softset.tables.rows.Rows`` is what tables give: arrays.
+``TensorData`` is what training takes: tensors. ``softset.tables.rows.Examples`` is what tables
+give: arrays.
 ``data_of`` makes one from the other."""
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from softset.checks import warn_user
-from softset.tables.rows import Rows
+from softset.tables.rows import Examples
 from softset.tasks import Task
 
 
@@ -21,17 +22,17 @@ class AbsentClassWarning(UserWarning):
     """A class that validation does not have."""
 
 
-class Data(NamedTuple):
+class TensorData(NamedTuple):
     """Inputs ``[N, ...]``, targets ``[N]`` or ``[N, L]``, weights ``[N]`` or none."""
 
     x: Tensor
     y: Tensor
     w: Tensor | None = None
 
-    def take(self, index: Tensor) -> Data:
+    def take(self, index: Tensor) -> TensorData:
         """Rows by number; an index ``[K, N]`` gives ``[K, N, ...]``."""
         w = None if self.w is None else _take(self.w, index)
-        return Data(_take(self.x, index), _take(self.y, index), w)
+        return TensorData(_take(self.x, index), _take(self.y, index), w)
 
 
 def _take(values: Tensor, index: Tensor) -> Tensor:
@@ -39,19 +40,19 @@ def _take(values: Tensor, index: Tensor) -> Tensor:
     return values.index_select(0, index.reshape(-1)).reshape(*index.shape, *values.shape[1:])
 
 
-def data_of(rows: Rows) -> Data:
+def data_of(rows: Examples) -> TensorData:
     """Rows as tensors, inputs in float32; weights that are all equal are left out.
 
-    >>> rows = Rows(np.zeros((2, 3)), np.array([0, 1]), np.ones(2))
+    >>> rows = Examples(np.zeros((2, 3)), np.array([0, 1]), np.ones(2))
     >>> x, y, w = data_of(rows)
     >>> x.dtype, x.shape, y.tolist(), w
     (torch.float32, torch.Size([2, 3]), [0, 1], None)
     """
     x, y = torch.from_numpy(rows.x).float(), torch.from_numpy(np.ascontiguousarray(rows.y))
-    return Data(x, y, None if np.ptp(rows.w) == 0 else torch.from_numpy(rows.w))
+    return TensorData(x, y, None if np.ptp(rows.w) == 0 else torch.from_numpy(rows.w))
 
 
-def make_data(name: str, given: Sequence[Any], task: Task) -> Data:
+def make_data(name: str, given: Sequence[Any], task: Task) -> TensorData:
     """Checked tensors; rows of weight zero are left out."""
     if not isinstance(given, list | tuple) or len(given) not in (2, 3):
         raise ValueError(f"{name} must be (x, y) or (x, y, sample_weight), got {type(given)}.")
@@ -88,15 +89,15 @@ def make_data(name: str, given: Sequence[Any], task: Task) -> Data:
         if not some.all():
             x, y, w = x[some], y[some], w[some]
         w = w.double()
-    return Data(x, y, w)
+    return TensorData(x, y, w)
 
 
-def outputs_of(data: Data, task: Task) -> int:
+def outputs_of(data: TensorData, task: Task) -> int:
     """Scores a row: one, or one for each class or label."""
     return task.outputs(data.y.shape[1] if data.y.dim() == 2 else max(2, int(data.y.max()) + 1))
 
 
-def compare_data(train: Data, validation: Data, task: Task) -> None:
+def compare_data(train: TensorData, validation: TensorData, task: Task) -> None:
     """Refuse validation data that training says nothing about."""
     if train.x.shape[1:] != validation.x.shape[1:]:
         raise ValueError(

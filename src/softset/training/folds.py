@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from softset.training.data import Data
+from softset.training.data import TensorData
 
 
 class Judge(NamedTuple):
     """Rows that some members are not trained on."""
 
     members: range
-    data: Data
+    data: TensorData
 
 
 def checked_folds(folds: Any, train: Sequence[Any]) -> Tensor:
@@ -46,7 +46,7 @@ def own_rows(folds: Tensor, members: range) -> list[Tensor]:
     return [(folds != fold_of(k, count)).nonzero().flatten() for k in members]
 
 
-def fold_judges(data: Data, folds: Tensor, members: range) -> list[Judge]:
+def fold_judges(data: TensorData, folds: Tensor, members: range) -> list[Judge]:
     """Each fold that some members leave out, and these."""
     count = int(folds.max()) + 1
     return [

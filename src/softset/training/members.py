@@ -23,7 +23,7 @@ from softset.metrics.registry import MetricLike, one_number
 from softset.tasks import Task, get_task
 from softset.training.batches import SAMPLING, epoch_orders, slices
 from softset.training.checkpoints import Checkpoint, check_finite, check_form, fingerprint
-from softset.training.data import Data, compare_data, make_data, outputs_of
+from softset.training.data import TensorData, compare_data, make_data, outputs_of
 from softset.training.folds import Judge, checked_folds, fold_judges, own_rows
 from softset.training.judging import member_losses, member_metrics, soft_metric
 from softset.training.loop import NOT_FINITE, History, Judged, Loop, Outcome
@@ -207,7 +207,7 @@ class _Settings:
     shared_order: int | None
     network: Network
 
-    def fingerprint(self, **data: Data | tuple[Tensor, ...] | str | None) -> str:
+    def fingerprint(self, **data: TensorData | tuple[Tensor, ...] | str | None) -> str:
         """A hash of settings and data: tensors, or what they are known by."""
         described = {
             **vars(self),
@@ -228,8 +228,8 @@ class _Members(Loop):
     def __init__(
         self,
         settings: _Settings,
-        data: Data,
-        validation: Data | None,
+        data: TensorData,
+        validation: TensorData | None,
         folds: Tensor | None = None,
     ) -> None:
         self.settings, self.data = settings, data
@@ -328,7 +328,7 @@ class _Members(Loop):
         return length, orders, False
 
     def gradients(
-        self, batch: Data, shared: bool, step: LinearStep | None
+        self, batch: TensorData, shared: bool, step: LinearStep | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Losses and gradients of the members whose loss is finite, and which those are."""
         flat = self.flat.detach().requires_grad_()
@@ -386,7 +386,7 @@ class _Members(Loop):
                     judged[row] = said
         return judged
 
-    def judged_by(self, held: Data, own: list[int]) -> list[Judged]:
+    def judged_by(self, held: TensorData, own: list[int]) -> list[Judged]:
         """What held-out rows say of these rows of the stack."""
         judged = [NOT_FINITE for _ in own]
         flat, buffers = self.flat, self.buffers

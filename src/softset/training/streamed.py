@@ -18,7 +18,7 @@ from softset.metrics.registry import MetricLike, one_number
 from softset.tasks import BINARY, Task
 from softset.training.batches import slices
 from softset.training.checkpoints import Checkpoint
-from softset.training.data import Data
+from softset.training.data import TensorData
 from softset.training.members import Member, Trained, _Members, _Settings
 from softset.training.networks import make_network
 from softset.training.phases import RecipeLike, make_phases
@@ -30,13 +30,13 @@ WINDOW = 2**16
 # the end of a stream that takes hours.
 EPOCH = 2**20
 
-Stream = Callable[[int], Iterable[Data]]
+Stream = Callable[[int], Iterable[TensorData]]
 
 
 def train_streamed(
     network: Sequence[int],
     stream: Stream,
-    validation: Data | None,
+    validation: TensorData | None,
     *,
     outputs: int,
     members: Sequence[Member],
@@ -86,7 +86,7 @@ class _Streamed(_Members):
     """``data`` is a first block, for its form alone."""
 
     def __init__(
-        self, settings: _Settings, first: Data, validation: Data | None, stream: Stream
+        self, settings: _Settings, first: TensorData, validation: TensorData | None, stream: Stream
     ) -> None:
         super().__init__(settings, first, validation)
         self.stream = stream
@@ -126,10 +126,10 @@ class _Streamed(_Members):
         self.go_to(*state["place"])
 
 
-def _windows(blocks: Iterable[Data], number: int) -> Iterator[Data]:
+def _windows(blocks: Iterable[TensorData], number: int) -> Iterator[TensorData]:
     """Blocks put together to ``WINDOW`` rows or more, their rows shuffled: always in the same way
     in pass ``number``."""
-    waiting: list[Data] = []
+    waiting: list[TensorData] = []
     blocks = iter(blocks)
     for k in itertools.count():
         rows = sum(len(block.x) for block in waiting)
@@ -144,9 +144,9 @@ def _windows(blocks: Iterable[Data], number: int) -> Iterator[Data]:
         generator = torch.Generator().manual_seed(int.from_bytes(seed, "little"))
         order = torch.randperm(rows, generator=generator)
         columns = zip(*waiting, strict=True)
-        yield Data(*(None if c[0] is None else torch.cat(c)[order] for c in columns))  # type: ignore[arg-type]
+        yield TensorData(*(None if c[0] is None else torch.cat(c)[order] for c in columns))  # type: ignore[arg-type]
         waiting = []
 
 
-def _rows(data: Data, part: slice) -> Data:
-    return Data(data.x[part], data.y[part], None if data.w is None else data.w[part])
+def _rows(data: TensorData, part: slice) -> TensorData:
+    return TensorData(data.x[part], data.y[part], None if data.w is None else data.w[part])
