@@ -89,12 +89,12 @@ def test_no_private_name_is_imported_from_another_room():
 
 
 def test_nobody_compares_the_names_of_tasks():
-    """What depends on the kind of problem is a method in ``tasks/``."""
+    """What depends on the kind of problem is a method in ``tasks.py``."""
     names = set(TASKS)
     found = [
         f"{path.relative_to(SOURCE)}:{node.lineno}"
         for path, tree in TREES.items()
-        if room_of(path) != "tasks"
+        if room_of(path) != "tasks.py"
         for node in ast.walk(tree)
         if isinstance(node, ast.Compare)
         and any(isinstance(c, ast.Constant) and c.value in names for c in ast.walk(node))

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softset.decisions.decision import Decision
-from softset.tasks import BINARY, MULTICLASS
-from softset.tasks.base import to_logits, to_probabilities
+from softset.tasks import BINARY, MULTICLASS, to_logits, to_probabilities
 
 
 @given(st.lists(st.floats(-700, 30), min_size=1, max_size=20), st.floats(-30, 30))

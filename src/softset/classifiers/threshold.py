@@ -34,7 +34,7 @@ from softset.decisions.resampling import Worth, worth
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tables.labels import Labels, checked_weights, read_labels
-from softset.tasks.base import TINY, to_log_probabilities
+from softset.tasks import TINY, to_log_probabilities
 
 Array = NDArray[Any]
 _RESPONSES = ("predict_proba", "decision_function")

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softset.checks import check_number
-from softset.tasks import Task, get_task
-from softset.tasks.base import to_logits, to_probabilities
+from softset.tasks import Task, get_task, to_logits, to_probabilities
 
 Floats = NDArray[np.float64]
 
