@@ -29,7 +29,7 @@ from softset.metrics.registry import (
 )
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
-from softset.tables.labels import Labels, checked_weights, mean_one, read_labels
+from softset.tables.labels import LabelEncoding, checked_weights, mean_one, read_labels
 from softset.tables.rows import Examples
 from softset.tasks import Task
 
@@ -108,7 +108,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return Examples(X, codes, mean_one(weight))
 
-    def _read_labels(self, y: Any) -> tuple[Labels, Array]:
+    def _read_labels(self, y: Any) -> tuple[LabelEncoding, Array]:
         return read_labels(y, self.pos_label)
 
     def _warn_of_absent(self, trained: Array, held: Array) -> None:
@@ -320,7 +320,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _restore_labels(self, fitted: dict[str, Any]) -> None:
         classes = unpack_array(fitted["classes"])
-        self._labels = Labels(fitted["task"], classes, int(fitted["positive"]))
+        self._labels = LabelEncoding(fitted["task"], classes, int(fitted["positive"]))
         self.classes_ = classes
 
     def _restored_decision(self, fitted: dict[str, Any]) -> Decision:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from softset.checks import require
 from softset.decisions.decision import Decision
 from softset.storage.files import write_safely
-from softset.tables.labels import Labels
+from softset.tables.labels import LabelEncoding
 from softset.tables.scaling import FAR, SQUASH
 from softset.tasks import Task
 
@@ -48,7 +48,7 @@ class Layers(NamedTuple):
 class Exportable:
     """A classifier made of ``Layers``: ``to_torch`` and ``to_onnx`` follow from them."""
 
-    _labels: Labels
+    _labels: LabelEncoding
     _decision: Decision
 
     def _layers(self) -> Layers:
@@ -80,7 +80,7 @@ class ExportedModule(nn.Module):
     far: Tensor
     cut: Tensor
 
-    def __init__(self, layers: Layers, labels: Labels, decision: Decision) -> None:
+    def __init__(self, layers: Layers, labels: LabelEncoding, decision: Decision) -> None:
         super().__init__()
         self.task, self.positive = labels.task, labels.positive
         self.squash, self.depth = layers.squash, len(layers.weights)

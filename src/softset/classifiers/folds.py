@@ -10,7 +10,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
 from softset.checks import check_whole, warn_user
-from softset.tables.labels import Labels
+from softset.tables.labels import LabelEncoding
 from softset.tables.rows import Ints
 from softset.tables.splits import stratified_folds
 
@@ -24,14 +24,14 @@ def is_count(cv: Any) -> bool:
 
 
 def cv_splits(
-    cv: Any, X: Any, labels: Labels, codes: Ints, weight: Array, seed: int, **settings: Any
+    cv: Any, X: Any, labels: LabelEncoding, codes: Ints, weight: Array, seed: int, **settings: Any
 ) -> Splits:
     """Numbers of training and test rows, without those of weight zero.
 
     A class with fewer rows than there are folds gets fewer folds, with a warning. ``settings`` go
     to the splitter.
 
-    >>> labels = Labels("binary", np.array([0, 1]))
+    >>> labels = LabelEncoding("binary", np.array([0, 1]))
     >>> x, y = np.arange(6.0)[:, None], np.array([0, 0, 0, 1, 1, 1])
     >>> [len(test) for _, test in cv_splits(3, x, labels, y, np.ones(6), seed=0)]
     [2, 2, 2]
@@ -60,7 +60,7 @@ def cv_splits(
     return found
 
 
-def _fold_count(cv: int, labels: Labels, codes: Ints) -> int:
+def _fold_count(cv: int, labels: LabelEncoding, codes: Ints) -> int:
     """``cv``, or as many folds as the rarest class has rows."""
     if labels.task.independent:
         return min(cv, len(codes))

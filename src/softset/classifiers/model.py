@@ -26,7 +26,7 @@ from softset.storage.files import SavedFileError
 from softset.storage.schema import decoded
 from softset.tables.columns import infer_schema
 from softset.tables.encoder import TableEncoder
-from softset.tables.labels import BlanksWarning, Labels, read_labels
+from softset.tables.labels import BlanksWarning, LabelEncoding, read_labels
 from softset.tables.parquet_rows import ParquetRows
 from softset.tables.streams import EncodedRows
 from softset.tasks import Task
@@ -131,7 +131,7 @@ class Model:
 
     def codes(self, y: Any) -> NDArray[np.int64]:
         """Labels as numbers of ``classes_``; an unknown one is an error. Text meets text."""
-        return Labels(self.task, np.asarray(self.classes_)).encode(y)
+        return LabelEncoding(self.task, np.asarray(self.classes_)).encode(y)
 
     def named_for_classifier(self, y: Any) -> Array:
         """Labels as the classifier was trained on them: as given, or numbers of classes."""
@@ -231,7 +231,7 @@ def train_model(
 
 def _fit_stream(
     classifier: Any, recipe: str, rows: ParquetRows, pos_label: Any, checkpoint: Any
-) -> tuple[Labels, TableEncoder]:
+) -> tuple[LabelEncoding, TableEncoder]:
     """Fit on rows that need not fit into memory; what their labels are, and their encoder."""
     fit = FITS.get(RECIPES[recipe].classifier)
     if fit is None:

@@ -12,7 +12,7 @@ from softset.checks import check_whole, listed
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import label_of
-from softset.tables.labels import Labels
+from softset.tables.labels import LabelEncoding
 from softset.tasks import BINARY
 
 Array = NDArray[Any]
@@ -74,7 +74,7 @@ class Scorecard:
     """
 
     metric: Any
-    labels: Labels
+    labels: LabelEncoding
     features: tuple[ScoredFeature, ...]
     threshold: int
     score_: float
@@ -181,7 +181,7 @@ def make_scorecard(
     tuner: Tuner,
     given: Decision | None,
     names: list[str],
-    labels: Labels,
+    labels: LabelEncoding,
 ) -> Scorecard:
     """The scorecard of the linear model ``whole``; ``parts`` are those without each fold.
 

@@ -23,7 +23,7 @@ from sklearn.utils.validation import validate_data
 
 from softset.boosting.spool import Spool
 from softset.metrics.registry import decided_elsewhere, one_number
-from softset.tables.labels import Labels
+from softset.tables.labels import LabelEncoding
 from softset.tables.rows import Examples, content_codes, copy_numbers, kept_together, row_codes
 from softset.tables.scaling import Moments, Scaler
 from softset.tables.streams import ClassCounts, blocks_of
@@ -41,7 +41,7 @@ class Survey:
     """What a pass over all rows of a stream tells."""
 
     rows: int
-    labels: Labels
+    labels: LabelEncoding
     factors: Array  # of the weight of a row, by its class or labels
     mean_weight: float
     weighted: bool

@@ -33,7 +33,7 @@ from softset.decisions.decision import Decision
 from softset.decisions.resampling import Worth, worth
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal
-from softset.tables.labels import Labels, checked_weights, read_labels
+from softset.tables.labels import LabelEncoding, checked_weights, read_labels
 from softset.tasks import TINY, to_log_probabilities
 
 Array = NDArray[Any]
@@ -205,7 +205,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     def _cv_is(self, name: str) -> bool:
         return isinstance(self.cv, str) and self.cv == name
 
-    def _read_labels(self, y: Any) -> tuple[Labels, Array]:
+    def _read_labels(self, y: Any) -> tuple[LabelEncoding, Array]:
         if not self._cv_is("prefit"):
             return super()._read_labels(y)
         check_is_fitted(self.estimator)

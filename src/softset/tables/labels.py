@@ -20,7 +20,7 @@ LARGE = 1e15
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelEncoding:
     """What labels are: the task, the classes, and which of two is the positive one.
 
     ``classes`` are in order, as scikit-learn's ``classes_``; of several labels they are their
@@ -128,7 +128,7 @@ def _class_factors(class_weight: Any, names: list[Any], totals: Array) -> Array:
     return by_class
 
 
-def read_labels(y: Any, pos_label: Any = None) -> tuple[Labels, Ints]:
+def read_labels(y: Any, pos_label: Any = None) -> tuple[LabelEncoding, Ints]:
     """Labels of any kind ``(n,)``, or 0 and 1 ``(n, labels)``, and their codes.
 
     ``pos_label`` is the positive class of two, the last in order if left out.
@@ -139,7 +139,7 @@ def read_labels(y: Any, pos_label: Any = None) -> tuple[Labels, Ints]:
     if values.ndim == 2 and values.shape[1] > 1:
         if pos_label is not None:
             raise ValueError("pos_label is for two classes; y holds several labels of 0 and 1.")
-        return Labels(MULTILABEL, np.arange(values.shape[1])), label_matrix(values)
+        return LabelEncoding(MULTILABEL, np.arange(values.shape[1])), label_matrix(values)
     values = _plain(_column(values))
     classes, codes = np.unique(values, return_inverse=True)
     codes = codes.ravel().astype(np.int64)
@@ -149,13 +149,13 @@ def read_labels(y: Any, pos_label: Any = None) -> tuple[Labels, Ints]:
         raise ValueError(f"y must hold at least two classes, got one class only: {known[0]!r}.")
     task = task_of(codes, len(known))
     if pos_label is None:
-        return Labels(task, classes), codes
+        return LabelEncoding(task, classes), codes
     if task.exclusive:
         raise ValueError(f"pos_label is for two classes; y holds {len(known)}.")
     if str(pos_label) not in map(str, known):
         raise ValueError(f"pos_label must be one of {known}, got {pos_label!r}.")
     positive = [str(c) for c in known].index(str(pos_label))
-    return Labels(task, classes, positive), codes if positive == 1 else 1 - codes
+    return LabelEncoding(task, classes, positive), codes if positive == 1 else 1 - codes
 
 
 def label_matrix(y: Any) -> Ints:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from softset.checks import warn_user
 from softset.tables.columns import infer_schema
 from softset.tables.encoder import TableEncoder, UnseenWarning
-from softset.tables.labels import Labels, label_matrix, read_labels
+from softset.tables.labels import LabelEncoding, label_matrix, read_labels
 from softset.tables.parquet_rows import Block, ParquetRows
 from softset.tasks import MULTILABEL
 
@@ -89,16 +89,16 @@ class ClassCounts:
         for value, weight in zip(found.tolist(), sums.tolist(), strict=True):
             self.weights[value] = self.weights.get(value, 0.0) + weight
 
-    def labels(self, pos_label: Any = None) -> Labels:
+    def labels(self, pos_label: Any = None) -> LabelEncoding:
         """What the labels are, as ``read_labels`` says of all of them."""
         if self.several:
             if pos_label is not None:
                 raise ValueError("pos_label is for two classes; y holds several labels of 0 and 1.")
-            return Labels(MULTILABEL, np.arange(self.several))
+            return LabelEncoding(MULTILABEL, np.arange(self.several))
         return read_labels(list(self.weights), pos_label)[0]
 
-    def factors(self, labels: Labels, class_weight: Any) -> Array:
-        """The factor of each class, as ``Labels.class_factors``."""
+    def factors(self, labels: LabelEncoding, class_weight: Any) -> Array:
+        """The factor of each class, as ``LabelEncoding.class_factors``."""
         if self.several:
             totals = np.column_stack([self.weight - self.present, self.present])
         else:
