@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from softset.tables.columns import infer_schema
-from softset.tables.encoder import TableEncoder
+from softset.tables.encoder import TableEncoder, infer_schema
 from softset.tables.files import read_table, write_table
 
 

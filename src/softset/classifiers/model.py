@@ -24,8 +24,7 @@ from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
 from softset.storage.files import SavedFileError
 from softset.storage.schema import decoded
-from softset.tables.columns import infer_schema
-from softset.tables.encoder import TableEncoder
+from softset.tables.encoder import TableEncoder, infer_schema
 from softset.tables.labels import BlanksWarning, LabelEncoding, read_labels
 from softset.tables.parquet_rows import ParquetRows
 from softset.tables.streams import EncodedRows

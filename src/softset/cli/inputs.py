@@ -81,8 +81,9 @@ def read_labeled(
     **reading: Any,
 ) -> Labeled:
     """The table in a file without its target, and the target; ``reading`` as for ``read_table``."""
-    from softset.tables.files import expanded, read_table
+    from softset.tables.files import read_table
     from softset.tables.labels import label_matrix
+    from softset.tables.reading import expanded
 
     frame = read_table(path, labels=target, drop=drop or (), **reading)
     wanted = expanded(target, frame.columns)
@@ -129,7 +130,7 @@ def read_for(model: Any, path: Path, target: Sequence[str], **reading: Any) -> L
 
 def category_columns(model: Any) -> list[str]:
     """The columns that a model takes as text."""
-    from softset.tables.kinds import KINDS
+    from softset.tables.encoder import KINDS
 
     text = {kind.kind for kind in KINDS if kind.is_text}
     known = model.encoder.columns_ if model.encoder is not None else []
@@ -138,9 +139,9 @@ def category_columns(model: Any) -> list[str]:
 
 def check_columns(path: Path, frame: Any, wanted: Iterable[str]) -> None:
     """Refuse names of columns that are not there."""
-    from softset.tables import files
+    from softset.tables import reading
 
-    files.check_columns(path.name, [str(c) for c in frame.columns], wanted)
+    reading.check_columns(path.name, [str(c) for c in frame.columns], wanted)
 
 
 def _refuse_missing(path: Path, name: str, series: Any) -> None:

@@ -46,15 +46,10 @@ def run(
     check_writable(path, force, inputs=[model, file])
 
     from softset.classifiers.model import load_model
-    from softset.tables.files import check_columns as check_names
-    from softset.tables.files import (
-        expanded,
-        read_table,
-        refuse_text_options,
-        write_blocks,
-        write_table,
-    )
+    from softset.tables.files import read_table, write_blocks, write_table
     from softset.tables.parquet_rows import ParquetRows, is_beyond_memory
+    from softset.tables.reading import check_columns as check_names
+    from softset.tables.reading import expanded, refuse_text_options
 
     found = load_model(model)
     tally = _Tally(found)

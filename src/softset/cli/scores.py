@@ -45,8 +45,8 @@ def read_scores(
     """
     import numpy as np
 
-    from softset.tables.files import expanded
     from softset.tables.labels import read_labels
+    from softset.tables.reading import expanded
 
     # Decisions are class names: "01" is not 1.
     data = read_labeled(file, target, text=["prediction"], **reading)

@@ -62,8 +62,8 @@ def run(
 
     if output is not None:  # before anything heavy is imported
         check_writable(output, force, inputs=[file])
-    from softset.tables.files import refuse_text_options
     from softset.tables.parquet_rows import ParquetRows, is_beyond_memory
+    from softset.tables.reading import refuse_text_options
 
     recipe = recipe or default_recipe(is_beyond_memory(file))
     path = output or fresh_name(f"{stem(file)}-{recipe}.softset", force)

@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 
 from softset.checks import listed, warn_user
 from softset.comparison.result import ClassCount
-from softset.tables.columns import Schema, infer_schema
+from softset.tables.encoder import Schema, infer_schema
 from softset.tables.kinds.number import is_identifier
 from softset.tables.labels import read_labels
 from softset.tables.rows import alike, strata_of

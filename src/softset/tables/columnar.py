@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from softset.checks import listed, repeated
-from softset.tables.limits import Reading, too_large
+from softset.tables.reading import Reading, too_large
 
 # An Arrow stream begins with a continuation mark.
 STREAM = b"\xff\xff\xff\xff"

@@ -15,9 +15,9 @@ from itertools import chain
 from typing import Any
 
 from softset.checks import listed, repeated
+from softset.tables.columns import MISSING_WORDS
 from softset.tables.guards import GUARDED, unguard
-from softset.tables.kinds.cells import MISSING_WORDS
-from softset.tables.limits import Reading
+from softset.tables.reading import Reading
 
 _SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"

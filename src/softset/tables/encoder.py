@@ -12,16 +12,46 @@ from numpy.typing import NDArray
 from softset.checks import listed, nearest, repeated, warn_user
 from softset.storage.files import SavedFileError
 from softset.storage.schema import decoded
-from softset.tables.columns import Column, Schema, infer_schema
-from softset.tables.kinds import KINDS
-from softset.tables.kinds.base import Fitted, UnseenWarning
-from softset.tables.kinds.cells import Cells
+from softset.tables.columns import Cells, Column, Dropped, Fitted, UnseenWarning
+from softset.tables.kinds.category import Category
+from softset.tables.kinds.date import Date
+from softset.tables.kinds.number import Number
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["TableEncoder", "UnseenWarning"]
+__all__ = ["KINDS", "Schema", "TableEncoder", "UnseenWarning", "infer_schema"]
+
+Schema = list[Column]
+# The kinds of columns, in the order in which a column is asked for its kind: the last takes what is
+# left. To add one: its file in kinds/, and its entry here.
+KINDS: tuple[type[Fitted], ...] = (Dropped, Number, Date, Category)
 _KINDS = {kind.kind: kind for kind in KINDS}
+
+
+def infer_schema(frame: pandas.DataFrame, *, warn: bool = True) -> Schema:
+    """What each column of the whole table is. What looks wrong is a note, and a warning too.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [31, None, 45], "city": ["Rome", "Oslo", "Rome"], "x": 1})
+    >>> [column.kind for column in infer_schema(frame, warn=False)]
+    ['number', 'category', 'dropped']
+    """
+    names = [str(name) for name in frame.columns]
+    if twice := repeated(names):
+        raise ValueError(f"column names must differ, got {listed(twice)} more than once.")
+    if not len(frame):
+        raise ValueError("the table has 0 rows.")
+    schema = [_column(Cells.of(name, frame.iloc[:, i])) for i, name in enumerate(names)]
+    if warn:
+        for column in schema:
+            if column.note:
+                warn_user(column.note)
+    return schema
+
+
+def _column(cells: Cells) -> Column:
+    return next(column for kind in KINDS if (column := kind.recognize(cells)) is not None)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from softset.checks import listed, repeated, require, warn_user
 from softset.tables.columns import as_text
-from softset.tables.limits import Reading, too_large
+from softset.tables.reading import Reading, too_large
 
 # A cell takes about so many bytes in memory for each byte that the limit is meant for.
 _CELL = 8

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from softset.checks import check_choice, listed, nearest
+from softset.checks import check_choice
 from softset.storage.files import check_writable, write_safely
 from softset.tables.columnar import (
     STREAM,
@@ -26,11 +26,18 @@ from softset.tables.columnar import (
     write_arrow,
     write_parquet,
 )
+from softset.tables.columns import check_finite
 from softset.tables.delimited import parse_delimited
 from softset.tables.excel import read_excel
 from softset.tables.guards import guard
-from softset.tables.kinds.cells import check_finite
-from softset.tables.limits import Reading, bytes_allowed, too_large
+from softset.tables.reading import (
+    Reading,
+    bytes_allowed,
+    check_columns,
+    expanded,
+    refuse_text_options,
+    too_large,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -139,36 +146,6 @@ def _read_path(path: Path, reading: Reading) -> Any:
         other = _looks_like(head) or ("" if b"\0" in head else "text; a CSV file is named .csv")
         raise ValueError(f"{name} is no {form.name} file{f', it is {other}' if other else ''}.")
     return form.read(path, reading)
-
-
-def refuse_text_options(name: str, sep: str | None, encoding: str | None, decimal: str) -> None:
-    """Refuse options that say how text is read, of a file that is none."""
-    given = {"sep": sep, "encoding": encoding, "decimal": None if decimal == "." else decimal}
-    for option, value in given.items():
-        if value is not None:
-            raise ValueError(f"{name} is no text: leave out {option} ({value!r}).")
-
-
-def expanded(names: Collection[str], columns: Collection[str]) -> list[str]:
-    """Names of columns, each once: "a,b" is two, unless a column has that name.
-
-    >>> expanded(["a,b", "c, d"], ["a", "b", "c, d"])
-    ['a', 'b', 'c, d']
-    """
-    known = set(columns)
-    parts = [[n] if n in known else [p.strip() for p in n.split(",")] for n in names]
-    return list(dict.fromkeys(name for part in parts for name in part if name))
-
-
-def check_columns(name: str, columns: list[str], wanted: Iterable[str]) -> None:
-    """Refuse names of columns that the table ``name`` has not."""
-    known = set(columns)
-    for column in wanted:
-        if column not in known:
-            hint = nearest(column, columns)
-            raise ValueError(
-                f"{name} has no column {column!r}.{hint} Its columns: {listed(columns, 30)}."
-            )
 
 
 # --- text -----------------------------------------------------------------------------------------

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from softset.checks import check_number, listed, require
 from softset.tables.columnar import check_schema, damaged, row_numbers, unpacked_size
-from softset.tables.files import check_columns, expanded
 from softset.tables.labels import label_matrix
-from softset.tables.limits import bytes_allowed
+from softset.tables.reading import bytes_allowed, check_columns, expanded
 from softset.tables.rows import frame_codes, kept_together, row_codes
 
 Array = NDArray[Any]

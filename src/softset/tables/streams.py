@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softset.checks import warn_user
-from softset.tables.columns import infer_schema
-from softset.tables.encoder import TableEncoder, UnseenWarning
+from softset.tables.encoder import TableEncoder, UnseenWarning, infer_schema
 from softset.tables.labels import LabelEncoding, label_matrix, read_labels
 from softset.tables.parquet_rows import Block, ParquetRows
 from softset.tasks import MULTILABEL

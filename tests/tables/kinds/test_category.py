@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softset.tables.columns import infer_schema
-from softset.tables.encoder import TableEncoder, UnseenWarning
+from softset.tables.encoder import TableEncoder, UnseenWarning, infer_schema
 from softset.tables.kinds.category import value_key
 
 WORDS = ["Rome", "Oslo", "50", "7.25", "007"] * 20

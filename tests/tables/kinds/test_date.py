@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from softset.tables.columns import infer_schema
-from softset.tables.encoder import TableEncoder, UnseenWarning
+from softset.tables.encoder import TableEncoder, UnseenWarning, infer_schema
 
 N = 60
 DAYS = pd.date_range("2024-01-01", periods=N, freq="26h")

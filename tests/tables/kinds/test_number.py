@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from softset.tables.columns import infer_schema
-from softset.tables.encoder import TableEncoder, UnseenWarning
+from softset.tables.columns import read_numbers
+from softset.tables.encoder import TableEncoder, UnseenWarning, infer_schema
 from softset.tables.files import read_table
-from softset.tables.kinds.number import is_identifier, read_numbers
+from softset.tables.kinds.number import is_identifier
 
 N = 200
 

@@ -9,9 +9,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from softset.checks import warn_user
-from softset.tables.kinds.base import IDENTIFIER_ROWS, Column, Fitted, UnseenWarning
-from softset.tables.kinds.cells import MISSING_WORDS, Cells, Mask, Values, as_text
-from softset.tables.kinds.number import read_numbers
+from softset.tables.columns import (
+    IDENTIFIER_ROWS,
+    MISSING_WORDS,
+    Cells,
+    Column,
+    Fitted,
+    Mask,
+    UnseenWarning,
+    Values,
+    as_text,
+    read_numbers,
+)
 
 # A category gets at most so many outputs; rarer values share one.
 MOST_VALUES = 50

@@ -10,8 +10,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from softset.storage.files import SavedFileError
-from softset.tables.kinds.base import ENOUGH, Column, Fitted, refuse_or_warn, unreadable
-from softset.tables.kinds.cells import MISSING_WORDS, Cells, Mask, Values, is_constant, median
+from softset.tables.columns import (
+    ENOUGH,
+    MISSING_WORDS,
+    Cells,
+    Column,
+    Fitted,
+    Mask,
+    Values,
+    is_constant,
+    median,
+    refuse_or_warn,
+    unreadable,
+)
 
 # How dates are written. Of two that fit as well, the first is taken; that it was a choice is said.
 _DAYS = {

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softset.tables.kinds.base import (
+from softset.tables.columns import (
     ENOUGH,
     IDENTIFIER_ROWS,
+    MISSING_WORDS,
+    NUMBER,
+    TRUTH,
+    Cells,
     Column,
     Fitted,
-    refuse_or_warn,
-    unreadable,
-)
-from softset.tables.kinds.cells import (
-    MISSING_WORDS,
-    Cells,
     Mask,
     Values,
     check_finite,
     is_constant,
     median,
+    read_numbers,
+    refuse_or_warn,
+    unreadable,
 )
 
-_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
 # A code such as 007 is a name, not a number.
 _CODE = re.compile(r"[+-]?0\d+", re.ASCII)
-_TRUTH = {"true": 1.0, "false": 0.0}
 # Doubles hold every whole number up to here.
 _EXACT = 2**53
 
@@ -85,7 +83,7 @@ class Number(Fitted):
         present = values[~np.isnan(values)]
         truth = bool(((present == 0) | (present == 1)).all())
         said = {word.strip().lower() for word in column.words}  # these count as missing
-        return cls(column, median(values), truth and not said & set(_TRUTH))
+        return cls(column, median(values), truth and not said & set(TRUTH))
 
     @property
     def parts(self) -> list[str]:
@@ -137,30 +135,9 @@ def _exactly(cells: Cells, present: Values) -> Values:
     return cells.series.to_numpy() if kind and kind in "iu" else present
 
 
-def read_numbers(words: Sequence[str], truth: bool = False) -> tuple[NDArray[np.float64], Mask]:
-    """Text as numbers, and where it is none; words for "missing" are NaN.
-
-    With ``truth``, the words true and false are 1 and 0.
-
-    >>> read_numbers(["1", " 2.5", "?", "1,000"])
-    (array([1. , 2.5, nan, nan]), array([False, False, False,  True]))
-    """
-    numbers = np.full(len(words), np.nan)
-    bad = np.zeros(len(words), dtype=bool)
-    for i, word in enumerate(words):
-        text = word.strip()
-        if _NUMBER.fullmatch(text):
-            numbers[i] = float(text)
-        elif truth and text.lower() in _TRUTH:
-            numbers[i] = _TRUTH[text.lower()]
-        else:
-            bad[i] = text not in MISSING_WORDS
-    return numbers, bad
-
-
 def _mostly_numbers(cells: Cells) -> bool:
     words, counts, _ = cells.distinct
-    good = np.array([bool(_NUMBER.fullmatch(word.strip())) for word in words], dtype=bool)
+    good = np.array([bool(NUMBER.fullmatch(word.strip())) for word in words], dtype=bool)
     absent = np.array([word.strip() in MISSING_WORDS for word in words], dtype=bool)
     count = int(counts[good].sum())
     if count == 0 or count < ENOUGH * counts[~absent].sum():

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from softset.tables.limits import bytes_allowed, too_large
+from softset.tables.reading import bytes_allowed, too_large
 
 
 def test_the_limit_is_given_set_or_an_eighth_of_the_free_memory(monkeypatch):

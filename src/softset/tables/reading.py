@@ -1,11 +1,13 @@
-"""How a file is read, and how much of it: no more than the memory holds."""
+"""How a file is read: options, names of columns, and the most that is read."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+
+from softset.checks import listed, nearest
 
 # A table in memory takes several times the size of its text.
 _TIMES = 8
@@ -52,3 +54,33 @@ def too_large(name: str, size: int | None, limit: int) -> ValueError:
         "raise the limit with SOFTSET_LIMIT (megabytes). Parquet files beyond it can be trained on "
         "and predicted block by block (ParquetRows, `softset train`)."
     )
+
+
+def refuse_text_options(name: str, sep: str | None, encoding: str | None, decimal: str) -> None:
+    """Refuse options that say how text is read, of a file that is none."""
+    given = {"sep": sep, "encoding": encoding, "decimal": None if decimal == "." else decimal}
+    for option, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} is no text: leave out {option} ({value!r}).")
+
+
+def expanded(names: Collection[str], columns: Collection[str]) -> list[str]:
+    """Names of columns, each once: "a,b" is two, unless a column has that name.
+
+    >>> expanded(["a,b", "c, d"], ["a", "b", "c, d"])
+    ['a', 'b', 'c, d']
+    """
+    known = set(columns)
+    parts = [[n] if n in known else [p.strip() for p in n.split(",")] for n in names]
+    return list(dict.fromkeys(name for part in parts for name in part if name))
+
+
+def check_columns(name: str, columns: list[str], wanted: Iterable[str]) -> None:
+    """Refuse names of columns that the table ``name`` has not."""
+    known = set(columns)
+    for column in wanted:
+        if column not in known:
+            hint = nearest(column, columns)
+            raise ValueError(
+                f"{name} has no column {column!r}.{hint} Its columns: {listed(columns, 30)}."
+            )
