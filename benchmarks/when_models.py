@@ -344,7 +344,7 @@ def _boosting(
             ss.get_metric(metric),
             classes=classes,
             n_estimators=rounds[0],
-            rounds=rounds[1],
+            n_metric_estimators=rounds[1],
             patience=ROUND_PATIENCE,
             step=SigmoidStep(ANYLOSS_SLOPE) if name == ANYLOSS else None,
         )

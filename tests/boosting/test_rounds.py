@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
-from softset.boosting.n_metric_estimators import _value, boost
+from softset.boosting.rounds import _value, boost
 
 from softset.boosting import LIBRARIES
 from softset.metrics.registry import get_metric

@@ -159,5 +159,5 @@ def test_what_is_no_model_is_refused(text):
 
 def test_an_objective_without_a_known_base_score_is_refused_before_training():
     settings = {"learning_rate": 0.1, "seed": 0}
-    with pytest.raises(ValueError, match=r"parameters\['objective'\] must be one of"):
+    with pytest.raises(ValueError, match=r"params\['objective'\] must be one of"):
         XGBoost(settings, 1, 100, 2, [], {"objective": "count:poisson"})
