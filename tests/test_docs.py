@@ -260,9 +260,10 @@ def written(name: str, value: object) -> str:
     """The docstring; of a value the text that follows it in its module."""
     if callable(value):
         return inspect.getdoc(value) or ""
-    stub = re.search(rf"from \.(\S+) import {name} as", read("src/softset/__init__.pyi"))
+    folder, _, name = f"src.softset.{name}".replace(".", "/").rpartition("/")
+    stub = re.search(rf"from \.(\S+) import {name} as", read(f"{folder}/__init__.pyi"))
     assert stub is not None
-    body = ast.parse(read(f"src/softset/{stub[1].replace('.', '/')}.py")).body
+    body = ast.parse(read(f"{folder}/{stub[1].replace('.', '/')}.py")).body
     for line, after in pairwise(body):
         targets = getattr(line, "targets", [getattr(line, "target", None)])
         if name in [getattr(t, "id", None) for t in targets] and isinstance(after, ast.Expr):

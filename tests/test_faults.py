@@ -361,10 +361,10 @@ def test_58_59_70_71_model_files_that_are_refused(trained, tmp_path):
 
     (size,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + size])
-    header["__metadata__"]["format"] = "2"
+    header["__metadata__"]["format"] = "1"
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size :])
-    refused(trained("predict", "m.softset", "data.csv"), "m.softset", "format '2'")
+    refused(trained("predict", "m.softset", "data.csv"), "m.softset", "format '1'")
 
     path.write_bytes(pickle.dumps({"model": 1}))
     refused(trained("predict", "m.softset", "data.csv"), "m.softset", "pickled")
@@ -432,7 +432,7 @@ def test_27_62_63_two_runs_and_other_data(run, tmp_path):
     frame.loc[0, "label"] = "once"
     csv(frame)
     result = run("compare", "data.csv", "-t", "label", "-o", "new", "--json")
-    refused(result, "class 'once'", "fewer than folds=5")
+    refused(result, "class 'once'", "fewer than cv=5")
     assert not (tmp_path / "new").exists()
 
 

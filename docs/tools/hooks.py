@@ -26,7 +26,7 @@ MADE = {
 }
 LINK = re.compile(r"(\]\(|\]: )(?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?")
 # The title of each page of the reference, and what holds for all names on it.
-ROOMS = {
+SUBPACKAGES = {
     "storage": (
         "Files",
         "What is saved is JSON and tensors with a checksum; loading runs no code.",
@@ -50,7 +50,7 @@ ROOMS = {
     ),
     "decisions": (
         "Decisions",
-        "From scores to decisions, and what they are worth.",
+        "From scores to decisions, with intervals.",
     ),
     "losses": (
         "Losses",
@@ -67,11 +67,11 @@ ROOMS = {
     ),
     "classifiers": (
         "Classifiers",
-        "They follow scikit-learn's contract; `predict` is cut for the metric.",
+        "They follow scikit-learn's contract; `predict` uses a threshold tuned for the metric.",
     ),
     "comparison": (
         "Comparison",
-        "Is it worth it?",
+        "Does anything beat the default threshold?",
     ),
     "plot": (
         "Plots",
@@ -80,7 +80,7 @@ ROOMS = {
     ),
 }
 FITTED = ["fit", "predict", "predict_proba", "decision_function", "score", "save", "load"]
-# Methods that the reference shows; those of the rooms that are not here serve the house alone.
+# Methods that the reference shows; those that are not here are internal.
 METHODS = {
     "Annealing": ["update"],
     "Accumulation": ["count"],
@@ -99,30 +99,43 @@ METHODS = {
 
 
 class Name(NamedTuple):
-    """A public name, and the module of softset that has it."""
+    """A public name, the module of softset that defines it, and what users write after ``ss.``."""
 
     name: str
     module: str
+    path: str
 
 
 def public_names() -> list[Name]:
-    """The names of ``__init__.pyi``, in its order; of a module its own ``__all__``."""
+    """The names of ``__init__.pyi``, then those of the modules and subpackages that it lists."""
     folder = ROOT / "src" / "softset"
-    stub = ast.parse((folder / "__init__.pyi").read_text(encoding="utf-8"))
-    names = []
-    for line in stub.body:
-        if isinstance(line, ast.ImportFrom):
-            for found in line.names:
-                if line.module:
-                    names.append(Name(found.name, line.module))
-                else:
-                    names += [Name(own, found.name) for own in exported(folder, found.name)]
+    names, modules = [], []
+    for module, name in imported(folder / "__init__.pyi"):
+        if module:
+            names.append(Name(name, module, name))
+        else:
+            modules.append(name)
+    for module in modules:
+        if (folder / module).is_dir():
+            names += [
+                Name(name, f"{module}.{inner}", f"{module}.{name}")
+                for inner, name in imported(folder / module / "__init__.pyi")
+            ]
+        else:
+            names += [Name(n, module, f"{module}.{n}") for n in exported(folder / f"{module}.py")]
     return names
 
 
-def exported(folder: Path, module: str) -> list[str]:
+def imported(stub: Path) -> list[tuple[str | None, str]]:
+    """The modules and names that a stub imports."""
+    body = ast.parse(stub.read_text(encoding="utf-8")).body
+    lines = [line for line in body if isinstance(line, ast.ImportFrom)]
+    return [(line.module, alias.name) for line in lines for alias in line.names]
+
+
+def exported(module: Path) -> list[str]:
     """``__all__`` of a module, functions first."""
-    body = ast.parse((folder / f"{module}.py").read_text(encoding="utf-8")).body
+    body = ast.parse(module.read_text(encoding="utf-8")).body
     (names,) = [
         ast.literal_eval(line.value)
         for line in body
@@ -134,38 +147,37 @@ def exported(folder: Path, module: str) -> list[str]:
 def check_documented(names: list[Name]) -> None:
     """An undocumented public name is an error."""
     package = griffe.load("softset", search_paths=[ROOT / "src"])
-    for name, module in names:
+    for name, module, _ in names:
         if not package[f"{module}.{name}"].has_docstring:
             raise PluginError(f"softset.{module}.{name} is public and has no docstring")
 
 
 def reference_pages() -> dict[str, str]:
     """The text of each page of the reference, by its place."""
-    by_room: dict[str, list[Name]] = {}
+    by_subpackage: dict[str, list[Name]] = {}
     for found in public_names():
-        by_room.setdefault(found.module.partition(".")[0], []).append(found)
+        by_subpackage.setdefault(found.module.partition(".")[0], []).append(found)
     pages, lines = {}, ["# Reference", ""]
     lines += [
         "Every public name of `import softset as ss`, from its docstring; each example is run by "
         "the tests.",
         "",
     ]
-    for room, names in by_room.items():
-        if room not in ROOMS:
-            raise PluginError(f"docs/tools/hooks.py: ROOMS must have a title for {room!r}")
-        prefix = "plot." if room == "plot" else ""
-        title, about = ROOMS[room]
+    for subpackage, names in by_subpackage.items():
+        if subpackage not in SUBPACKAGES:
+            raise PluginError(
+                f"docs/tools/hooks.py: SUBPACKAGES must have a title for {subpackage!r}"
+            )
+        title, about = SUBPACKAGES[subpackage]
         text = [f"# {title}", "", about, ""]
-        for name, _ in names:
+        for name, _, path in names:
             members = METHODS.get(name, [])
             options = ["    options:"]
             options += [f"      {kind}: {members}" for kind in ("members", "inherited_members")]
-            text += [f"::: softset.{prefix}{name}", *options, ""]
-        pages[f"reference/{room}.md"] = "\n".join(text)
-        links = ", ".join(
-            f"[`ss.{prefix}{name}`]({room}.md#softset.{prefix}{name})" for name, _ in names
-        )
-        lines += [f"**[{title}]({room}.md)**: {links}", ""]
+            text += [f"::: softset.{path}", *options, ""]
+        pages[f"reference/{subpackage}.md"] = "\n".join(text)
+        links = ", ".join(f"[`ss.{n.path}`]({subpackage}.md#softset.{n.path})" for n in names)
+        lines += [f"**[{title}]({subpackage}.md)**: {links}", ""]
     return {"reference/index.md": "\n".join(lines), **pages}
 
 

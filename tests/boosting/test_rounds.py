@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
-from softset.boosting.rounds import _value, boost
 
 from softset.boosting import LIBRARIES
+from softset.boosting.rounds import _value, boost
 from softset.metrics.registry import get_metric
 from softset.tables.rows import Examples
 from tests.boosting.examples import CATEGORIES, rows, target

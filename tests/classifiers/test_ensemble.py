@@ -118,7 +118,7 @@ def test_a_missing_library_leaves_its_part_out(monkeypatch):
     X, y = problem(n=200)
     model = blend(base_models=("linear", "boosting")).fit(X, y)
     assert "pip install 'softset[boosting]'" in model.left_out_["boosting"]
-    with pytest.raises(ValueError, match="parts boosting need lightgbm: pip install"):
+    with pytest.raises(ValueError, match="base_models boosting need lightgbm: pip install"):
         blend(base_models=("boosting",)).fit(X, y)
 
 
@@ -180,7 +180,7 @@ def test_which_kinds_are_fitted_depends_on_rows_and_columns_and_not_on_the_clock
     X, y = problem(n=200)  # of 8 columns
     model = MetricEnsembleClassifier(cv=2).fit(X, y)
     assert model.left_out_ == {
-        "fewer": "takes long on more than 1,599 rows times columns: name it in parts to use it"
+        "fewer": "takes long on more than 1,599 rows times columns: name it in base_models to use it"
     }
     assert not MetricEnsembleClassifier(base_models=("fewer",), cv=2).fit(X, y).left_out_
 

@@ -396,7 +396,7 @@ def test_class_weight_is_sample_weight(binary):
 def test_clone_pipeline_search_and_calibration(binary):
     X, y = binary
     model = make_pipeline(StandardScaler(), MetricMLPClassifier(**FAST))
-    search = GridSearchCV(model, {"metricclassifier__metric": ["f1", "mcc"]}, cv=2)
+    search = GridSearchCV(model, {"metricmlpclassifier__metric": ["f1", "mcc"]}, cv=2)
     search.fit(X, y)
     assert search.best_score_ > 0.3
     calibrated = CalibratedClassifierCV(MetricMLPClassifier(**FAST), cv=2).fit(X, y)

@@ -92,7 +92,7 @@ def test_the_winner_is_refitted_and_predicts(found):
 
 def test_intervals_stay_within_the_range_of_the_metric():
     X, y = rare(60)
-    given = {"candidates": LINEAR, "n_jobs": 1, "quick": True, "folds": 2}
+    given = {"candidates": LINEAR, "n_jobs": 1, "quick": True, "cv": 2}
     for metric, least in (("f1", 0), ("mcc", -1)):
         found = compare(X, y, metric, **given)
         assert all(least <= c.low <= c.mean <= c.high <= 1 for c in found.candidates)
@@ -332,12 +332,12 @@ BAD = [
     ({"task": "multiclass"}, "task is 'multiclass', but y is binary"),
     ({"groups": np.zeros(60)}, "1 groups, fewer than cv=5"),
     ({"groups": np.zeros(5)}, "one label for each of 60 rows"),
-    ({"folds": 1}, "folds must be in"),
-    ({"budget": -1}, "budget must be in"),
+    ({"cv": 1}, "cv must be in"),
+    ({"time_limit": -1}, "time_limit must be in"),
     ({"resume": True}, "resume needs the directory"),
     ({"X": np.ones((60, 2)) * np.nan}, "NaN"),
     ({"duplicates": "keep"}, "duplicates must be"),
-    ({"jobs": 0}, "jobs must be"),
+    ({"n_jobs": 0}, "jobs must be"),
     ({"candidates": ["warn"]}, "Did you mean 'warm'"),
 ]
 
@@ -460,7 +460,7 @@ def test_interrupted_and_resumed_is_the_same_table(tmp_path):
     "changed", [{"random_state": 3}, {"y": 1 - Y0}, {"quick": False}, {"metric": "mcc"}]
 )
 def test_resuming_something_else_is_refused(tmp_path, changed):
-    given = {"y": Y0, "candidates": LINEAR, "n_jobs": 1, "quick": True, "folds": 2, "metric": "f1"}
+    given = {"y": Y0, "candidates": LINEAR, "n_jobs": 1, "quick": True, "cv": 2, "metric": "f1"}
     compare(X0, directory=tmp_path, **given)
     with pytest.raises(ValueError, match="other data or settings"):
         compare(X0, directory=tmp_path, resume=True, **{**given, **changed})

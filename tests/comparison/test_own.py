@@ -55,7 +55,7 @@ OWN = [make_pipeline(StandardScaler(), MINE), RidgeClassifier(), DecisionTreeCla
 
 @pytest.mark.parametrize("estimator", OWN, ids=lambda e: type(e).__name__)
 def test_a_comparison_with_ones_own(estimator):
-    given = {"quick": True, "n_jobs": 1, "folds": 3}
+    given = {"quick": True, "n_jobs": 1, "cv": 3}
     found = compare(X, Y, candidates=["linear", ("Mine", estimator)], **given)
     assert {c.id for c in found.candidates} == {"linear", "Mine", "Mine-tuned"}
     assert not any(c.error for c in found.candidates)
@@ -70,7 +70,7 @@ def test_a_comparison_with_ones_own(estimator):
 
 
 def test_own_runs_are_resumed_with_the_same_estimator_only(tmp_path):
-    given = {"quick": True, "n_jobs": 1, "folds": 2, "directory": tmp_path}
+    given = {"quick": True, "n_jobs": 1, "cv": 2, "directory": tmp_path}
     first = compare(X, Y, candidates=[("mine", MINE)], **given)
     again = compare(X, Y, candidates=[("mine", MINE)], resume=True, **given)
     assert [c.scores for c in first.candidates] == [c.scores for c in again.candidates]

@@ -100,7 +100,7 @@ def in_time(clock, seconds, limit, n=900, folds=5, repeats=2):
     chosen = choose("f1", "F1", BINARY)[0]
     given = dict.fromkeys(("backend", "progress", "directory"))
     plan = Plan(
-        table, "f1", chosen, folds=folds, repeats=repeats, quick=True, seed=0, n_jobs=1,
+        table, "f1", chosen, folds=folds, repeats=repeats, quick=True, seed=0, jobs=1,
         resume=False, started=0.0, time_limit=limit, **given
     )  # fmt: skip
     groups = plan.run()

@@ -58,7 +58,7 @@ def test_runs_of_another_version_are_refused(tmp_path, monkeypatch):
     given = {
         "directory": tmp_path / "a",
         "quick": True,
-        "folds": 2,
+        "cv": 2,
         "candidates": ["linear", "linear-tuned"],
     }
     compare(x, x[:, 0] > 0, n_jobs=1, **given)
