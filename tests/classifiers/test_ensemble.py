@@ -180,7 +180,8 @@ def test_which_kinds_are_fitted_depends_on_rows_and_columns_and_not_on_the_clock
     X, y = problem(n=200)  # of 8 columns
     model = MetricEnsembleClassifier(cv=2).fit(X, y)
     assert model.left_out_ == {
-        "fewer": "takes long on more than 1,599 rows times columns: name it in base_models to use it"
+        "fewer": "takes long on more than 1,599 rows times columns: name it in base_models to use "
+        "it"
     }
     assert not MetricEnsembleClassifier(base_models=("fewer",), cv=2).fit(X, y).left_out_
 
