@@ -84,7 +84,7 @@ def test_a_batch_without_positives():
         ({"threshold": 1.0}, "threshold must be in"),
         ({"task": "multiclass", "threshold": 0.3}, "do not apply to task='multiclass'"),
         ({"metric": ss.F1(average=None)}, "average=None"),
-        ({"metric": ss.MCC(average="micro"), "task": "multiclass"}, "does not fit MCC"),
+        ({"metric": ss.MCC(average="micro"), "task": "multiclass"}, "does not apply to MCC"),
         ({"metric": ss.FBeta((1, 2))}, "beta has 2 values"),
     ],
 )

@@ -12,7 +12,7 @@ def test_bad_average_is_refused():
     with pytest.raises(ValueError, match="average must be one of"):
         ss.F1(average="mean")
     z, y = random_problem("multiclass")
-    with pytest.raises(ValueError, match="does not fit MCC"):
+    with pytest.raises(ValueError, match="does not apply to MCC"):
         ss.evaluate(z, y, ss.MCC(average="micro"), task="multiclass")
 
 

@@ -69,7 +69,7 @@ def test_a_custom_metric_that_reads_the_matrix_gets_it():
     ],
 )
 def test_a_custom_metric_that_cannot_be_trained_on_is_refused(metric, message):
-    with pytest.raises(ValueError, match=f"is refused: on made-up binary counts.*({message})"):
+    with pytest.raises(ValueError, match=f"is refused: on example binary counts.*({message})"):
         ss.MetricLoss(metric)
 
 
@@ -91,7 +91,7 @@ def test_who_reads_the_matrix_is_told_by_the_error_not_by_its_words():
         raise ValueError("pass matrix=True")
 
     z, y = random_problem("multiclass")
-    with pytest.raises(ValueError, match="refused: on made-up multiclass counts it raised"):
+    with pytest.raises(ValueError, match="refused: on example multiclass counts it raised"):
         ss.metric_loss(z, y, grumbling, task="multiclass")
     trace = ss.get_metric(lambda c: c.matrix.diagonal().sum() / c.total[0])
     diagonal = ss.get_metric(lambda c: c.tp.sum() / c.total[0])
@@ -144,7 +144,7 @@ TAKING_A_METRIC = {
 
 @pytest.mark.parametrize("name", TAKING_A_METRIC)
 def test_a_metric_of_several_numbers_is_refused_by_all(name):
-    wanted = r"metric iou_of_each .*(must give one number.*got shape|returned shape) \[3\]"
+    wanted = r"metric iou_of_each .*(must return one number.*got shape|returned shape) \[3\]"
     with pytest.raises(ValueError, match=wanted):
         TAKING_A_METRIC[name](iou_of_each)
     if name not in ("evaluate", "score"):

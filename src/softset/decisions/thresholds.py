@@ -95,7 +95,7 @@ def best_cuts(metric: MetricLike, cuts: Cuts) -> Tensor:
     place, width, counts = cuts
     if not counts.task.single and not alone(goal):
         return _tune_in_turn(goal, cuts)
-    values = goal.of_cuts(counts, width > 0)
+    values = goal.at_thresholds(counts, width > 0)
     if counts.task.single:
         return place[pick(values, place, width)]
     each = zip(values, place, width, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -32,7 +32,8 @@ class Metric:
     both_classes: bool = False
 
     base_name: ClassVar[str] = ""  # its name in ``METRICS``
-    joint: ClassVar[bool] = False  # of several classes it is one number, not an average
+    joint: ClassVar[bool] = False  # multiclass, it is one number, not an average
+    over_thresholds: ClassVar[bool] = False  # an area: it reads counts at a grid of thresholds
     needs_negatives: ClassVar[bool] = False  # undefined when every example is positive
 
     def __post_init__(self) -> None:
@@ -44,19 +45,19 @@ class Metric:
         return self.base_name
 
     def check(self, task: Task) -> None:
-        """Refuse an average that there is none of."""
+        """Raise ValueError for an average that does not apply to the task."""
         if task.exclusive and self.joint and self.average != "macro":
             raise ValueError(
-                f"average={self.average!r} does not fit {type(self).__name__} of several "
-                "classes, which is one number. Leave it out."
+                f"average={self.average!r} does not apply to {type(self).__name__} for "
+                "task='multiclass', which is one number. Omit it."
             )
 
     def score(self, c: Confusion) -> Tensor:
-        """The formula, for every class on its own."""
+        """The formula, for each class."""
         raise NotImplementedError
 
     def score_jointly(self, c: Confusion) -> Tensor:
-        """The formula for several classes at once, where ``joint``."""
+        """The multiclass formula of all classes together, where ``joint``."""
         raise NotImplementedError
 
     def __call__(self, c: Confusion, *, empty: str | None = None) -> Tensor:
@@ -80,12 +81,12 @@ class Metric:
         values = self._train(self.score(c), c, empty)
         if self.average is None:
             return values
-        shares = self._class_shares(c, empty)
+        weights = self._class_weights(c, empty)
         if c.left_out is not None:
-            shares = shares * others(c)
-            values = torch.where(shares > 0, values, 0.0)
-        nothing = 1.0 if empty == "ignore" else 0.0
-        return ratio((values * shares).sum(-1), shares.sum(-1), nothing)
+            weights = weights * others(c)
+            values = torch.where(weights > 0, values, 0.0)
+        undefined = 1.0 if empty == "ignore" else 0.0
+        return ratio((values * weights).sum(-1), weights.sum(-1), undefined)
 
     def _average_micro(self, c: Confusion, empty: str | None) -> Tensor:
         each = c
@@ -94,9 +95,9 @@ class Metric:
         summed = replace(each.each(lambda t: t.sum(-1)), task=BINARY)
         return self._train(self.score(summed), summed, empty)
 
-    def _class_shares(self, c: Confusion, empty: str | None) -> Tensor:
+    def _class_weights(self, c: Confusion, empty: str | None) -> Tensor:
         """The weight of each class in the average."""
-        c = self.of_one(c)
+        c = self.without_grid(c)
         if self.average == "weighted":
             # In training without any support, all labels count alike.
             return torch.where(c.support.sum(-1, keepdim=True) > 0, c.support, 1.0)
@@ -107,8 +108,8 @@ class Metric:
         return self.defined(c).to(c.support.dtype)
 
     def _train(self, values: Tensor, c: Confusion, empty: str | None) -> Tensor:
-        """Where a batch has no positives (or no negatives, and the metric needs them): the share
-        of right decisions, or 1 to leave it out.
+        """Values, replaced where a batch has no positives (or no negatives, and the metric needs
+        them): by the fraction of correct decisions, or by 1 with ``empty="ignore"``.
 
         F-beta is constant there and would not push false positives down.
         """
@@ -116,61 +117,65 @@ class Metric:
             return values
         if all_positive(c.support) and not (self.needs_negatives and not all_positive(c.negatives)):
             return values
-        c = self.of_one(c)
+        c = self.without_grid(c)
         defined = self.defined(c)
         if empty == "ignore":
             return torch.where(defined, values, 1.0)
-        share = ratio(c.predicted, c.total)
-        return torch.where(defined, values, torch.where(c.support > 0, share, 1 - share))
+        flagged = ratio(c.predicted, c.total)
+        return torch.where(defined, values, torch.where(c.support > 0, flagged, 1 - flagged))
 
     def defined(self, c: Confusion) -> Tensor:
-        """Where there are positives, and negatives if it needs them."""
-        some = c.support > 0
-        return some & (c.negatives > 0) if self.needs_negatives else some
+        """Mask of confusions with positives, and with negatives if the metric needs them."""
+        positives = c.support > 0
+        return positives & (c.negatives > 0) if self.needs_negatives else positives
 
-    def of_one(self, c: Confusion) -> Confusion:
-        """Counts without the thresholds that the metric integrates over: their mean."""
+    def without_grid(self, c: Confusion) -> Confusion:
+        """Counts averaged over the thresholds that the metric integrates over."""
         return c
 
     @property
     def name(self) -> str:
-        """The name in ``METRICS``, with the average where it is not the usual one."""
+        """The name in ``METRICS``, with the average unless it is the default."""
         return f"{self.key}_{self.average}" if self.says_average else self.key
 
     @property
     def says_average(self) -> bool:
-        """Whether the average is part of the name: it is not the usual one."""
+        """Whether the average is part of the name: it is not the default."""
         return self.both_classes or self.average in ("micro", "weighted")
+
+    @property
+    def separable(self) -> bool:
+        """Whether the best threshold of a label does not depend on those of the others."""
+        return self.average != "micro"
 
     def of_label(self, label: int) -> Metric:
         """The metric of one label (or class) alone."""
         return replace(self, average="macro", both_classes=False)
 
     def wants_matrix(self, task: Task, classes: int, *, training: bool = False) -> bool:
-        """Whether the C x C matrix of several classes must be counted for it.
+        """Whether it reads the multiclass C x C matrix.
 
-        For ``training`` a metric of the user's own is tried first, and refused if it has no
-        gradient.
+        For ``training`` a custom metric is tried first, and refused if it has no gradient.
         """
         return False
 
 
-def others(c: Confusion) -> Any:
-    """True for all classes but the one that is left out."""
+def others(c: Confusion) -> Tensor:
+    """Mask of all classes but the one that ``ignore_index`` names."""
     if isinstance(c.tp, Traced):
         return np.arange(c.tp.shape[-1]) != c.left_out
     return torch.arange(c.tp.shape[-1], device=c.tp.device).ne(c.left_out or 0)
 
 
-# Totals outside of this are scaled: next to 0 counts would be taken for nothing (see ``ratio``).
+# Totals outside of this are scaled: counts next to 0 would be treated as 0 (see ``ratio``).
 REACH = (1e-9, 1e12)
 
 
 def _in_reach(c: Confusion) -> Confusion:
-    """The same counts in other units, where weights are so small or large that it matters: metrics
-    do not depend on it."""
+    """Counts divided by their total where weights are very small or large: metrics do not depend
+    on the unit of weights."""
     if isinstance(c.tp, Traced):
-        return c  # where it is traced, counts are in reach
+        return c  # traced counts are of moderate size
     totals = c.total if c.task.single else c.total.amax(-1, keepdim=True)
     if not under_transform(totals):
         low, high = torch.aminmax(totals.detach())
@@ -184,12 +189,19 @@ def _in_reach(c: Confusion) -> Confusion:
 
 
 def two_classes(c: Confusion) -> Confusion:
-    """A binary confusion as one of two classes, the negative one first."""
+    """A binary confusion as a multiclass one of two classes, the negative one first."""
     first, second = (c.tn, c.fn, c.fp, c.tp), (c.tp, c.fp, c.fn, c.tn)
     cells = (torch.stack(both, -1) for both in zip(first, second, strict=True))
     return Confusion.of(cells, MULTICLASS)
 
 
-def grid_axis(c: Confusion) -> int:
-    """The dimension of a grid of thresholds."""
-    return c.task.grid_axis
+@dataclass(frozen=True)
+class Fraction(Metric):
+    """A metric that is one fraction, of sums of ``tp``, ``fp`` and ``fn``."""
+
+    def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
+        """Numerator and denominator."""
+        raise NotImplementedError
+
+    def score(self, c: Confusion) -> Tensor:
+        return ratio(*self.fraction(c))

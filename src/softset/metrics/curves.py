@@ -10,27 +10,29 @@ from torch import Tensor
 from softset.checks import check_number
 from softset.counting.cells import Confusion
 from softset.counting.numerics import ratio
-from softset.metrics.base import Metric, grid_axis
+from softset.metrics.base import Metric
 
 
 @dataclass(frozen=True)
 class Curve(Metric):
     """A metric over all thresholds: ``c`` carries a grid of them, ascending."""
 
+    over_thresholds = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Of two classes there is one area, as in scikit-learn: it says nothing of both.
+        # For two classes there is one area, as in scikit-learn.
         object.__setattr__(self, "both_classes", False)
 
     def integrate(self, c: Confusion) -> Tensor:
         """The area, along the last dimension."""
         raise NotImplementedError
 
-    def of_one(self, c: Confusion) -> Confusion:
-        return c.map(lambda t: t.mean(grid_axis(c)))
+    def without_grid(self, c: Confusion) -> Confusion:
+        return c.map(lambda t: t.mean(c.task.grid_axis))
 
     def score(self, c: Confusion) -> Tensor:
-        return self.integrate(c.map(lambda t: t.movedim(grid_axis(c), -1)))
+        return self.integrate(c.map(lambda t: t.movedim(c.task.grid_axis, -1)))
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,11 @@ class AUROC(Curve):
         width = fpr[..., :-1] - fpr[..., 1:]
         if self.max_fpr is None or self.max_fpr == 1:
             area = ((low + high) * width).sum(-1) / 2
-        else:  # of each piece, as far as it lies below the highest rate
+        else:  # of each trapezoid, the area below the highest rate
             m = self.max_fpr
             inside = -fpr.clamp(max=m).diff(dim=-1)
-            share = torch.where(inside < width, ratio(inside, width), 1.0)
-            area = (inside * (low + (high - low) * share / 2)).sum(-1)
+            fraction = torch.where(inside < width, ratio(inside, width), 1.0)
+            area = (inside * (low + (high - low) * fraction / 2)).sum(-1)
             chance = m * m / 2
             area = (1 + (area - chance) / (m - chance)) / 2
         defined = (c.support > 0) & (c.negatives > 0)

@@ -1,11 +1,10 @@
-"""Metrics of the user's own: any function of a ``Confusion``."""
+"""Custom metrics: any function of a ``Confusion``."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +13,9 @@ from softset.counting.cells import Confusion, MatrixNotCountedError
 from softset.counting.numerics import under_transform
 from softset.metrics.base import Metric
 from softset.tasks import BINARY, MULTICLASS, Task
+from softset.typing import Settings
+
+Function = Callable[[Confusion], Tensor]
 
 
 @dataclass(frozen=True)
@@ -22,9 +24,9 @@ class Custom(Metric):
 
     average: str | None = "macro"
     both_classes: bool = False
-    function: Callable[[Confusion], Tensor] = None  # type: ignore[assignment]
+    function: Function = None  # type: ignore[assignment]
 
-    def __init__(self, function: Callable[[Confusion], Tensor]) -> None:
+    def __init__(self, function: Function) -> None:
         object.__setattr__(self, "function", function)
 
     def __call__(self, c: Confusion, *, empty: str | None = None) -> Tensor:
@@ -32,8 +34,8 @@ class Custom(Metric):
         value = _unbatched(self.function, c, dims)
         if value.dim() != dims:
             raise ValueError(
-                f"metric {self.name} must give one number for a Confusion, got shape "
-                f"{list(value.shape[dims:])}. Return their mean, say."
+                f"metric {self.name} must return one number for a Confusion, got shape "
+                f"{list(value.shape[dims:])}. Return their mean, for example."
             )
         return self._train(value, c, empty) if c.task.single else value
 
@@ -41,33 +43,43 @@ class Custom(Metric):
     def key(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
+    @property
+    def separable(self) -> bool:
+        return False
+
+    def defined(self, c: Confusion) -> Tensor:
+        """Of labels or classes together, it is defined wherever the function is."""
+        return super().defined(c) if c.task.single else torch.ones_like(c.support, dtype=torch.bool)
+
     def of_label(self, label: int) -> Custom:
         return self
 
     def wants_matrix(self, task: Task, classes: int, *, training: bool = False) -> bool:
-        # Where it is judged it may read what it likes; where it is trained for, it is tried.
+        # For evaluation it may read the matrix; for training it is tried on example counts.
         reads = self._try(task, classes) if training else True
         return reads and task.exclusive
 
     def _try(self, task: Task, classes: int) -> bool:
-        """Whether it reads the matrix of made-up counts; refuse it if that fails."""
-        cells = _made_up(task, classes)
-        if under_transform(cells):  # nothing can be tried
+        """Whether it reads the matrix of example counts; raises ValueError if it fails on them."""
+        cells = _example(task, classes)
+        if under_transform(cells):  # values cannot be read
             return True
         try:
-            known = _tried.setdefault(self.function, {})
+            results = _tried.setdefault(self.function, {})
         except TypeError:  # not hashable, or no weak references: try it every time
-            known = {}
+            results = {}
         key = (task, classes)
-        if key not in known:
-            known[key] = _reads_matrix(self.function, self.name, task, classes, cells)
-        return known[key]
+        if key not in results:
+            results[key] = _reads_matrix(self.function, self.name, task, classes, cells)
+        return results[key]
 
 
-_tried: weakref.WeakKeyDictionary[Any, dict[tuple[str, int], bool]] = weakref.WeakKeyDictionary()
+_tried: weakref.WeakKeyDictionary[Function, dict[tuple[str, int], bool]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
-def _unbatched(function: Callable[[Confusion], Tensor], c: Confusion, dims: int) -> Tensor:
+def _unbatched(function: Function, c: Confusion, dims: int) -> Tensor:
     """The function of every single confusion."""
     if dims == 0:
         value = function(c)
@@ -75,7 +87,7 @@ def _unbatched(function: Callable[[Confusion], Tensor], c: Confusion, dims: int)
     names = [f.name for f in fields(c) if isinstance(getattr(c, f.name), Tensor)]
 
     def single(*tensors: Tensor) -> Tensor:
-        changed: dict[str, Any] = dict(zip(names, tensors, strict=True))
+        changed: Settings = dict(zip(names, tensors, strict=True))
         return function(replace(c, **changed))
 
     for _ in range(dims):
@@ -83,16 +95,16 @@ def _unbatched(function: Callable[[Confusion], Tensor], c: Confusion, dims: int)
     return single(*(getattr(c, name) for name in names))
 
 
-def _made_up(task: Task, classes: int) -> Tensor:
-    """Cells in which everything happens, and mostly the right thing."""
+def _example(task: Task, classes: int) -> Tensor:
+    """Example counts: no cell is 0, and most decisions are correct."""
     d = max(2, classes if task.exclusive else 2)
     numbers = torch.arange(1.0, d * d + 1, dtype=torch.float64, device="cpu").reshape(d, d)
     return numbers + 10 * torch.eye(d, dtype=torch.float64, device="cpu")
 
 
 @torch.enable_grad()
-def _reads_matrix(function: Any, name: str, task: Task, classes: int, cells: Tensor) -> bool:
-    refused = f"metric {name} is refused: on made-up {task} counts "
+def _reads_matrix(function: Function, name: str, task: Task, classes: int, cells: Tensor) -> bool:
+    refused = f"metric {name} is refused: on example {task} counts "
     cells.requires_grad_()
     c = Confusion.from_matrix(cells, task=MULTICLASS if task.exclusive else BINARY)
     if task.independent:

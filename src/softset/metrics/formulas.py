@@ -5,8 +5,8 @@ confusion's leading dimensions. To add one: write its class here and its row in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,14 +14,14 @@ from torch import Tensor
 from softset.checks import check_choice, check_number
 from softset.counting.cells import Confusion
 from softset.counting.numerics import ratio, root
-from softset.metrics.base import Metric, others
+from softset.metrics.base import Fraction, Metric, others
 from softset.tasks import Task
 
 
 @dataclass(frozen=True)
 class Accuracy(Metric):
-    """``(tp + tn) / total``; of several classes the share of right decisions, of labels the mean
-    over labels (scikit-learn's ``accuracy_score`` of labels wants whole rows to be right).
+    """``(tp + tn) / total``; multiclass, the fraction of correct decisions; multilabel, the mean
+    over labels (scikit-learn's multilabel ``accuracy_score`` counts rows without any error).
 
     >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
     >>> round(Accuracy()(c).item(), 4)
@@ -36,18 +36,6 @@ class Accuracy(Metric):
 
     def score_jointly(self, c: Confusion) -> Tensor:
         return ratio(c.tp.sum(-1), c.total[..., 0])
-
-
-@dataclass(frozen=True)
-class Fraction(Metric):
-    """A metric that is one fraction, of sums of ``tp``, ``fp`` and ``fn``."""
-
-    def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
-        """Numerator and denominator."""
-        raise NotImplementedError
-
-    def score(self, c: Confusion) -> Tensor:
-        return ratio(*self.fraction(c))
 
 
 @dataclass(frozen=True)
@@ -98,7 +86,7 @@ class Specificity(Metric):
 
 @dataclass(frozen=True)
 class BalancedAccuracy(Metric):
-    """The mean recall of the classes that are there.
+    """The mean recall of the classes that have rows.
 
     >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")  # tp 35, fp 10, fn 5, tn 50
     >>> round(BalancedAccuracy()(c).item(), 4)
@@ -109,8 +97,8 @@ class BalancedAccuracy(Metric):
     joint = True
 
     def score(self, c: Confusion) -> Tensor:
-        recalls, there = ratio(c.tp, c.support) + ratio(c.tn, c.negatives), c.support > 0
-        return ratio(recalls, there.to(c.tp.dtype) + (c.negatives > 0))
+        recalls = ratio(c.tp, c.support) + ratio(c.tn, c.negatives)
+        return ratio(recalls, (c.support > 0).to(c.tp.dtype) + (c.negatives > 0))
 
     def score_jointly(self, c: Confusion) -> Tensor:
         present = (c.support > 0).to(c.support.dtype)
@@ -119,7 +107,7 @@ class BalancedAccuracy(Metric):
 
 # Beyond these the square of beta leaves nothing of one of the two kinds of mistakes.
 BETAS = (1e-6, 1e6)
-# Names such as "f2" end here: "f11" is "f1" with a slip of the finger rather than a wish.
+# Names such as "f2" end here: "f11" is more likely a typing error.
 LARGEST_SHORT_BETA = 10.0
 
 
@@ -139,11 +127,14 @@ class FBeta(Fraction):
     beta: float | tuple[float, ...] = 1.0
 
     def __init__(
-        self, beta: Any = 1.0, average: str | None = "macro", both_classes: bool = False
+        self,
+        beta: float | Sequence[float] | Tensor = 1.0,
+        average: str | None = "macro",
+        both_classes: bool = False,
     ) -> None:
         if isinstance(beta, Tensor):
             if beta.requires_grad:
-                raise ValueError("beta is a constant of the metric. Pass its detach().")
+                raise ValueError("beta must not require a gradient. Pass beta.detach().")
             beta = beta.tolist()
         hint = "Beyond that use Precision() or Recall(), which it comes to."
         check_number("beta", beta, *BETAS, closed="both", hint=hint)
@@ -160,7 +151,7 @@ class FBeta(Fraction):
             )
 
     def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
-        square: Any
+        square: float | Tensor
         if isinstance(self.beta, tuple):
             if c.tp.dim() == 0 or c.tp.shape[-1] != len(self.beta) or c.task.single:
                 raise ValueError(
@@ -172,6 +163,10 @@ class FBeta(Fraction):
             square = self.beta**2
         right = (1 + square) * c.tp
         return right, right + square * c.fn + c.fp
+
+    @property
+    def separable(self) -> bool:
+        return super().separable and not isinstance(self.beta, tuple)
 
     def of_label(self, label: int) -> FBeta:
         return FBeta(self.beta[label] if isinstance(self.beta, tuple) else self.beta)
@@ -281,14 +276,14 @@ def _covariance(c: Confusion) -> Tensor:
 
 
 def _of_pairs(c: Confusion, a: Tensor) -> Tensor:
-    """A product of two counts as a share of all pairs of rows."""
+    """A product of two counts as a fraction of all pairs of rows."""
     total = c.total
     return ratio(a, total * total)
 
 
 @dataclass(frozen=True)
 class MCC(Metric):
-    """Matthews' correlation ``cov / sqrt(var var)``; Gorodkin's for several classes.
+    """Matthews' correlation ``cov / sqrt(var var)``; multiclass, Gorodkin's.
 
     Computed from rates: products of four counts overflow integers at 60,000 a cell.
 
@@ -341,8 +336,8 @@ KAPPA_WEIGHTS = ("linear", "quadratic")
 
 @dataclass(frozen=True)
 class WeightedKappa(CohenKappa):
-    """``1 - sum W O / sum W E`` for ordered classes (Cohen 1968): ``O`` are the shares of the
-    matrix, ``E`` those expected by chance, and ``W_ij = |i - j|`` (linear) or its square. Of two
+    """``1 - sum W O / sum W E`` for ordered classes (Cohen 1968): ``O`` is the matrix as
+    fractions, ``E`` what chance would give, and ``W_ij = |i - j|`` (linear) or its square. For two
     classes it is Cohen's kappa.
 
     >>> c = Confusion.from_matrix([[8, 2, 0], [1, 8, 1], [0, 3, 7]])
@@ -369,10 +364,10 @@ class WeightedKappa(CohenKappa):
             return super().score_jointly(c)
         number = torch.arange(classes, dtype=c.tp.dtype, device=c.tp.device)
         apart = (number.unsqueeze(-1) - number).abs() ** (1 if self.weights == "linear" else 2)
-        seen = (apart * ratio(c.matrix, c.total.unsqueeze(-1))).sum((-2, -1))
-        true, decided = ratio(c.support, c.total), ratio(c.predicted, c.total)
-        chance = (apart * true.unsqueeze(-1) * decided.unsqueeze(-2)).sum((-2, -1))
-        return ratio(chance - seen, chance)
+        observed = (apart * ratio(c.matrix, c.total.unsqueeze(-1))).sum((-2, -1))
+        true, predicted = ratio(c.support, c.total), ratio(c.predicted, c.total)
+        chance = (apart * true.unsqueeze(-1) * predicted.unsqueeze(-2)).sum((-2, -1))
+        return ratio(chance - observed, chance)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,40 +13,44 @@ from softset.counting.problem import Problem
 from softset.counting.steps import Step
 from softset.counting.values import check_labels, check_not_nan
 from softset.metrics.base import Metric
-from softset.metrics.curves import Curve
 from softset.metrics.goals import Where, prepared
+from softset.typing import Threshold
 
 DEFAULT_GRID = tuple(i / 100 for i in range(1, 100))
 
 
 @dataclass(frozen=True)
 class Grid(Where):
-    """Over a grid of thresholds: an area integrates over it, of other metrics it is the mean.
+    """Over a grid of thresholds: an area integrates over it, other metrics are averaged.
 
-    For areas, several classes are labels, one against the rest. Hard areas are exact, by sorting.
+    Multiclass areas are one against the rest. Hard areas are exact, by sorting.
     """
 
-    thresholds: Any = DEFAULT_GRID
+    thresholds: Threshold = DEFAULT_GRID
 
     tunes = False
     by_scores = True
     grid = True
 
     def check_metric(self, metric: Metric) -> None:
-        """Every metric has a mean."""
+        """Every metric can be averaged."""
 
     def soft_cells(
-        self, metric: Metric, problem: Problem, step: Step, threshold: Any = 0.5
+        self, metric: Metric, problem: Problem, step: Step, threshold: Threshold = 0.5
     ) -> Confusion:
         taus = self.thresholds
-        if isinstance(metric, Curve):
+        if metric.over_thresholds:
             problem = prepared(problem, Problem.one_against_rest, step, thresholds=taus)
         return count_cells(problem, step, thresholds=taus)
 
     def hard_cells(
-        self, metric: Metric, problem: Problem, threshold: Any = 0.5, offsets: Any = None
+        self,
+        metric: Metric,
+        problem: Problem,
+        threshold: Threshold = 0.5,
+        offsets: Threshold | None = None,
     ) -> list[Confusion]:
-        if not isinstance(metric, Curve):
+        if not metric.over_thresholds:
             return [count_cells(problem, thresholds=self.thresholds)]
         problem = problem.one_against_rest(to_rank=True)
         pooled = problem.task.independent and metric.average == "micro"
@@ -55,11 +58,11 @@ class Grid(Where):
 
     def value(self, metric: Metric, c: Confusion, empty: str | None = None) -> Tensor:
         value = metric(c, empty=empty)
-        return value if isinstance(metric, Curve) else value.mean(-1)
+        return value if metric.over_thresholds else value.mean(-1)
 
 
 def _at_all(problem: Problem) -> Confusion:
-    """The counts at every cut of the scores."""
+    """The counts at every threshold between scores."""
     check_not_nan(problem.z, torch.isnan(problem.z))
     if not problem.soft:
         check_labels(problem.y)

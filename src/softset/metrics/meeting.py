@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,9 +24,9 @@ from softset.counting.problem import Problem
 from softset.counting.steps import Step
 from softset.counting.values import check_labels, check_not_nan
 from softset.metrics.base import Metric
-from softset.metrics.custom import Custom
 from softset.metrics.goals import Goal, Where
 from softset.tasks import Task
+from softset.typing import Threshold
 
 # Shifts that are tried first, at quantiles of the log-odds, and as far outside of them; then so
 # often so many between the neighbors of the best one.
@@ -41,8 +40,8 @@ _EPS = 1e-6
 
 
 class Solved(Where):
-    """At the threshold where ``excess`` is zero. A subclass gives ``excess``, and ``shortfall`` if
-    being above zero is not allowed, too."""
+    """At the threshold where ``excess`` is zero. A subclass defines ``excess``, and
+    ``shortfall`` if an excess above zero violates the constraint, too."""
 
     by_scores = True
     exact = True
@@ -60,31 +59,37 @@ class Solved(Where):
         if task.exclusive:
             raise ValueError(f"metric {name!r} is for task='binary' and 'multilabel'.")
         averaged = metric.average in ("micro", "weighted")
-        if task.independent and (averaged or isinstance(metric, Custom)):
-            raise ValueError(f"metric {name!r} is of each label on its own. Use a macro average.")
+        if task.independent and (averaged or not metric.separable):
+            raise ValueError(f"metric {name!r} is of each label. Use a macro average.")
 
     def value(self, metric: Metric, c: Confusion, empty: str | None = None) -> Tensor:
-        """The metric where the constraint is met; else, below 0, what it is missed by."""
+        """The metric where the constraint is met; else its violation, as a negative number."""
         value, missed = metric(c, empty=empty), self.shortfall(c)
         each = value if c.task.single else replace(metric, average=None)(c, empty=empty)
         change = torch.where(missed < -_MET, missed - each, torch.zeros_like(missed))
         return value + (change if c.task.single or metric.average is None else change.mean(-1))
 
     def hard_cells(
-        self, metric: Metric, problem: Problem, threshold: Any = 0.5, offsets: Any = None
+        self,
+        metric: Metric,
+        problem: Problem,
+        threshold: Threshold = 0.5,
+        offsets: Threshold | None = None,
     ) -> list[Confusion]:
-        """The counts at the best of all cuts that are allowed."""
+        """The counts at the best of all thresholds that meet the constraint."""
         self._refuse_sets(metric, problem)
         check_not_nan(problem.z, torch.isnan(problem.z))
         if not problem.soft:
             check_labels(problem.y)
         z = torch.where(problem.weights() > 0, problem.z.double(), float("inf"))
         cuts = all_cuts(z, problem.y, problem.w, problem.task)
-        best = Goal(metric, self).of_cuts(cuts.counts, cuts.width > 0).argmax(-1, keepdim=True)
+        best = (
+            Goal(metric, self).at_thresholds(cuts.counts, cuts.width > 0).argmax(-1, keepdim=True)
+        )
         return [cuts.counts.map(lambda t: t.gather(-1, best).squeeze(-1) * problem.unit)]
 
     def soft_cells(
-        self, metric: Metric, problem: Problem, step: Step, threshold: Any = 0.5
+        self, metric: Metric, problem: Problem, step: Step, threshold: Threshold = 0.5
     ) -> Confusion:
         self._refuse_sets(metric, problem)
         z = raised(problem.z, working(problem.z))
@@ -104,7 +109,7 @@ class Solved(Where):
             there = crossed & (total.abs() > NOTHING)
             total = torch.where(there, total, 1.0)
             b = b + torch.where(there, excess / total, 0.0)
-        # Elsewhere the shift is the best one, and stays so where scores move a little.
+        # Elsewhere the shift is an optimum, whose first-order change does not change the metric.
         by = torch.where(there.unsqueeze(-1), by / total.unsqueeze(-1), 0.0)
         return at(z, b + (by * (z - plain)).sum(-1))
 
@@ -116,17 +121,17 @@ class Solved(Where):
     def _best(
         self, goal: Goal, problem: Problem, step: Step, shifts: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The shift ``[*lead]`` that is nearest to being allowed, and of those the best, and
-        whether the constraint is just met there: it is met on one side only. Of ``shifts``, then of
-        more and more closely around the best one."""
+        """The best of the shifts ``[*lead]`` nearest to meeting the constraint, and whether the
+        constraint is just met there: it is met on one side only. Searched among ``shifts``, then
+        on finer and finer grids around the best one."""
         between = torch.linspace(0, 1, _BETWEEN, dtype=shifts.dtype, device=shifts.device)
         for _ in range(_ROUNDS + 1):
             c = _counted(problem, step, shifts)
-            values = goal.of_cuts(c)
+            values = goal.at_thresholds(c)
             best = values.argmax(-1, keepdim=True)
             first = shifts.gather(-1, best)
             least, most = shifts.amin(-1, keepdim=True), shifts.amax(-1, keepdim=True)
-            same = _SAME * (most - least)  # neighbors that are but rounding are none
+            same = _SAME * (most - least)  # closer neighbors are rounding errors
             low = torch.where(shifts < first - same, shifts, least).amax(-1, keepdim=True)
             high = torch.where(shifts > first + same, shifts, most).amin(-1, keepdim=True)
             tried, shifts = shifts, torch.cat([low + (high - low) * between, first], -1)
@@ -136,22 +141,24 @@ class Solved(Where):
         return first.squeeze(-1), crossed
 
     def _shifts(self, metric: Metric, problem: Problem, z: Tensor) -> Tensor:
-        """Shifts to try, ``[*lead, shifts]``: weighted quantiles of the log-odds, both
-        ends, and the best hard threshold. Rows without a weight are no rows."""
+        """Shifts to try, ``[*lead, shifts]``: weighted quantiles of the log-odds, both ends, and
+        the best hard threshold. Rows without weight do not count."""
         w = problem.weights() * z.isfinite()
         z = torch.where(w > 0, z, float("inf"))
         cuts = all_cuts(z, problem.y, w, problem.task)
-        best = Goal(metric, self).of_cuts(cuts.counts, cuts.width > 0).argmax(-1, keepdim=True)
+        best = (
+            Goal(metric, self).at_thresholds(cuts.counts, cuts.width > 0).argmax(-1, keepdim=True)
+        )
         z, order = z.sort(-1)
         mass = w.expand_as(z).gather(-1, order).cumsum(-1)
-        share = torch.linspace(0, 1, _TRIED, dtype=mass.dtype, device=mass.device)
-        number = torch.searchsorted(mass, share * mass[..., -1:])
+        fraction = torch.linspace(0, 1, _TRIED, dtype=mass.dtype, device=mass.device)
+        number = torch.searchsorted(mass, fraction * mass[..., -1:])
         # The last row that counts: sums of weights may be rounded.
         last = (w > 0).sum(-1, keepdim=True).clamp(min=1) - 1
-        found = z.gather(-1, number.minimum(last))
-        found = torch.where(found.isfinite(), found, 0.0)
-        tried = [found[..., :1] - _OUTSIDE, found, found[..., -1:] + _OUTSIDE]
-        return torch.cat([*tried, cuts.place.gather(-1, best)], -1)
+        quantiles = z.gather(-1, number.minimum(last))
+        quantiles = torch.where(quantiles.isfinite(), quantiles, 0.0)
+        low, high = quantiles[..., :1] - _OUTSIDE, quantiles[..., -1:] + _OUTSIDE
+        return torch.cat([low, quantiles, high, cuts.place.gather(-1, best)], -1)
 
     def _derivative(self, z: Tensor, at: Callable[[Tensor], Confusion]) -> tuple[Tensor, Tensor]:
         """The excess, and its derivative by each log-odds."""
@@ -163,30 +170,30 @@ class Solved(Where):
 
 
 def _counted(problem: Problem, step: Step, shifts: Tensor) -> Confusion:
-    """The soft counts at every shift ``[*lead, shifts]``, as many together as memory allows."""
+    """The soft counts at every shift ``[*lead, shifts]``, in blocks that bound memory."""
     size = max(1, _BLOCK // problem.z.numel())
     # Parameters of a step that differ within the batch have its shape.
     if any(isinstance(v, Tensor) for v in getattr(step, "__dict__", {}).values()):
         size = 1
-    parts = []
-    for some in torch.split(shifts.movedim(-1, 0), size):
-        z = problem.z - some.unsqueeze(-1)
+    counted = []
+    for block in torch.split(shifts.movedim(-1, 0), size):
+        z = problem.z - block.unsqueeze(-1)
         moved = replace(problem, z=z[0])
-        if len(some) > 1:
+        if len(block) > 1:
             w = None if problem.w is None else problem.w.expand_as(z)
             batch = problem.batch_dims + 1
             moved = replace(problem, z=z, y=problem.y.expand_as(z), w=w, batch_dims=batch)
         c = count_cells(moved, step)
         cells = torch.stack([c.tp, c.fp, c.fn, c.tn])
-        parts.append(cells if len(some) > 1 else cells.unsqueeze(1))
-    return Confusion.of(torch.cat(parts, 1).movedim(1, -1), problem.task)
+        counted.append(cells if len(block) > 1 else cells.unsqueeze(1))
+    return Confusion.of(torch.cat(counted, 1).movedim(1, -1), problem.task)
 
 
 def _alerts(c: Confusion) -> Tensor:
     return ratio(c.predicted, c.total)
 
 
-# What can be asked for, whether at least or at most, and its formula for every class.
+# The rates that a constraint bounds: 1 for at least, -1 for at most; the formula for each class.
 RATES: dict[str, tuple[int, Callable[[Confusion], Tensor]]] = {
     "recall": (1, lambda c: ratio(c.tp, c.support)),
     "precision": (1, lambda c: ratio(c.tp, c.predicted)),
