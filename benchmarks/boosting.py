@@ -29,7 +29,7 @@ from sklearn.model_selection import StratifiedKFold
 import softset as ss
 from softset.boosting import LIBRARIES
 from softset.boosting.objective import lightgbm_objective, metric_gradient, xgboost_objective
-from softset.decisions.smoothing import smooth_cut
+from softset.decisions.smoothing import smooth_threshold
 from softset.tables.rows import Examples
 from softset.tables.splits import content_split
 
@@ -196,7 +196,9 @@ def curvature(directory: Path) -> None:
                 tuned = []
                 for i in range(10, 201, 10):
                     z = booster.predict(x[checks], num_iteration=i)
-                    cut, value = smooth_cut(z, y[checks], np.ones(len(z)), ss.get_metric("f1"))
+                    cut, value = smooth_threshold(
+                        z, y[checks], np.ones(len(z)), ss.get_metric("f1")
+                    )
                     tuned.append((value, cut, i))
                 _, cut, i = max(tuned)
                 z = booster.predict(x[test], num_iteration=i) - cut

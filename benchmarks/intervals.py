@@ -44,7 +44,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 import softset as ss
 from common import DATA, append, load, read
-from softset.decisions.confidence import cut_interval
+from softset.decisions.confidence import threshold_interval
 from softset.decisions.decision import to_logits
 from softset.decisions.intervals import metric_table
 from softset.decisions.tuner import Tuner
@@ -186,7 +186,7 @@ class OnlyIntervals(ss.MetricThresholdClassifier):
     def logits_(self):
         _, scores, y, w = self._tuned_on
         found = [Tuner(ss.get_metric(m), "binary", clear=False) for m in METRICS]
-        return [cut_interval(tuner, scores, y, w, self._seed) for tuner in found]
+        return [threshold_interval(tuner, scores, y, w, self._seed) for tuner in found]
 
 
 class Logistic(ClassifierMixin, BaseEstimator):

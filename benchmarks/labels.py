@@ -30,8 +30,8 @@ from sklearn.preprocessing import MaxAbsScaler
 from softset.counting.cuts import all_cuts
 from softset.decisions.decision import Decision
 from softset.decisions.offsets import best_offsets
-from softset.decisions.shrinking import OF_CLASS, OF_LABEL, shrunk_cuts, shrunk_offsets
-from softset.decisions.thresholds import best_cuts
+from softset.decisions.shrinking import OF_CLASS, OF_LABEL, shrunk_offsets, shrunk_thresholds
+from softset.decisions.thresholds import best_logits
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import get_metric
 
@@ -116,10 +116,10 @@ def rules(z, y, metric, task):
     else:
         s, target = (torch.from_numpy(a.T.copy()) for a in (z, y))
         cuts = all_cuts(s, target, None, task)
-        own = best_cuts(metric, cuts)
+        own = best_logits(metric, cuts)
         found["exact"] = own.numpy()
         for k in STRENGTHS[task]:
-            found[k] = shrunk_cuts(metric, s, target, cuts, own, k).numpy()
+            found[k] = shrunk_thresholds(metric, s, target, cuts, own, k).numpy()
     found["shared"] = found.pop(1e9)
     return found
 

@@ -28,8 +28,8 @@ from softset.counting.steps import (
 )
 from softset.counting.values import check_labels, refuse_rows
 from softset.decisions.evaluation import evaluate_problem
-from softset.decisions.thresholds import best_threshold, thresholded
-from softset.metrics.registry import MetricLike, label_of
+from softset.decisions.thresholds import best_threshold
+from softset.metrics.registry import MetricLike, label_of, thresholded
 from softset.report.counts import Scores
 from softset.report.geometry import Row, difference_rows, score_rows
 from softset.tasks import BINARY

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import softset as ss
 from softset import MetricBoostingClassifier
-from softset.decisions.smoothing import smooth_cut
+from softset.decisions.smoothing import smooth_threshold
 from softset.tables.rows import Examples
 from softset.tables.splits import content_split
 
@@ -121,7 +121,7 @@ def test_the_cut_is_near_the_best_one_where_there_is_plenty_of_data():
     rng = np.random.default_rng(0)
     y = (rng.random(20000) < 0.2).astype(int)
     z = rng.normal(2 * y, 1.0)
-    cut, _ = smooth_cut(z, y, np.ones(len(z)), ss.get_metric("f1"))
+    cut, _ = smooth_threshold(z, y, np.ones(len(z)), ss.get_metric("f1"))
     tau = ss.best_threshold(torch.from_numpy(z), torch.from_numpy(y), "f1")
     best = f1_score(y, z >= np.log(tau / (1 - tau)))
     assert f1_score(y, z >= cut) > best - 0.005

@@ -85,7 +85,7 @@ def test_every_task_gains(task, metric):
     assert model.score(X[800:], y[800:]) > own
     assert model.gain_.value == pytest.approx(model.gain_.plain + model.gain_.gain)
     assert re.fullmatch(
-        r"Worth\(value=0\.\d{4}, plain=0\.\d{4}(, \w+=[+-]0\.\d{4}){3}\)", repr(model.gain_)
+        r"Gain\(value=0\.\d{4}, plain=0\.\d{4}(, \w+=[+-]0\.\d{4}){3}\)", repr(model.gain_)
     )
     assert model.gain_.low < model.gain_.gain < model.gain_.high
     expected = {"binary": (2,), "multiclass": (3, 2), "multilabel": (5, 2)}[task]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma, norm
 
-from softset.decisions.confidence import cut_interval
+from softset.decisions.confidence import threshold_interval
 from softset.decisions.tuner import Tuner
 from softset.metrics.custom import Custom
 from softset.metrics.registry import get_metric
@@ -44,7 +44,7 @@ def test_intervals_hold_the_best_threshold_of_the_population(name):
         y[:2] = 1
         drawn = [np.stack([d.rvs(n, random_state=random) for d in of]) for of in classes]
         z = np.where(y == 1, drawn[1][random.randint(len(drawn[1]), size=n), range(n)], drawn[0][0])
-        low, high = cut_interval(tuner(), z, y, np.ones(n), seed)
+        low, high = threshold_interval(tuner(), z, y, np.ones(n), seed)
         held += low <= truth <= high
     assert held >= 18  # of 19 expected; quantiles over resampled rows: 11 and 12
 
@@ -55,7 +55,7 @@ def test_the_interval_holds_the_tuned_cut_and_narrows_with_rows(rule):
     for n in (1000, 64_000):
         z, y = rows(n, 0.1, 0)
         chosen = tuner(rule=rule)
-        low, high = cut_interval(chosen, z, y, np.ones(n), 0)
+        low, high = threshold_interval(chosen, z, y, np.ones(n), 0)
         assert low <= chosen.best(z, y, np.ones(n)).cut <= high
         widths.append(high - low)
     assert widths[1] < 0.5 * widths[0]
@@ -64,7 +64,7 @@ def test_the_interval_holds_the_tuned_cut_and_narrows_with_rows(rule):
 def test_two_positives_exclude_next_to_nothing():
     """An end without a limit says so."""
     z, y = rows(100, 0.0, 0)
-    low, high = cut_interval(tuner(), z, y, np.ones(100), 0)
+    low, high = threshold_interval(tuner(), z, y, np.ones(100), 0)
     assert low == -np.inf
     assert high > z[y == 1].max() - 1e-9
 
@@ -75,16 +75,16 @@ def test_two_positives_exclude_next_to_nothing():
 def test_weights_count_and_their_scale_does_not():
     z, y = rows(600, 0.2, 0)
     w = np.random.RandomState(1).exponential(size=600) ** 2
-    found = cut_interval(tuner(), z, y, w, 0)
-    assert np.array_equal(found, cut_interval(tuner(), z, y, 1024 * w, 0))
+    found = threshold_interval(tuner(), z, y, w, 0)
+    assert np.array_equal(found, threshold_interval(tuner(), z, y, 1024 * w, 0))
     none = np.append(w, np.zeros(100))
-    assert np.array_equal(found, cut_interval(tuner(), *_longer(z, y), none, 0))
+    assert np.array_equal(found, threshold_interval(tuner(), *_longer(z, y), none, 0))
     # Where a fifth of the rows has nearly all of the weight, there are as good as fewer rows.
     few = np.where(np.arange(600) % 5, 1e-3, 1.0)
-    equal = cut_interval(tuner(), z, y, np.ones(600), 0)
-    assert np.diff(cut_interval(tuner(), z, y, few, 0)) > 1.3 * np.diff(equal)
+    equal = threshold_interval(tuner(), z, y, np.ones(600), 0)
+    assert np.diff(threshold_interval(tuner(), z, y, few, 0)) > 1.3 * np.diff(equal)
     # False positives that weigh ten times as much: a higher threshold.
-    heavy = cut_interval(tuner(), z, y, np.where(y == 0, 10.0, 1.0), 0)
+    heavy = threshold_interval(tuner(), z, y, np.where(y == 0, 10.0, 1.0), 0)
     assert heavy.mean() > equal.mean() + 0.4
 
 
@@ -120,7 +120,7 @@ def test_ends_are_where_the_metric_with_the_others_held_falls_off(task, metric):
     w = np.random.RandomState(1).rand(len(z)) + 0.5
     chosen = tuner(metric, task)
     best = chosen.best(z, y, w)
-    found = cut_interval(chosen, z, y, w, 0)
+    found = threshold_interval(chosen, z, y, w, 0)
     assert found.shape == (3, 2)
 
     times = np.random.RandomState(2).multinomial(len(z), np.full(len(z), 1 / len(z)), 200)
@@ -143,19 +143,19 @@ def test_ends_are_where_the_metric_with_the_others_held_falls_off(task, metric):
 def test_labels_of_an_average_are_each_on_their_own():
     z, y = several("multilabel")
     w = np.ones(len(z))
-    found = cut_interval(tuner(task="multilabel", rule="exact"), z, y, w, 0)
-    alone = cut_interval(tuner(rule="exact"), z[:, 0], y[:, 0], w, 0)
+    found = threshold_interval(tuner(task="multilabel", rule="exact"), z, y, w, 0)
+    alone = threshold_interval(tuner(rule="exact"), z[:, 0], y[:, 0], w, 0)
     assert np.array_equal(found[0], alone)
 
 
 def test_a_metric_of_ones_own_that_is_undefined_where_nothing_is_predicted():
     precision = Custom(lambda c: c.tp / c.predicted - 0.2 * c.fn / c.support)
     z, y = rows(400, 0.2, 0)
-    low, high = cut_interval(Tuner(precision, "binary", "exact"), z, y, np.ones(400), 0)
+    low, high = threshold_interval(Tuner(precision, "binary", "exact"), z, y, np.ones(400), 0)
     assert low < high <= z.max()
 
 
 def test_very_many_classes_have_none():
     random = np.random.RandomState(0)
     z, y = np.log(random.dirichlet(np.ones(60), 200)), random.randint(0, 60, 200)
-    assert cut_interval(tuner(task="multiclass"), z, y, np.ones(200), 0) is None
+    assert threshold_interval(tuner(task="multiclass"), z, y, np.ones(200), 0) is None

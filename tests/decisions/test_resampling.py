@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from softset.decisions import resampling
-from softset.decisions.resampling import worth
+from softset.decisions.resampling import tuning_gain
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import get_metric
 from softset.tables.splits import dealt_folds
@@ -41,7 +41,7 @@ def test_the_gain_is_not_the_number_that_the_choice_was_made_by():
         if gain > 0:
             best.append(float((chosen.best(z, y, w)(z) == y).mean() - (plain == y).mean()))
             decided.append(gain)
-            said.append(worth(chosen, crossed, z, y, w, 0).gain)
+            said.append(tuning_gain(chosen, crossed, z, y, w, 0).gain)
     assert np.mean(best) > np.mean(decided) > np.mean(said) + 0.01
 
 
@@ -53,12 +53,12 @@ def test_worth_is_the_metric_of_both_decisions_and_their_difference():
     for k in range(5):
         tuned[fold == k] = tuner().tune(z[fold != k], y[fold != k], w[fold != k])(z[fold == k])
     crossed = tuner().crossed(z, y, w)
-    found = worth(tuner(), crossed, z, y, w, 0)
+    found = tuning_gain(tuner(), crossed, z, y, w, 0)
     assert found.value == pytest.approx(f1_score(y, tuned, sample_weight=w))
     assert found.plain == pytest.approx(f1_score(y, z >= 0, sample_weight=w))
     assert found.gain == pytest.approx(found.value - found.plain)
     assert 0 < found.low < found.gain < found.high
-    assert worth(tuner(), crossed, z, y, w, 0) == found
+    assert tuning_gain(tuner(), crossed, z, y, w, 0) == found
 
 
 def test_draws_are_of_effective_rows():
@@ -74,7 +74,7 @@ def test_draws_are_of_effective_rows():
     )
     low, high = np.quantile(tuned - plain, [0.025, 0.975])
     for scale in (1e-3, 1.0, 1024.0):
-        found = worth(tuner(), crossed, z, y, scale * w, 0)
+        found = tuning_gain(tuner(), crossed, z, y, scale * w, 0)
         assert [found.low, found.high] == pytest.approx([low, high], abs=0.15 * (high - low))
 
 
@@ -83,5 +83,5 @@ def test_very_many_rows_are_not_decided_again(monkeypatch):
     z, y = rows(100)
     w = np.ones(100)
     monkeypatch.setattr(resampling, "_MOST_WORK", 99)
-    found = worth(tuner(), np.zeros(100), z, y, w, 0)
+    found = tuning_gain(tuner(), np.zeros(100), z, y, w, 0)
     assert found.value == 0

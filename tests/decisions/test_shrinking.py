@@ -8,8 +8,8 @@ import torch
 
 import softset as ss
 from softset.counting.cuts import all_cuts
-from softset.decisions.shrinking import OF_CLASS, OF_LABEL, shrunk_cuts, shrunk_offsets
-from softset.decisions.thresholds import best_cuts
+from softset.decisions.shrinking import OF_CLASS, OF_LABEL, shrunk_offsets, shrunk_thresholds
+from softset.decisions.thresholds import best_logits
 from softset.decisions.tuner import Tuner
 from softset.tasks import MULTILABEL
 
@@ -26,8 +26,8 @@ def many_labels(n, labels, rng, positives):
 def rules(z, y, metric, strength=OF_LABEL):
     s, target = (torch.from_numpy(a.T.copy()) for a in (z, y))
     cuts = all_cuts(s, target, None, MULTILABEL)
-    own = best_cuts(metric, cuts)
-    return own.numpy(), shrunk_cuts(metric, s, target, cuts, own, strength).numpy()
+    own = best_logits(metric, cuts)
+    return own.numpy(), shrunk_thresholds(metric, s, target, cuts, own, strength).numpy()
 
 
 @pytest.mark.parametrize("metric", [ss.F1(), ss.MCC(), ss.BalancedAccuracy()])

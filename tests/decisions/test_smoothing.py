@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from softset.decisions import smoothing
-from softset.decisions.smoothing import smooth_cut
+from softset.decisions.smoothing import smooth_threshold
 from softset.metrics.registry import get_metric
 
 
@@ -25,5 +25,5 @@ def test_weights_count_beyond_the_rows_that_are_searched_one_by_one():
     z = random.normal(size=4000)
     heavy = np.arange(4000) % 2 == 0
     y = np.where(heavy, z > 1, z > -1).astype(np.int64)
-    cut, _ = smooth_cut(z, y, np.where(heavy, 1.0, 1e-3), get_metric("f1"))
+    cut, _ = smooth_threshold(z, y, np.where(heavy, 1.0, 1e-3), get_metric("f1"))
     assert cut == pytest.approx(1, abs=0.3)

@@ -29,7 +29,7 @@ import softset as ss
 from softset.counting.kernels.native.library import without_native
 from softset.decisions.expected import best_size
 from softset.decisions.intervals import metric_table
-from softset.decisions.smoothing import smooth_cut
+from softset.decisions.smoothing import smooth_threshold
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import get_metric
 from softset.tables.rows import row_codes
@@ -220,7 +220,7 @@ def smoothed_cut():
     y = (rng.random(300) < 0.3).astype(np.int64)
     z = rng.normal(size=300) + 1.5 * y
     w = np.where(y == 1, 4, 1) * rng.uniform(0.5, 2, 300)
-    cut, value = smooth_cut(z, y, w, get_metric("f1"))
+    cut, value = smooth_threshold(z, y, w, get_metric("f1"))
     temperature = z.std() * y.sum() ** (-1 / 3)
 
     def smooth_f1(b):

@@ -13,7 +13,7 @@ from softset.boosting.spool import blocks
 from softset.counting.steps import Step
 from softset.decisions.evaluation import evaluate
 from softset.decisions.offsets import best_offsets
-from softset.decisions.smoothing import smooth_cut
+from softset.decisions.smoothing import smooth_threshold
 from softset.decisions.tuner import LEAST_GAIN
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tables.rows import Examples
@@ -107,7 +107,7 @@ def _cut(z: Array, checks: Examples, metric: MetricLike) -> Any:
     if not get_goal(metric).tunes:
         return 0.0 if z.ndim == 1 else np.zeros(z.shape[1])
     if z.ndim == 1:
-        cut, value = smooth_cut(z, checks.y, checks.w, metric)
+        cut, value = smooth_threshold(z, checks.y, checks.w, metric)
         return cut if value > LEAST_GAIN or get_goal(metric).where.exact else 0.0
     return -np.array(best_offsets(z, checks.y, metric, sample_weight=checks.w))
 
@@ -115,6 +115,6 @@ def _cut(z: Array, checks: Examples, metric: MetricLike) -> Any:
 def _value(z: Array, checks: Examples, metric: MetricLike) -> float:
     """The metric of held-out rows: at its best smoothed cut where there is one."""
     if z.ndim == 1 and get_goal(metric).tunes:
-        return smooth_cut(z, checks.y, checks.w, metric)[1]
+        return smooth_threshold(z, checks.y, checks.w, metric)[1]
     task = BINARY if z.ndim == 1 else MULTICLASS
     return float(evaluate(z, checks.y, metric, task=task, sample_weight=checks.w))

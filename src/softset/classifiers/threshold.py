@@ -28,9 +28,9 @@ from softset.classifiers.base import DecidingClassifier, logs_of
 from softset.classifiers.folds import Splits, cv_splits
 from softset.classifiers.parts import pack_part, unpack_part
 from softset.classifiers.trees import SavedForest
-from softset.decisions.confidence import cut_interval
+from softset.decisions.confidence import threshold_interval
 from softset.decisions.decision import Decision
-from softset.decisions.resampling import Worth, worth
+from softset.decisions.resampling import Gain, tuning_gain
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tables.labels import LabelEncoding, checked_weights, read_labels
@@ -92,7 +92,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             where nothing is excluded. Offsets of classes have one each, with the others held.
             docs/benchmarks.md has how often it holds the truth.
         gain_: what tuning gains on rows that neither the threshold nor the choice to use it has
-            seen, with its interval: see ``softset.decisions.resampling.Worth``. It and
+            seen, with its interval: see ``softset.decisions.resampling.Gain``. It and
             ``interval_`` are ``None`` where nothing can be tuned: fewer than 20 rows, areas under
             curves; ``interval_`` also for very many classes, or where rows times their square
             are above a million, for time.
@@ -313,19 +313,21 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             found = None
             if self._tuned_on is not None:
                 _, scores, y, w = self._tuned_on
-                found = cut_interval(self._tuner(), scores, y, w, self._seed)
+                found = threshold_interval(self._tuner(), scores, y, w, self._seed)
             in_logits = self._task.exclusive or self._response == "decision_function"
             self._known["interval"] = found if found is None or in_logits else expit(found)
         interval: Array | None = self._known["interval"]
         return interval
 
     @property
-    def gain_(self) -> Worth | None:
+    def gain_(self) -> Gain | None:
         """What tuning gains on rows it has not seen; computed when it is first read."""
         if "worth" not in self._known:
             rows = self._tuned_on
-            self._known["worth"] = None if rows is None else worth(self._tuner(), *rows, self._seed)
-        found: Worth | None = self._known["worth"]
+            self._known["worth"] = (
+                None if rows is None else tuning_gain(self._tuner(), *rows, self._seed)
+            )
+        found: Gain | None = self._known["worth"]
         return found
 
     def _keep(self, decision: Decision) -> None:
@@ -437,7 +439,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         interval, found = fitted["interval"], fitted["worth"]
         self._known = {
             "interval": None if interval is None else interval.double().numpy(),
-            "worth": None if found is None else Worth(*(float(v) for v in found)),
+            "worth": None if found is None else Gain(*(float(v) for v in found)),
         }
 
     def _is_part(self, model: Any) -> bool:

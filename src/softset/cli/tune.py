@@ -39,7 +39,8 @@ def run(
 
     from softset.decisions.evaluation import evaluate
     from softset.decisions.offsets import best_offsets
-    from softset.decisions.thresholds import best_threshold, thresholded
+    from softset.decisions.thresholds import best_threshold
+    from softset.metrics.registry import thresholded
 
     goal = thresholded(metric)
     m = goal.of_decisions

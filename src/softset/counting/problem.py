@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.checks import check_choice, check_number, check_whole
+from softset.checks import check_choice, check_number, check_whole, warn_user
 from softset.counting.arguments import Arguments, as_numbers, by_class, of_classes
 from softset.counting.numerics import log_odds, raised, under_transform, wide, working
 from softset.counting.shapes import Shapes, check_shapes
@@ -372,3 +372,21 @@ def to_logits(z: Tensor, from_logits: bool) -> Tensor:
     number, so that an offset can raise it."""
     z = raised(z, wide(z.device))
     return z if from_logits else z.clamp(min=torch.finfo(z.dtype).tiny).log()
+
+
+# So few scores may all lie in [0, 1] by chance.
+_FEW_SCORES = 20
+
+
+def warn_of_probabilities(problem: Problem) -> None:
+    """Warn of logits that all lie in [0, 1] and span half of it: they are hardly ever logits. Those
+    of a few rows, or of an untrained network, which are close together, may be so by chance."""
+    z = problem.z
+    if not problem.from_logits or problem.task.exclusive or z.numel() < _FEW_SCORES:
+        return
+    low, high = torch.aminmax(z.detach())
+    if low >= 0 and high <= 1 and high - low >= 0.5:
+        warn_user(
+            "all scores lie in [0, 1], and are taken for logits. Pass from_logits=False if they "
+            "are probabilities or decisions.",
+        )

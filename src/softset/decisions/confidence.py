@@ -9,11 +9,10 @@ interval unless its metric is significantly below that of the best one, on the s
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.stats import t as student
 
@@ -21,18 +20,19 @@ from softset.counting.cells import Confusion
 from softset.counting.cuts import EQUAL
 from softset.decisions.offsets import flips
 from softset.decisions.resampling import LEVEL, drawn_weights, work
-from softset.decisions.thresholds import alone
-from softset.decisions.tuner import Tuner
+from softset.decisions.smoothing import effective_rows
 from softset.metrics.base import Metric
 from softset.tasks import BINARY, MULTICLASS, MULTILABEL, Task
+from softset.typing import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-# Thresholds that are looked at: at quantiles of all scores and of those of the class.
+if TYPE_CHECKING:
+    from softset.decisions.tuner import Tuner
+
+# Thresholds that are tried: at quantiles of all scores and of those of the class.
 _QUANTILES = 48
 # Resamples, and numbers that are counted for them in all: many classes have fewer resamples.
 _DRAWS, _FEWEST, _WORK = 200, 25, 20_000_000
-# Scores up to which offsets have intervals: tuning them once more takes long.
+# Scores up to which offsets have intervals, which need another tuning.
 _MOST_WORK = 1_000_000
 
 
@@ -46,29 +46,32 @@ class Column(NamedTuple):
     metric: Metric
     task: Task
     score: Floats
-    positive: NDArray[np.bool_]
+    positive: Ints
     kind: Ints
     target: Floats
     below: Floats
     above: Floats
 
 
-def cut_interval(tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int) -> Floats | None:
-    """The 95 % confidence interval of the best cut, ``(2,)``, or ``(labels or classes, 2)``.
+def threshold_interval(
+    tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int
+) -> Floats | None:
+    """95 % confidence interval of the best threshold, ``(2,)``, or ``(labels or classes, 2)``.
 
-    It holds every cut whose metric is at most ``t`` standard errors below that of the best cut.
+    It holds every threshold whose metric is at most ``t`` standard errors below the best one.
     The standard error is that of the difference on the same resampled rows; ``t`` is Student's
     two-sided quantile for the effective number of rows of the rarer side, less one. An end is
-    infinite where no cut is excluded. Cuts that depend on each other (offsets of classes, micro
-    averages) have an interval each, with the others held. ``None`` where that would take too long:
+    infinite where no threshold is excluded. Those that depend on each other (offsets, micro
+    averages) have an interval each, with the others fixed. ``None`` where that would take too long:
     rows times the square of the classes above a million, or very many classes; and for goals whose
     threshold is not the one with the best metric, such as one that meets a constraint.
 
+    >>> from softset.decisions.tuner import Tuner
     >>> from softset.metrics.registry import get_metric
     >>> random = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], [900, 100])
     >>> z = random.normal(size=1000) + 2 * y
-    >>> cut_interval(Tuner(get_metric("f1"), BINARY), z, y, np.ones(1000), seed=0).round(1)
+    >>> threshold_interval(Tuner(get_metric("f1"), BINARY), z, y, np.ones(1000), seed=0).round(1)
     array([1.4, 1.8])
     """
     if tuner.goal.where.exact:
@@ -89,9 +92,9 @@ def cut_interval(tuner: Tuner, scores: Floats, y: Ints, w: Floats, seed: int) ->
 
 
 def _counted(tuner: Tuner, scores: Floats) -> int:
-    """How many numbers are counted at each cut, over all columns."""
+    """Number of counts at each threshold, over all columns."""
     classes = 1 if tuner.task.single else scores.shape[1]
-    if tuner.task.independent and alone(tuner.goal):
+    if tuner.task.independent and tuner.goal.metric.separable:
         return 4 * classes
     matrix = classes**2 if tuner.goal.wants_matrix(tuner.task, classes) else 0
     return classes * (1 + 3 * classes + matrix)
@@ -103,7 +106,7 @@ def _columns(tuner: Tuner, best: Floats, scores: Floats, y: Ints) -> list[Column
     if tuner.task.single:
         return [_of_label(tuner.goal.metric, scores, y)]
     pairs = list(zip(scores.T, y.T, strict=True))
-    if alone(tuner.goal):
+    if tuner.goal.metric.separable:
         metric = replace(tuner.goal.metric, both_classes=False)
         return [_of_label(metric, score, label) for score, label in pairs]
     decided = (scores >= best).astype(np.int64)
@@ -161,16 +164,16 @@ def _confusion(sums: torch.Tensor, task: Task, classes: int) -> Confusion:
 def _interval(
     column: Column, w: Floats, draws: int, random: np.random.Generator
 ) -> tuple[float, float]:
-    rarer = min(_effective(w[column.positive]), _effective(w[~column.positive]))
+    rarer = min(effective_rows(w[column.positive]), effective_rows(w[~column.positive]))
     if rarer == 0:
         return -np.inf, np.inf
     low, high = _tried(column.score, column.score[column.positive])
-    # So many of the cuts take a row for the class; the highest takes none but infinite scores.
+    # Number of thresholds at which a row is positive; at the highest only infinite scores are.
     taken = np.searchsorted(high, column.score, side="right")
     values = _values(column, taken, len(high), w, draws, random)
     at = int(np.nanargmax(values[0]))
     behind = values[:, at : at + 1] - values
-    # A resample in which the metric is undefined says nothing.
+    # Resamples in which the metric is undefined are omitted.
     noise = np.ma.masked_invalid(behind[1:] - behind[0])
     error = np.sqrt((noise**2).mean(0).filled(0.0))
     reach = student.ppf((1 + LEVEL) / 2, max(1.0, rarer - 1))
@@ -178,18 +181,13 @@ def _interval(
     return float(low[kept[0]]), float(high[kept[-1]])
 
 
-def _effective(w: Floats) -> float:
-    """So many rows of equal weight would say as much."""
-    return float(w.sum() ** 2 / (w**2).sum()) if len(w) else 0.0
-
-
 def _tried(score: Floats, positives: Floats) -> tuple[Floats, Floats]:
-    """The scores below and above each cut that is looked at; the outer ones are infinite."""
+    """The scores below and above each threshold to try; the outer ones are infinite."""
     known = np.unique(score[np.isfinite(score)])
     at = np.linspace(0, 1, _QUANTILES)
     parts = [part[np.isfinite(part)] for part in (score, positives)]
     near = np.searchsorted(known, np.concatenate([np.quantile(p, at) for p in parts if len(p)]))
-    # Of a quantile that is a score, the cuts on both of its sides.
+    # Of a quantile that is a score, the thresholds on both of its sides.
     some = np.unique([0, *near, *np.minimum(near + 1, len(known)), len(known)])
     return np.append(-np.inf, known)[some], np.append(known, np.inf)[some]
 
@@ -197,7 +195,7 @@ def _tried(score: Floats, positives: Floats) -> tuple[Floats, Floats]:
 def _values(
     column: Column, taken: Ints, cuts: int, w: Floats, draws: int, random: np.random.Generator
 ) -> Floats:
-    """The metric at each cut, ``(1 + draws, cuts)``: of these rows, then of resampled ones."""
+    """The metric at each threshold, ``(1 + draws, thresholds)``: of these rows, then resampled."""
     below, above = _sums(column)
     code, group = np.unique(taken * len(below) + column.kind, return_inverse=True)
     drawn = drawn_weights(group.ravel(), w, draws, random)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softset.decisions.decision import Decision
 from softset.decisions.evaluation import evaluate
-from softset.decisions.tuner import FEWEST, Tuner
+from softset.typing import Array
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from softset.decisions.tuner import Tuner
 
 
 class ConstantWarning(UserWarning):
@@ -34,13 +34,14 @@ def against_constant(
     ``None`` where rows are too few to tell. Of labels, the constants are none, all, and for each
     what most rows have.
 
+    >>> from softset.decisions.tuner import Tuner
     >>> from softset.metrics.registry import get_metric
     >>> y, tuner = np.repeat([0, 1], [30, 10]), Tuner(get_metric("f1"), "binary")
     >>> against_constant(tuner, Decision.plain("binary"), y - 2.0, y, np.ones(40))
     Against(value=0.0, constant=0.4, decided=1)
     """
     kinds, number = np.unique(y, axis=None if y.ndim == 1 else 0, return_inverse=True)
-    if len(y) < FEWEST or len(kinds) < 2:
+    if len(y) < tuner.fewest or len(kinds) < 2:
         return None
     if tuner.goal.by_scores:
         value, equal = (
@@ -59,5 +60,5 @@ def against_constant(
     values = [tuner.values(np.full(shape, t), kinds, weight[None])[0] for t in tried]
     best = int(np.nanargmax(values)) if np.isfinite(values).any() else 0
     value = tuner.values(decision.one_hot(scores), y, w[None])[0]
-    found = tried[best] if tuner.task.independent else best
-    return Against(float(value), float(values[best]), found)
+    decided = tried[best] if tuner.task.independent else best
+    return Against(float(value), float(values[best]), decided)

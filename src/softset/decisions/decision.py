@@ -1,4 +1,4 @@
-"""How scores become decisions: a cut of logits, one for each label, or offsets of the classes."""
+"""How scores become decisions: a threshold in logits, one for each label, or offsets of classes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softset.checks import check_number
 from softset.tasks import Task, get_task, to_logits, to_probabilities
-
-Floats = NDArray[np.float64]
+from softset.typing import Floats, Ints, Threshold
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Where scores are cut. Scores are logits, or log-probabilities of several classes.
+    """The threshold of scores, which are logits, or log-probabilities of the classes.
 
-    The cut is kept and compared in logits: a probability next to 1 has lost the digits that tell
-    two scores apart. ``threshold`` is the same cut as a probability, for reading.
+    It is stored and compared in logits: a probability next to 1 has lost the digits that tell two
+    scores apart. ``threshold`` is the same as a probability, for users.
 
     - binary: ``cut`` is a number; positive means ``score >= cut``.
     - multilabel: ``cut`` is ``(labels,)``, each as for binary.
@@ -37,44 +35,44 @@ class Decision:
 
     @classmethod
     def plain(cls, task: str, count: int = 1) -> Decision:
-        """A probability of 1/2, or the largest probability of ``count`` classes."""
+        """The default: a probability of 1/2, or the largest probability of ``count`` classes."""
         return cls(get_task(task), np.zeros(get_task(task).shape(count)))
 
     @classmethod
-    def at(cls, task: str, threshold: Any, count: int = 1) -> Decision:
+    def at(cls, task: str, threshold: Threshold, count: int = 1) -> Decision:
         """From probabilities in (0, 1), or offsets of the log-probabilities of the classes."""
         task = get_task(task)
         values, shape = np.asarray(threshold, dtype=np.float64), task.shape(count)
         if task.exclusive:
             if values.shape != shape or not np.isfinite(values).all():
                 raise ValueError(
-                    f"threshold of several classes must be {count} finite offsets of "
+                    f"threshold for task='multiclass' must be {count} finite offsets of "
                     f"log-probabilities, got {threshold!r}."
                 )
             return cls(task, values)
         if values.shape not in ((), shape):
-            wanted = "a number in (0, 1)" + (f", or {count} of them" if shape else "")
-            raise ValueError(f"threshold must be 'tuned' or {wanted}, got {threshold!r}.")
+            expected = "a number in (0, 1)" + (f", or {count} of them" if shape else "")
+            raise ValueError(f"threshold must be 'tuned' or {expected}, got {threshold!r}.")
         check_number("threshold", values.tolist(), 0, 1)
         return cls(task, np.broadcast_to(to_logits(values), shape).copy())
 
     @property
     def threshold(self) -> Any:
-        """The cut as probabilities, a float or ``(labels,)``; offsets stay ``(classes,)``."""
+        """The threshold as probabilities, a float or ``(labels,)``; offsets stay ``(classes,)``."""
         if self.task.exclusive:
             return self.cut
         p = to_probabilities(self.cut)
         return float(p) if p.ndim == 0 else p
 
     def margin(self, scores: Floats) -> Floats:
-        """How far each score is beyond the cut: above 0 exactly where ``__call__`` says 1.
+        """Distance of each score from the threshold: above 0 exactly where the decision is 1.
 
-        Of several classes: scores with their offsets, of which the largest decides.
+        Multiclass: scores plus offsets, of which the largest decides.
         """
         return self.task.margin(scores, self.cut)
 
-    def __call__(self, scores: Floats) -> NDArray[np.int64]:
-        """0 and 1 (of each label), or the numbers of the classes ``(n,)``."""
+    def __call__(self, scores: Floats) -> Ints:
+        """Decisions: 0 and 1 for each label, or class codes ``(n,)``."""
         return self.task.decide(scores, self.cut)
 
     def one_hot(self, scores: Floats) -> Floats:

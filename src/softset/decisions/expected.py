@@ -6,8 +6,6 @@ many is found by the expected Dice of each number of them (Dai and Li 2023).
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -15,17 +13,20 @@ from softset.checks import check_choice
 from softset.counting.arguments import as_numbers
 from softset.counting.values import check_not_nan
 from softset.tasks import TASKS, get_task
+from softset.typing import TensorLike
 
-# So many positions are taken exactly, in quadratic time; of more, the number of positives is taken
-# as normal.
+# Up to so many positions the expectation is exact, in quadratic time; for more, the number of
+# positives is approximated as normal.
 EXACT = 256
-# Standard deviations of that number that are looked at.
+# Standard deviations of that number that the sum covers.
 REACH = 8.0
 DECIDE = ("threshold", "expected-dice")
 
 
 @torch.no_grad()
-def expected_dice_mask(scores: Any, *, task: str = "binary", from_logits: bool = True) -> Tensor:
+def expected_dice_mask(
+    scores: TensorLike, *, task: str = "binary", from_logits: bool = True
+) -> Tensor:
     """The mask of each image with the best expected Dice: True and False, in the shape of scores.
 
     Args:
@@ -34,7 +35,7 @@ def expected_dice_mask(scores: Any, *, task: str = "binary", from_logits: bool =
         task: ``"binary"`` or ``"multilabel"``.
 
     An empty mask is one of the choices, and counts 1 where there is nothing. Up to 256 positions
-    the expectation is exact; beyond, the number of positives is taken as normal.
+    the expectation is exact; beyond, the number of positives is approximated as normal.
 
     >>> expected_dice_mask([[0.4, 0.3, 0.3, 0.02]], from_logits=False).tolist()
     [[True, True, True, False]]
@@ -49,8 +50,8 @@ def expected_dice_mask(scores: Any, *, task: str = "binary", from_logits: bool =
         raise ValueError("scores must be probabilities in [0, 1] with from_logits=False.")
     lead = 1 if task.single else 2
     if p.dim() < lead + 1:
-        wanted = "(N, ...) or (N, 1, ...)" if task.single else "(N, L, ...)"
-        raise ValueError(f"scores must be {wanted}, of positions of images, got {list(z.shape)}.")
+        expected = "(N, ...) or (N, 1, ...)" if task.single else "(N, L, ...)"
+        raise ValueError(f"scores must be {expected}, of positions of images, got {list(z.shape)}.")
     rows, ranked = (t.reshape(p.shape[:lead].numel(), -1) for t in (p, s))
     masks = torch.zeros_like(rows, dtype=torch.bool)
     for row, by, mask in zip(rows, ranked, masks, strict=True):
@@ -60,7 +61,7 @@ def expected_dice_mask(scores: Any, *, task: str = "binary", from_logits: bool =
 
 
 def best_size(p: Tensor) -> int:
-    """How many of the largest probabilities to take, ``p`` falling: the best expected Dice.
+    """Number of the largest probabilities with the best expected Dice, ``p`` descending.
 
     >>> best_size(torch.tensor([0.9, 0.6, 0.1], dtype=torch.float64))
     2
@@ -96,10 +97,10 @@ def _normal(p: Tensor) -> Tensor:
     low = max(0, int(mean - REACH * spread))
     g = torch.arange(low, min(n, int(mean + REACH * spread) + 1) + 1, dtype=p.dtype)
     below = torch.special.ndtr((torch.cat([g[:1] - 1, g]) + 0.5 - mean) / spread)
-    share = below.diff() / below.diff().sum()
-    # sum_g share_g / (t + 1 + g) for all t: a correlation with 1/x, in one product of spectra.
+    mass = below.diff() / below.diff().sum()
+    # sum_g mass_g / (t + 1 + g) for all t: a correlation with 1/x, in one product of spectra.
     inverse = 1 / torch.arange(2 + low, 2 + low + n + len(g) - 1, dtype=p.dtype)
     size = len(inverse) + len(g)
-    spectrum = torch.fft.rfft(inverse, size) * torch.fft.rfft(share, size).conj()
+    spectrum = torch.fft.rfft(inverse, size) * torch.fft.rfft(mass, size).conj()
     mean_inverse = torch.fft.irfft(spectrum, size)[:n]
     return 2 * p.cumsum(0) * mean_inverse

@@ -1,4 +1,4 @@
-"""All metrics of one set of predictions, with confidence intervals.
+"""All metrics of predictions, with confidence intervals.
 
 A metric of decisions depends on the rows only through the cells of the confusion matrix, so the
 cells are drawn, from the Dirichlet distribution of what they may be in the population. Cells in
@@ -10,11 +10,10 @@ a ratio of two cells this lies between the intervals of Jeffreys and of Clopper 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import t as student
 
@@ -25,13 +24,13 @@ from softset.decisions.evaluation import evaluate, evaluate_problem
 from softset.metrics.goals import Goal
 from softset.metrics.registry import METRICS, MetricLike, decided_elsewhere
 from softset.tasks import MULTILABEL, Task, get_task
+from softset.typing import Array, ArrayLike, Settings
 
-Array = NDArray[Any]
 # Resamples for areas, which need a sort each.
 _AREA_RESAMPLES = 200
 _BLOCK = 2**22
-# What right and wrong cells count more than they have, for one end and for the other. Of several
-# classes or labels less, so that what is added to all of them together does not outweigh the rows.
+# Pseudo-counts of correct and wrong cells, for the lower end and for the upper one; fewer for
+# multiclass and multilabel, so that they do not outweigh the rows.
 _ADDED = ((1 / 6, 1 / 2), (1 / 2, 1 / 6))
 # An area of rows without any error is as sure as this: so many rows of the rarer class are added,
 # all wrong for the lower end, and its variance is a share of that of a fraction of these rows.
@@ -48,9 +47,9 @@ class Interval(NamedTuple):
 
 
 def metric_table(
-    probabilities: Any,
-    decisions: Any,
-    target: Any,
+    probabilities: ArrayLike | None,
+    decisions: ArrayLike,
+    target: ArrayLike,
     *,
     task: str = "binary",
     from_logits: bool = False,
@@ -58,18 +57,18 @@ def metric_table(
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
 ) -> list[Interval]:
     """The interval of every metric, also where no error was seen; never NaN.
 
     Args:
         probabilities: ``(n,)`` of the positive class, ``(n, classes)`` or ``(n, labels)``; or
             ``None``, and then there are no areas under curves. Logits with ``from_logits=True``.
-        decisions: numbers of classes ``(n,)``, or 0 and 1 ``(n, labels)``.
+        decisions: class codes ``(n,)``, or 0 and 1 ``(n, labels)``.
         target: like ``decisions``.
-        metrics: all of ``METRICS`` if left out.
-        sample_weight: ``(n,)``. A row of weight 0 is no row, one of weight k counts k times in the
-            value; the interval is of the effective number of rows, ``(sum w)^2 / sum w^2``.
+        metrics: default all of ``METRICS``.
+        sample_weight: ``(n,)``. A row of weight 0 does not count, one of weight k counts k times in
+            the value; the interval is of the effective number of rows, ``(sum w)^2 / sum w^2``.
 
     >>> rows = metric_table(None, [1, 1, 0, 0], [1, 1, 0, 0], metrics=["accuracy", "f1"])
     >>> [(row.metric, row.value, round(row.low, 1), row.high) for row in rows]
@@ -87,18 +86,18 @@ def metric_table(
     some = w > 0
     y, decided, w = y[some], decided[some], w[some]
     p = None if probabilities is None else np.asarray(probabilities)[some]
-    found = [decided_elsewhere(m) for m in (METRICS if metrics is None else metrics)]
+    goals = [decided_elsewhere(m) for m in (METRICS if metrics is None else metrics)]
     random = np.random.default_rng(seed)
     classes = _classes(p, y, decided)
     counted, *drawn = _confusions(y, decided, w, task, classes, int(resamples), random)
     rows, ends = [], [(1 - level) / 2, (1 + level) / 2]
-    for m in found:
+    for m in goals:
         if m.by_scores:
             if p is None:
                 continue
             area = Area(m, p, y, w, task, from_logits)
-            given: Any = {"task": task, "from_logits": from_logits, "sample_weight": w}
-            value = float(evaluate(p, y, m, **given))
+            settings: Settings = {"task": task, "from_logits": from_logits, "sample_weight": w}
+            value = float(evaluate(p, y, m, **settings))
             if m.where.exact:
                 low, high = np.nanquantile(area.drawn(random), ends)
             else:
@@ -107,7 +106,7 @@ def metric_table(
             value = float(m(counted))
             quantiles = [np.nanquantile(m(c).numpy(), ends) for c in drawn]
             low, high = np.min(quantiles), np.max(quantiles)
-        # The value itself is always possible.
+        # The interval holds the value.
         rows.append(
             Interval(m.name, value, float(np.fmin(low, value)), float(np.fmax(high, value)))
         )
@@ -182,7 +181,7 @@ def _of_labels(
 
 
 class Area(NamedTuple):
-    """What an area under a curve is of."""
+    """The arguments of an area under a curve."""
 
     metric: Goal
     p: Array
@@ -192,7 +191,7 @@ class Area(NamedTuple):
     from_logits: bool
 
     def drawn(self, random: np.random.Generator) -> Array:
-        """The area with random weights of the rows, several times."""
+        """The area with random weights of the rows, for each resample."""
         size = max(1, _BLOCK // self.p.size)
         found = []
         for start in range(0, _AREA_RESAMPLES, size):

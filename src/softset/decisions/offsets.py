@@ -1,10 +1,9 @@
-"""The best offsets of several classes for a metric."""
+"""The best multiclass offsets for a metric."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,22 +12,25 @@ from softset.counting.cells import Confusion, MatrixNotCountedError, confusion
 from softset.counting.cuts import EQUAL, OUTER, gaps, pick
 from softset.counting.problem import arrange, to_logits
 from softset.decisions.shrinking import shrunk_offsets
-from softset.decisions.thresholds import BLOCK, MAX_PASSES, alone, thresholded
-from softset.metrics.registry import MetricLike
+from softset.metrics.registry import MetricLike, thresholded
 from softset.tasks import MULTICLASS
+from softset.typing import TensorLike
 
 Value = Callable[[Confusion], Tensor]
+MAX_PASSES = 20
+# Confusions evaluated together: bounds memory.
+BLOCK = 2**20
 
 
 @torch.no_grad()
 def best_offsets(
-    scores: Any,
-    target: Any,
+    scores: TensorLike,
+    target: TensorLike,
     metric: MetricLike,
     *,
     from_logits: bool = True,
-    sample_weight: Any = None,
-    class_weight: Any = None,
+    sample_weight: TensorLike | None = None,
+    class_weight: TensorLike | None = None,
     ignore_index: int | None = None,
     shrink: bool = False,
 ) -> list[float]:
@@ -36,12 +38,12 @@ def best_offsets(
 
     In turn, each class gets the best offset of all, exactly (every row changes its class at one
     value, one sort), until no class improves: a local optimum, never worse than no offsets. At the
-    end each offset moves to the middle of the gap it lies in, which changes no decision here and
-    leaves new rows most room.
+    end each offset moves to the middle of the gap it lies in, which changes no decision of these
+    rows and keeps the largest margin for new ones.
 
-    With ``shrink``, those for an average over classes (macro or weighted F1, say) are then drawn
+    With ``shrink``, those for an average over classes (macro or weighted F1, say) are then shrunk
     towards ``-t log(prior)`` with the best ``t``, the more the fewer rows a class has: the best
-    offset of five rows is luck.
+    offset of five rows is mostly chance.
 
     >>> import torch
     >>> z = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.5, 0.0]])
@@ -67,7 +69,7 @@ def best_offsets(
     counted = confusion(s, y, task=MULTICLASS, sample_weight=w, matrix=matrix)  # refuses NaN, too
     best = float(value_of(counted))
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
-    s, y, w = s[w > 0], y[w > 0], w[w > 0]  # an offset may lie on a row that does not count
+    s, y, w = s[w > 0], y[w > 0], w[w > 0]  # an offset may lie on a row without weight
     offsets = torch.zeros(s.shape[-1], dtype=torch.float64)
     centered = False
     for _ in range(MAX_PASSES):
@@ -81,31 +83,29 @@ def best_offsets(
         centered = best <= before
         if centered:  # and look once more: in the middle, another class may find something better
             for k in range(len(offsets)):
-                offsets[k] += _centring_shift(flips(s + offsets, k)[0])
+                offsets[k] += _centering_shift(flips(s + offsets, k)[0])
     offsets = offsets - offsets[-1]
-    if shrink and alone(m) and not m.metric.joint:
+    if shrink and m.metric.separable and not m.metric.joint:
 
-        def worth(at: Tensor) -> float:
+        def value_at(at: Tensor) -> float:
             return float(value_of(confusion(s, y, task=MULTICLASS, sample_weight=w, offsets=at)))
 
-        offsets = shrunk_offsets(y, w, offsets, worth)
+        offsets = shrunk_offsets(y, w, offsets, value_at)
     return offsets.tolist()
 
 
 def flips(s: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """For each row, the shift of class k beyond which it goes to class k, and its class before.
-
-    Infinite: always or never.
-    """
+    """For each row, the shift of class k beyond which it is predicted as k (infinite: always or
+    never), and the class that is predicted below it."""
     others = s.clone()
     others[:, k] = float("-inf")
-    rival, other = others.max(-1)
-    flip = rival - s[:, k]
+    highest, other = others.max(-1)
+    flip = highest - s[:, k]
     return torch.where(torch.isnan(flip), 0.0, flip), other  # NaN: a row without any class
 
 
-def _centring_shift(flip: Tensor) -> float:
-    """To the middle of the gap that no shift lies in; beyond all rows, one logit away from them."""
+def _centering_shift(flip: Tensor) -> float:
+    """The shift to the middle of the gap around 0; beyond all rows, one logit away from them."""
     if (flip == 0).any():  # a tie: any shift would decide it
         return 0.0
     low = float(flip[flip < 0].max()) if (flip < 0).any() else float("-inf")
@@ -125,7 +125,7 @@ def _best_shift(m: Value, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[floa
     y, w, other = y[order], w[order], other[order]
     try:
         values = _values(m, y, other, w, k, classes)
-    except MatrixNotCountedError:  # a metric of the user's own may read it or not
+    except MatrixNotCountedError:  # a custom metric may read it or not
         values = _matrix_values(m, y, other, w, k, classes)
     place, width = gaps(flip)
     best = pick(values, place, width)
@@ -133,16 +133,16 @@ def _best_shift(m: Value, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[floa
 
 
 def _values(m: Value, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int) -> Tensor:
-    """The metric after none, one, two, … of the rows have gone over to class k."""
+    """The metric after none, one, two, … of the rows are predicted as class k."""
     n = len(y)
     zeros = torch.zeros(classes, dtype=torch.float64, device=w.device)
     support = zeros.scatter_add(0, y, w)
     predicted = zeros.scatter_add(0, other, w)
     tp = zeros.scatter_add(0, y, w * (other == y))
     block = max(1, BLOCK // classes)
-    found = []
+    values = []
     for first in range(0, n + 1, block):
-        # Row i of this block: the first `first + i` rows have gone over to class k.
+        # Row i of this block: the first `first + i` rows are predicted as class k.
         last = min(first + block, n + 1)
         moved = slice(max(first, 1) - 1, last - 1)
         delta_pred = torch.zeros(last - first, classes, dtype=torch.float64, device=w.device)
@@ -155,22 +155,22 @@ def _values(m: Value, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int)
         block_pred, block_tp = predicted + delta_pred.cumsum(0), tp + delta_tp.cumsum(0)
         predicted, tp = block_pred[-1], block_tp[-1]
         sums = (block_tp, block_pred, support, support.sum())
-        found.append(m(Confusion.from_sums(*sums, MULTICLASS)))
-    return torch.cat(found)
+        values.append(m(Confusion.from_sums(*sums, MULTICLASS)))
+    return torch.cat(values)
 
 
 def _matrix_values(m: Value, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int) -> Tensor:
-    """The same from whole matrices, for metrics that read them."""
+    """``_values`` from C x C matrices, for metrics that read them."""
     cells = torch.zeros(classes * classes, dtype=torch.float64, device=w.device)
     cells = cells.scatter_add(0, y * classes + other, w)
-    found = [m(Confusion.from_matrix(cells.reshape(1, classes, classes)))]
+    values = [m(Confusion.from_matrix(cells.reshape(1, classes, classes)))]
     rows = torch.arange(len(y), device=w.device)
-    for part in torch.split(rows, max(1, BLOCK // classes**2)):
-        moved = torch.zeros(len(part), classes * classes, dtype=torch.float64, device=w.device)
-        row = torch.arange(len(part), device=w.device)
-        moved[row, y[part] * classes + other[part]] -= w[part]
-        moved[row, y[part] * classes + k] += w[part]
+    for block in torch.split(rows, max(1, BLOCK // classes**2)):
+        moved = torch.zeros(len(block), classes * classes, dtype=torch.float64, device=w.device)
+        row = torch.arange(len(block), device=w.device)
+        moved[row, y[block] * classes + other[block]] -= w[block]
+        moved[row, y[block] * classes + k] += w[block]
         matrices = (cells + moved.cumsum(0)).clamp(min=0)
         cells = matrices[-1]
-        found.append(m(Confusion.from_matrix(matrices.reshape(-1, classes, classes))))
-    return torch.cat(found)
+        values.append(m(Confusion.from_matrix(matrices.reshape(-1, classes, classes))))
+    return torch.cat(values)

@@ -1,4 +1,4 @@
-"""The best threshold for a metric, exactly, over all cuts."""
+"""The best threshold for a metric, exactly: every threshold between two scores is tried."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from torch import Tensor
 
 from softset.counting.cells import Confusion
 from softset.counting.cuts import EQUAL, Cuts, all_cuts, pick
-from softset.counting.problem import arrange
+from softset.counting.problem import arrange, warn_of_probabilities
 from softset.counting.values import check_labels, refuse_rows
-from softset.decisions.evaluation import warn_of_probabilities
-from softset.decisions.shrinking import shrunk_cuts
-from softset.metrics.custom import Custom
+from softset.decisions.shrinking import shrunk_thresholds
 from softset.metrics.goals import Goal
-from softset.metrics.registry import MetricLike, decided_elsewhere, get_goal, one_number
+from softset.metrics.registry import MetricLike, get_goal, thresholded
 from softset.tasks import MULTILABEL, get_task
+from softset.typing import TensorLike
 
 MAX_PASSES = 20
-# Confusions looked at together in a search over several labels or classes: bounds memory.
+# Confusions evaluated together in a search over labels: bounds memory.
 BLOCK = 2**20
 # The least and the largest probability that a threshold can be.
 INSIDE = (sys.float_info.min, 1 - 2.0**-53)
@@ -28,30 +27,30 @@ INSIDE = (sys.float_info.min, 1 - 2.0**-53)
 
 @torch.no_grad()
 def best_threshold(
-    scores: Any,
-    target: Any,
+    scores: TensorLike,
+    target: TensorLike,
     metric: MetricLike,
     *,
     task: str = "binary",
     from_logits: bool = True,
-    sample_weight: Any = None,
-    class_weight: Any = None,
+    sample_weight: TensorLike | None = None,
+    class_weight: TensorLike | None = None,
     ignore_index: int | None = None,
     shrink: bool = False,
 ) -> Any:
     """The threshold in (0, 1) with the highest ``metric``: a float, or a list of one a label.
 
-    Every cut is tried, "predict all" and "predict none" included, by one sort. Of equally good
-    cuts the one in the widest gap between two scores is taken, at its middle, both in logits; the
-    gaps outside of all scores count as two logits wide. Labels are tuned each on its own where
+    Every threshold between two scores is tried, also "predict all" and "predict none", by one sort.
+    Of equally good ones the middle of the widest gap between two scores is taken, both in logits;
+    the gaps outside of all scores count as two logits wide. Labels are tuned independently where
     the average allows it (macro, weighted, none), else in turn until nothing improves.
 
-    A cut that no probability says is not tried: the largest one below 1 is a logit of 36.7, and
-    between 30 and 30.001 there is none. Classifiers cut logits, and tell these apart.
+    A threshold that no probability can express is not tried: the largest one below 1 is a logit of
+    36.7, and between 30 and 30.001 there is none. Classifiers threshold logits, which can.
 
-    With ``shrink``, thresholds of labels that are tuned each on its own are then drawn towards one
+    With ``shrink``, thresholds of labels that are tuned independently are then shrunk towards one
     that all labels share, the more the fewer positives a label has: the best threshold of five
-    positives is luck.
+    positives is mostly chance.
 
     >>> import torch
     >>> p = torch.tensor([0.2, 0.8, 0.9, 0.95])
@@ -76,45 +75,30 @@ def best_threshold(
     if torch.isnan(given).any():
         refuse_rows(torch.isnan(given))
     check_labels(problem.y)
-    there = problem.weights() > 0
-    given = torch.where(there, given, float("inf"))  # what does not count lies beyond all others
+    counts = problem.weights() > 0
+    given = torch.where(counts, given, float("inf"))  # rows without weight: beyond all others
     s = given if from_logits else torch.logit(given.clamp(max=1))
     ordered = given.contiguous().sort(dim=-1).values
     cuts = all_cuts(s, problem.y, problem.w, task)
-    sayable = _as_thresholds(cuts.place, ordered, from_logits)[1]
-    cuts = cuts._replace(width=torch.where(sayable, cuts.width, 0.0))
-    chosen = best_cuts(goal, cuts)
-    if shrink and task.independent and alone(goal) and not goal.where.exact:
-        chosen = shrunk_cuts(goal.metric, s, problem.y, cuts, chosen, there=there)
+    expressible = _as_thresholds(cuts.place, ordered, from_logits)[1]
+    cuts = cuts._replace(width=torch.where(expressible, cuts.width, 0.0))
+    chosen = best_logits(goal, cuts)
+    if shrink and task.independent and goal.metric.separable and not goal.where.exact:
+        chosen = shrunk_thresholds(goal.metric, s, problem.y, cuts, chosen, counts=counts)
     return _as_thresholds(chosen.unsqueeze(-1), ordered, from_logits)[0].squeeze(-1).tolist()
 
 
-def best_cuts(metric: MetricLike, cuts: Cuts) -> Tensor:
-    """The logit to cut at, ``[]``, or that of each label ``[labels]``."""
+def best_logits(metric: MetricLike, cuts: Cuts) -> Tensor:
+    """The best threshold in logits, ``[]``, or that of each label ``[labels]``."""
     goal = get_goal(metric)
     place, width, counts = cuts
-    if not counts.task.single and not alone(goal):
+    if not counts.task.single and not goal.metric.separable:
         return _tune_in_turn(goal, cuts)
     values = goal.at_thresholds(counts, width > 0)
     if counts.task.single:
         return place[pick(values, place, width)]
     each = zip(values, place, width, strict=True)
-    return torch.stack([own[pick(v, own, wide)] for v, own, wide in each])
-
-
-def alone(goal: Goal) -> bool:
-    """Whether the best cut of a label does not depend on the others'."""
-    m = goal.metric
-    per_label = isinstance(getattr(m, "beta", None), tuple)
-    return not (isinstance(m, Custom) or m.average == "micro" or per_label)
-
-
-def thresholded(metric: MetricLike) -> Goal:
-    """The goal, if there is a threshold to choose for it."""
-    goal = one_number(decided_elsewhere(metric))
-    if not goal.tunes:
-        raise ValueError(f"metric {goal.name!r} is over all thresholds: there is none to choose.")
-    return goal
+    return torch.stack([gap[pick(v, gap, wide)] for v, gap, wide in each])
 
 
 def _as_thresholds(at: Tensor, given: Tensor, from_logits: bool) -> tuple[Tensor, Tensor]:
@@ -134,7 +118,7 @@ def _as_thresholds(at: Tensor, given: Tensor, from_logits: bool) -> tuple[Tensor
 
 
 def _tune_in_turn(m: Goal, cuts: Cuts) -> Tensor:
-    """Labels share one number: improve them in turn, each exactly, the others held."""
+    """Coordinate ascent for a metric of all labels: each in turn, exactly, the others fixed."""
     place, width, counts = cuts
     labels = place.shape[0]
     near = torch.where(width > 0, place.abs(), float("inf"))
@@ -145,7 +129,7 @@ def _tune_in_turn(m: Goal, cuts: Cuts) -> Tensor:
             at = chosen.unsqueeze(-1)
             now = counts.map(lambda t, at=at: t.gather(-1, at).squeeze(-1))
             blocks = torch.split(torch.arange(place.shape[-1]), max(1, BLOCK // labels))
-            values = torch.cat([m(_with_label(now, counts, label, part)) for part in blocks])
+            values = torch.cat([m(_with_label(now, counts, label, block)) for block in blocks])
             k = pick(values, place[label], width[label])
             if float(values[k]) > best + EQUAL:
                 best, chosen[label] = float(values[k]), k
@@ -154,12 +138,12 @@ def _tune_in_turn(m: Goal, cuts: Cuts) -> Tensor:
     return place.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
 
 
-def _with_label(now: Confusion, counts: Confusion, label: int, part: Tensor) -> Confusion:
-    """``now`` with one label at each of some cuts: ``[cuts, labels]``."""
+def _with_label(now: Confusion, counts: Confusion, label: int, block: Tensor) -> Confusion:
+    """``now`` with one label at each of some thresholds: ``[thresholds, labels]``."""
 
-    def moved(t: Tensor, at_cuts: Tensor) -> Tensor:
-        rows = t.expand(len(part), len(t)).clone()
-        rows[:, label] = at_cuts[label, part]
+    def moved(t: Tensor, at_thresholds: Tensor) -> Tensor:
+        rows = t.expand(len(block), len(t)).clone()
+        rows[:, label] = at_thresholds[label, block]
         return rows
 
     cells = ("tp", "fp", "fn", "tn")

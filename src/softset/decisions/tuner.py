@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from softset.checks import check_choice
 from softset.counting.cells import confusion
 from softset.counting.cuts import all_cuts, gaps
 from softset.decisions.decision import Decision
 from softset.decisions.offsets import best_offsets
-from softset.decisions.shrinking import shrunk_cuts
-from softset.decisions.smoothing import effective_rows, smooth_cut
-from softset.decisions.thresholds import alone, best_cuts
+from softset.decisions.shrinking import shrunk_thresholds
+from softset.decisions.smoothing import effective_rows, smooth_threshold
+from softset.decisions.thresholds import best_logits
 from softset.metrics.goals import Goal
 from softset.metrics.registry import get_goal
 from softset.tables.splits import dealt_folds
 from softset.tasks import Task, get_task
+from softset.typing import Array, Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 RULES = ("exact", "smooth")
 FOLDS = 5
-# On fewer rows nothing is tuned.
-FEWEST = 4 * FOLDS
 # Kinds of rows that are left out in turn, at most: bounds memory where there are many labels.
 KINDS = 64
 CLEAR = 1.2
@@ -73,6 +70,8 @@ class Tuner:
     clear: bool = True
     toward: float | None = None
 
+    fewest: ClassVar[int] = 4 * FOLDS  # on fewer rows nothing is tuned
+
     def __post_init__(self) -> None:
         check_choice("rule", self.rule, RULES)
         object.__setattr__(self, "task", get_task(self.task))
@@ -109,7 +108,7 @@ class Tuner:
 
     def can_tune(self, y: Ints) -> bool:
         """Whether these rows can tell one cut from another."""
-        few = len(y) < FEWEST and not self.goal.where.exact
+        few = len(y) < self.fewest and not self.goal.where.exact
         return self.goal.tunes and not few and len(_kinds(y)[0]) > 1
 
     def crossed(
@@ -164,14 +163,14 @@ class Tuner:
             return Decision(self.task, np.asarray(self._drawn(scores, y, w)))
         s, target = torch.from_numpy(scores.T.copy()), torch.from_numpy(y.T.copy())
         cuts = all_cuts(s, target, torch.from_numpy(w), self.task)
-        chosen = best_cuts(self.goal, cuts)
-        if self.task.independent and smooth and alone(self.goal):
-            chosen = shrunk_cuts(self.goal.metric, s, target, cuts, chosen)
+        chosen = best_logits(self.goal, cuts)
+        if self.task.independent and smooth and self.goal.metric.separable:
+            chosen = shrunk_thresholds(self.goal.metric, s, target, cuts, chosen)
         return Decision(self.task, chosen.numpy())
 
     def _drawn(self, scores: Floats, y: Ints, w: Floats) -> float:
         """The smooth cut, drawn to ``toward`` the more the fewer positives there are."""
-        cut = smooth_cut(scores, y, w, self.goal)[0]
+        cut = smooth_threshold(scores, y, w, self.goal)[0]
         if self.toward is None:
             return cut
         positives = effective_rows(w[y == 1])
@@ -197,7 +196,7 @@ class Tuner:
         return self.goal(c).numpy()
 
 
-def _columns(a: NDArray) -> NDArray:
+def _columns(a: Array) -> Array:
     """``(n,)`` or ``(n, labels)`` as ``[labels, n]``."""
     return a.reshape(len(a), -1).T
 

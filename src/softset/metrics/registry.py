@@ -41,6 +41,7 @@ from softset.metrics.meeting import RATES, Meeting
 from softset.metrics.top import Top
 from softset.storage.arrays import plain
 from softset.storage.files import SavedFileError
+from softset.typing import JSON, Settings
 
 
 @dataclass(frozen=True)
@@ -347,7 +348,7 @@ def _parse(name: str) -> Metric:
     raise ValueError(f"metric {name!r} is not known.{hint} Known: {', '.join(METRICS)}.")
 
 
-def _split(name: str) -> tuple[str, dict[str, Any]]:
+def _split(name: str) -> tuple[str, Settings]:
     """A name without its average, and the average."""
     base, _, suffix = name.lower().rpartition("_")
     if suffix in ("macro", "micro", "weighted") and base:
@@ -373,16 +374,24 @@ def _betas(name: str, inside: str) -> float | list[float]:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def _with_numbers(name: str, base: str, inside: str, average: dict[str, Any]) -> Metric:
+def _with_numbers(name: str, base: str, inside: str, average: Settings) -> Metric:
     """``"tversky(0.2, 0.8)"`` or ``"partial_auroc(0.05)"``."""
     names = ("alpha", "beta") if base == "tversky" else ("max_fpr",)
     try:
-        given: dict[str, Any] = dict(zip(names, map(float, inside.split(",")), strict=True))
+        given: Settings = dict(zip(names, map(float, inside.split(",")), strict=True))
     except ValueError:
         raise ValueError(
             f"metric {name!r} must hold {len(names)} number(s): {base}({', '.join(names)})."
         ) from None
     return Tversky(**average, **given) if base == "tversky" else AUROC(**average, **given)
+
+
+def thresholded(metric: MetricLike) -> Goal:
+    """The goal; raises ValueError unless there is a threshold (or offsets) to tune for it."""
+    goal = one_number(decided_elsewhere(metric))
+    if not goal.tunes:
+        raise ValueError(f"metric {goal.name!r} is over all thresholds: there is none to choose.")
+    return goal
 
 
 def decided_elsewhere(metric: MetricLike) -> Goal:
@@ -400,7 +409,7 @@ def decided_elsewhere(metric: MetricLike) -> Goal:
     return found
 
 
-def pack_metric(metric: MetricLike) -> Any:
+def pack_metric(metric: MetricLike) -> JSON:
     """A name, or a metric of ours by the name of its class and its fields."""
     if isinstance(metric, str):
         return metric
@@ -427,7 +436,7 @@ def _classes() -> dict[str, type[Metric]]:
     return {kind.__name__: kind for kind in kinds}
 
 
-def restored_metric(packed: Any, given: MetricLike | None) -> MetricLike:
+def restored_metric(packed: JSON, given: MetricLike | None) -> MetricLike:
     """The metric that was saved, or the one that is ``given``; one of them is needed."""
     metric = unpack_metric(packed) if given is None else given
     if metric is None:
