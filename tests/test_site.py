@@ -58,7 +58,7 @@ def test_every_example_has_a_page_with_its_code():
     ("page", "link", "moved"),
     [
         ("serving.md", "../examples/serving.py", "gallery/serving.md"),
-        ("how-to/cut.md", "../efficacy.md#how", "../efficacy.md#how"),
+        ("how-to/threshold.md", "../efficacy.md#how", "../efficacy.md#how"),
         ("contributing.md", "docs/architecture.md", "architecture.md"),
         ("papers/papers.md", "../../docs/core.md", "../core.md"),
         ("papers/papers.md", "paper-000.md#x", "paper-000.md#x"),
