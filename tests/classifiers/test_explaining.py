@@ -126,3 +126,47 @@ def test_bad_arguments(model):
         permutation_importances(model, frame, y[:19])
     with pytest.raises(ValueError, match="repeats"):
         permutation_importances(model, frame, y, repeats=0)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
+def test_mistakes_are_ordered_by_what_is_most_wrong_in_a_row(task):
+    """Of labels by the one that is most wrong, however many are; whichever class is positive."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(200, 3))
+    z = x + random.normal(size=x.shape)
+    y = {
+        "binary": np.where(z[:, 0] > 0.5, "few", "many"),
+        "multiclass": np.array(["a", "b", "c"])[z.argmax(1)],
+        "multilabel": (z > [0, 0.5, 1]).astype(int),
+    }[task]
+    first = {"pos_label": "few"} if task == "binary" else {}
+    model = ss.MetricLinearClassifier(path=(), cv=2, **first).fit(x, y)
+    margin, decided = model.decision_function(x), model.predict(x)
+    names = list(model.classes_)
+    wrong_by = np.zeros(200)
+    for i in range(200):
+        if task == "multilabel":
+            wrong_by[i] = max(abs(margin[i]) * (decided[i] != y[i]))
+        elif task == "multiclass":
+            wrong_by[i] = margin[i].max() - margin[i, names.index(y[i])]
+        else:
+            wrong_by[i] = abs(margin[i]) * (decided[i] != y[i])
+    found = worst_mistakes(model, x, y, most=25)
+    wanted = np.argsort(-wrong_by, kind="stable")[:25]
+    assert [m.row for m in found] == wanted.tolist()
+    np.testing.assert_allclose([m.margin for m in found], wrong_by[wanted])
+    for m in found:
+        assert np.array_equal(m.truth, y[m.row])
+        assert np.array_equal(m.predicted, decided[m.row])
+
+
+def test_columns_that_are_left_out_take_no_place():
+    """A constant column before the one that decides, and a category after it."""
+    frame, y = mixed(300)
+    frame.insert(0, "same", 1)
+    frame = frame[["noise", "same", "age", "city"]]
+    with pytest.warns(UserWarning, match="'same' is constant"):
+        model = train_model(frame, y, recipe="linear", pos_label="yes")
+    found = {i.column: i.falls for i in permutation_importances(model, frame, y, repeats=2)}
+    assert set(found) == {"noise", "age", "city"}
+    assert min(found["age"], found["city"]) > 0.1 > abs(found["noise"])

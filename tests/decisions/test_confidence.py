@@ -69,6 +69,17 @@ def test_two_positives_exclude_next_to_nothing():
     assert high > z[y == 1].max() - 1e-9
 
 
+@pytest.mark.parametrize("few", [4, 12])
+def test_the_rarer_side_may_be_the_negatives(few):
+    """For a metric that takes both classes alike, the interval is the mirrored one."""
+    random = np.random.RandomState(few)
+    y = np.repeat([0, 1], [300 - few, few])
+    z = random.randn(300) + 2 * y
+    low, high = np.clip(cut_interval(tuner("mcc"), z, y, np.ones(300), 0), -5, 5)
+    other = np.clip(cut_interval(tuner("mcc"), -z, 1 - y, np.ones(300), 0), -5, 5)
+    assert [-other[1], -other[0]] == pytest.approx([low, high], abs=0.25 * (high - low))
+
+
 # --- weights --------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,13 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    f1_score,
+    matthews_corrcoef,
+    roc_auc_score,
+)
 
 from softset.decisions.constants import against_constant
 from softset.decisions.decision import Decision
@@ -41,6 +47,29 @@ def test_labels_none_all_and_what_most_rows_have():
         tuner = Tuner(get_metric(metric), "multilabel")
         found = against_constant(tuner, Decision.plain("multilabel", 3), z, y, np.ones(50))
         assert found.decided.tolist() == wanted
+
+
+def test_what_most_rows_have_is_by_weight():
+    """Rows with the first label weigh little, those with the second much."""
+    y = np.repeat([[1, 0], [0, 1]], [30, 20], axis=0)
+    w = np.where(y[:, 1] == 1, 3.0, 1.0)
+    tuner = Tuner(get_metric("accuracy"), "multilabel")
+    plain = Decision.plain("multilabel", 2)
+    found = against_constant(tuner, plain, RANDOM.normal(size=(50, 2)), y, w)
+    assert found.decided.tolist() == [0, 1]
+    assert found.constant == pytest.approx(60 / 90)
+
+
+def test_areas_are_held_against_equal_scores_with_weights():
+    y, z = np.arange(50) % 3 == 0, RANDOM.normal(size=50)
+    plain = Decision.plain("binary")
+    for metric, oracle, constant in (
+        ("auroc", roc_auc_score, 0.5),
+        ("average_precision", average_precision_score, W[y].sum() / W.sum()),
+    ):
+        found = against_constant(Tuner(get_metric(metric), "binary"), plain, z, y.astype(int), W)
+        assert found.value == pytest.approx(oracle(y, z, sample_weight=W))
+        assert found.constant == pytest.approx(constant)
 
 
 def test_too_few_rows_and_one_class_tell_nothing():

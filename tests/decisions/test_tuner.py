@@ -129,6 +129,17 @@ def test_a_cut_that_is_better_at_all_is_enough_where_that_is_asked_for():
     assert Tuner(F1, "binary", clear=False).tune(z, y).cut == -1.75
 
 
+def test_the_heaviest_row_that_speaks_for_a_cut_is_left_out():
+    """Two positives lie between -1 and 0; one of them has nearly all of the weight of both."""
+    z = np.concatenate([np.linspace(-9, -3, 60), np.linspace(1, 9, 40), [-0.5, -0.4]])
+    y, w = np.repeat([0, 1], [60, 42]), np.ones(102)
+    assert Tuner(F1, "binary").tune(z, y, w).cut < 0
+    for light in (-1, -2):
+        w = np.ones(102)
+        w[light] = 1e-9
+        assert Tuner(F1, "binary").tune(z, y, w).cut == 0
+
+
 # --- few positives --------------------------------------------------------------------------------
 
 

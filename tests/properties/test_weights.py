@@ -146,13 +146,17 @@ def tuned(metric):
     return plain(run)
 
 
-def left_out(task, z, y, w, sets):
+def left_out(shrink):
     """Weight 0 as ``ignore_index``."""
-    zero = torch.tensor(w == 0)
-    y = torch.where(zero if task != "multilabel" else zero[:, None], -1, y)
-    if task == "multiclass":
-        return ss.best_offsets(z, y, "f1", ignore_index=-1)
-    return ss.best_threshold(z, y, "f1", task=task, ignore_index=-1)
+
+    def run(task, z, y, w, sets):
+        zero = torch.tensor(w == 0)
+        y = torch.where(zero if task != "multilabel" else zero[:, None], -1, y)
+        if task == "multiclass":
+            return ss.best_offsets(z, y, "f1", ignore_index=-1, shrink=shrink)
+        return ss.best_threshold(z, y, "f1", task=task, ignore_index=-1, shrink=shrink)
+
+    return plain(run)
 
 
 def evaluated(metric, **settings):
@@ -209,9 +213,11 @@ ENTRIES: dict[str, Entry] = {
     "evaluate in sets": Entry(plain(in_sets)),
     "best_threshold": Entry(tuned("f1"), LABELS),
     "best_threshold in turn": Entry(tuned("f1_micro"), LABELS),
-    "best_threshold, left out": Entry(plain(left_out), LABELS, copies=False),
+    "best_threshold, left out": Entry(left_out(False), LABELS, copies=False),
+    "best_threshold, shrunk and left out": Entry(left_out(True), LABELS, copies=False),
     "best_offsets": Entry(tuned("f1"), ("multiclass",)),
-    "best_offsets, left out": Entry(plain(left_out), ("multiclass",), copies=False),
+    "best_offsets, left out": Entry(left_out(False), ("multiclass",), copies=False),
+    "best_offsets, shrunk and left out": Entry(left_out(True), ("multiclass",), copies=False),
     "best_offsets of a matrix": Entry(tuned("quadratic_kappa"), ("multiclass",)),
     "best_threshold, shrunk": Entry(plain(shrunk), ("multilabel",), copies=False),
     "best_offsets, shrunk": Entry(plain(shrunk), ("multiclass",), copies=False),

@@ -59,8 +59,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             that their scale means nothing to any penalty.
         l1_ratio: share of the absolute values in its penalty, for sparse models: a coefficient
             that is zero at the start stays zero.
-        monotonic_cst: ``(features,)`` of -1, 0 and 1: a coefficient must not have the other sign.
-        cv: folds, or splits as an iterable of training and test rows.
+        monotonic_cst: ``(features,)`` of -1, 0 and 1: a coefficient of ``coef_`` must not have the
+            other sign.
+        cv: folds, or splits as pairs of training and test rows; rows not tested decide nothing.
         path: penalties; an empty one is logistic regression with a tuned threshold.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
@@ -122,35 +123,32 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         x = self._checked_inputs(X, y)
         given, place = self._given_splits(x, y), None
         rows = self._start(x, y, sample_weight)
-        monotonic_cst = (
-            None if self.monotonic_cst is None else self._checked_monotonic_cst(x.shape[1])
-        )
+        signs = None if self.monotonic_cst is None else self._checked_signs(x.shape[1])
         # Columns that do not vary tell nothing: without them nothing can depend on them.
         some = varies(x if (rows.w > 0).all() else x[rows.w > 0])
         if some.any() and not some.all():
-            rows, monotonic_cst = (
-                rows._replace(x=x[:, some]),
-                None if monotonic_cst is None else monotonic_cst[some],
-            )
+            rows, signs = rows._replace(x=x[:, some]), None if signs is None else signs[some]
         if given is None:
             rows, place = ordered_rows(*rows)
         else:
             given, rows = given[rows.w > 0], rows.take(rows.w > 0)
+        tested = slice(None) if given is None else given >= 0  # the others have no say
         place = place if goal.tunes else None  # nothing is held out where nothing is tuned
         self._center, self._scale = center_and_spread(rows.x, rows.w)
         sample = _sample(rows)
         fold = given[sample] if given is not None else self._folds(rows, sample)
         raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
         targets = range(rows.y.shape[1]) if self._task.independent else [None]
-        found = [self._fit_target(rows, sample, fold, goal, monotonic_cst, k) for k in targets]
+        found = [self._fit_target(rows, sample, fold, goal, signs, k) for k in targets]
         self._targets = [target for target, _, _ in found]
         positive = rows.w @ rows.y if self._task.single else 0.5 * rows.w.sum()
         self._prior = float(logit(positive / rows.w.sum()))
-        self._decide_by(self._joined([z for _, z, _ in found]), rows.y, rows.w, place)
+        scores = self._task.joined([z for _, z, _ in found])
+        self._decide_by(scores[tested], rows.y[tested], rows.w[tested], place)
         origins = [origin for _, _, origin in found]
         kept = raw if len(sample) == len(rows.y) else raw[sample]
         kept = kept if self._task.single else raw[:0]
-        self._training = Training(rows._replace(x=kept), place, sample, fold, origins)
+        self._training = Training(rows._replace(x=kept), place, sample, fold, tested, origins)
         if rows.x.shape[1] < len(some):
             self._widen(some)
         self._describe()
@@ -217,7 +215,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         sample: Array,
         fold: Array,
         goal: Goal,
-        monotonic_cst: Array | None,
+        signs: Array | None,
         label: int | None,
     ) -> tuple[Target, Array, Origin]:
         """The model of one target, and its out-of-fold scores (in sample where none is)."""
@@ -226,7 +224,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         goal = goal if label is None else goal.of_label(label)
 
         def problem(keep: Any) -> LinearProblem:
-            return LinearProblem(rows.x[keep], y[keep], rows.w[keep], classes, monotonic_cst)
+            return LinearProblem(rows.x[keep], y[keep], rows.w[keep], classes, signs)
 
         everything, some = slice(None), len(sample) < len(y)
         # Of many rows a sample says nearly where to end.
@@ -238,11 +236,12 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             return target, z, Origin(target, z, {})
         tuner = Tuner(goal, task_of(y, classes))
         oof, parts = self._out_of_fold(problem, sample, fold, start, tuner)
-        values = [tuner.best(z, y[sample], rows.w[sample]) for z in oof]
+        tested, own = fold >= 0, sample[fold >= 0]
+        values = [tuner.best(z[tested], y[own], rows.w[own]) for z in oof]
         path, chosen = choose(
-            [d.one_hot(z) for d, z in zip(values, oof, strict=True)],
-            y[sample],
-            rows.w[sample],
+            [d.one_hot(z[tested]) for d, z in zip(values, oof, strict=True)],
+            y[own],
+            rows.w[own],
             tuner,
             [float("inf"), *self.path],
             errors_needed(y, rows.w, int(np.isfinite(self._scale).sum())),
@@ -298,7 +297,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             models[0][int(k)] = starts[-1]
         if not len(self.path):
             return oof, models
-        cut = tuner.best(oof[0], whole.y, whole.w)
+        tested = fold >= 0
+        cut = tuner.best(oof[0][tested], whole.y[tested], whole.w[tested])
         for k, part, first in zip(folds, parts, starts, strict=True):
             at = shifted = _shifted(first, cut, whole.classes)
             for i, penalty in enumerate(self.path, 1):
@@ -308,14 +308,15 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
                 models[i][int(k)] = at
         return oof, models
 
-    def _checked_monotonic_cst(self, features: int) -> Array:
-        monotonic_cst = np.asarray(self.monotonic_cst, dtype=float)
-        if monotonic_cst.shape != (features,) or not np.isin(monotonic_cst, (-1, 0, 1)).all():
+    def _checked_signs(self, features: int) -> Array:
+        """For the coefficients of the positive class, where those of ``coef_`` are the last's."""
+        signs = np.asarray(self.monotonic_cst, dtype=float)
+        if signs.shape != (features,) or not np.isin(signs, (-1, 0, 1)).all():
             raise ValueError(
                 f"monotonic_cst must hold -1, 0 or 1 for each of {features} features, got "
                 f"{self.monotonic_cst!r}."
             )
-        return monotonic_cst
+        return -signs if self._task.single and self._labels.positive == 0 else signs
 
     # --- what it has learned ---------------------------------------------------------------------
 
@@ -398,8 +399,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         part.__dict__.update({k: v for k, v in vars(self).items() if k not in self.get_params()})
         part._targets = [origin.start for origin in training.origins]
         part._check_threshold()
-        scores = self._joined([origin.scores for origin in training.origins])
-        part._decide_by(scores, training.rows.y, training.rows.w, training.place)
+        scores, tested = self._task.joined([o.scores for o in training.origins]), training.tested
+        _, y, w = training.rows
+        part._decide_by(scores[tested], y[tested], w[tested], training.place)
         part._describe()
         del part._training  # its folds are those of the moved model
         return part
@@ -422,11 +424,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
     def _scores(self, x: Any) -> Array:
         x = self._scaled(x)
         classes = 2 if self._task.independent else len(self.classes_)
-        z = self._joined([scores_of(x, t.flat, _outputs(classes)) for t in self._targets])
+        z = self._task.joined([scores_of(x, t.flat, _outputs(classes)) for t in self._targets])
         return log_softmax(z, 1) if self._task.exclusive else z
-
-    def _joined(self, scores: list[Array]) -> Array:
-        return self._task.joined(scores)
 
     def _layers(self) -> Layers:
         """A network of one member without a hidden layer; labels are its outputs."""

@@ -67,6 +67,7 @@ class Training:
     place: Array | None  # among them, of each row of fit
     sample: Array  # the rows that the path was chosen on
     fold: Array  # of the sample
+    tested: Any  # which of the rows are in a fold
     origins: list[Origin]
 
     def widened(self, some: Array, outputs: int) -> Training:
