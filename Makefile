@@ -8,7 +8,7 @@ NATIVE := src/softset/counting/kernels/native
 # Modules are compiled once, and not again by every process that a test starts.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-integrations test-lowest bench lint coverage dist docs gallery browser clean
+.PHONY: demo test test-slow test-integrations test-gpu test-lowest bench lint coverage dist docs gallery browser clean
 
 demo: $(READY)
 	$(BIN)/softset demo
@@ -33,6 +33,17 @@ test-integrations: $(READY)
 		src/softset/integrations "tests/test_docs.py::test_code_of_every_page_runs[docs/integrations.md]"
 	cd papers && PYTHONPATH=../src:src ../.venv-integrations/bin/python -m pytest -q \
 		tests/baselines/test_adversarial.py
+
+# The kernels for GPUs without a GPU: Triton's interpreter runs them on the CPU, its compiler makes them
+# for GPUs that are not there. Triton would be of no use in .venv, whose torch is for CPUs.
+test-gpu: $(READY)
+	$(PYTHON) -m venv .venv-gpu
+	$(BIN)/python -c "$(WHERE)" > $$(.venv-gpu/bin/python -c "$(WHERE)")/softset.pth
+	.venv-gpu/bin/python -m pip install --quiet --no-deps --constraint constraints.txt triton
+	PYTHONPATH=src TRITON_INTERPRET=1 .venv-gpu/bin/python -m pytest -q -n auto --dist worksteal \
+		tests/counting/kernels/test_triton.py
+	PYTHONPATH=src .venv-gpu/bin/python -m pytest -q -n auto --dist worksteal \
+		tests/counting/kernels/test_triton_compiled.py
 
 # The lowest versions that pyproject.toml allows, without the packages of [onnx] and [dev] that need
 # newer ones; their tests are skipped.
