@@ -117,6 +117,17 @@ def test_one_round_equals_the_objective_and_the_library_by_hand(data):
     np.testing.assert_allclose(np.log(p / (1 - p)), by_hand, atol=1e-12)
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_round_for_the_metric_moves_no_score_by_more_than_half_the_learning_rate(library, data):
+    """As no leaf's step is above 1; a leaf of rows that all want the same gets nearly there."""
+    x, y = data
+    for rate in (0.1, 0.4):
+        given = {"n_estimators": 0, "n_metric_estimators": 1, "learning_rate": rate}
+        p = small(library, **given).fit(x, y).predict_proba(x)[:, 1]
+        moved = np.abs(np.log(p / (1 - p))).max()
+        assert 0.2 * rate < moved <= 0.5 * rate + 1e-6
+
+
 def test_the_cut_is_near_the_best_one_where_there_is_plenty_of_data():
     rng = np.random.default_rng(0)
     y = (rng.random(20000) < 0.2).astype(int)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, roc_auc_score
 
 
 @pytest.fixture
@@ -81,3 +81,18 @@ def test_class_names_are_not_numbers(run, scored):
     facts = run.json("evaluate", "p.csv", "-t", "label", "-m", "accuracy")
     assert facts["classes"] == ["01", "1"]
     assert value(facts, "accuracy") == pytest.approx(agree)
+
+
+def test_probabilities_that_add_up_to_nearly_1_are_divided_by_their_sum(run):
+    random = np.random.default_rng(0)
+    y = random.integers(0, 3, 120)
+    p = random.dirichlet([1, 1, 1], 120) * 0.6 + 0.4 * np.eye(3)[y]
+    off = p * random.uniform(0.991, 1.009, (120, 1))
+    frame = pd.DataFrame(off, columns=["p_0", "p_1", "p_2"]).assign(y=y)
+    frame.to_csv("p.csv", index=False)
+    facts = run.json("evaluate", "p.csv", "-t", "y", "-m", "auroc")
+    wanted, other = (
+        np.mean([roc_auc_score(y == k, scores[:, k]) for k in range(3)]) for scores in (p, off)
+    )
+    assert value(facts, "auroc") == pytest.approx(wanted, abs=1e-12)
+    assert abs(other - wanted) > 1e-6

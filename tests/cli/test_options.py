@@ -714,6 +714,8 @@ def test_logits_of_classes_and_labels(box):
         assert found["f1_macro"]["value"] == pytest.approx(macro)
         assert found["auroc"]["value"] == pytest.approx(sk.roc_auc_score(labels, q))
     tuned = box.tune("-t", "is0,is1,is2", *words, "-m", "f1", file=file)
+    plain = sk.f1_score(labels, q >= 0.5, average="macro")
+    assert tuned["value_before"] == pytest.approx(plain)
     for k, threshold in enumerate(tuned["threshold"]):
         top = best(labels[:, k], q[:, k], "f1")
         assert sk.f1_score(labels[:, k], q[:, k] >= threshold) == pytest.approx(top)

@@ -130,6 +130,7 @@ def test_a_weight_of_0_is_no_row(box, task, place):
 
 def predicted(box, task, place=".csv"):
     ran = box("predict", model(box, task), box.home / f"test{place}", "--keep", "id", "--json")
+    assert ran.err == ""  # columns that were dropped in training may still be there
     return pd.read_csv(ran.folder / ran.json["output"]), ran.json
 
 
@@ -195,6 +196,14 @@ def test_evaluate(box, task):
         words = [*words, "-m", "f1,jaccard,auroc"]
         for name, value in said(task, y, decided, p).items():
             assert box.evaluate(*words, file=source)[name]["value"] == pytest.approx(value), words
+        if source == file:  # scores that are named decide, whatever was predicted
+            columns = [f"p_{name}" for name in CLASSES[task]]
+            columns = columns[1:] if task == "binary" else columns
+            columns = columns[::-1] if task == "multilabel" else columns
+            plain = p.argmax(1) if task == "multiclass" else p >= 0.5
+            got = box.evaluate(*words, "--scores", ",".join(columns), file=source)
+            for name, value in said(task, y, plain, p).items():
+                assert got[name]["value"] == pytest.approx(value), (words, name)
         if task != "multiclass":
             got = box.evaluate(*words, "--threshold", 0.8, file=source)
             for name, value in said(task, y, p >= 0.8, p).items():
@@ -313,6 +322,8 @@ def test_compare(box, task, monkeypatch):
             for key, value in told.items():
                 assert float(row[key]) == pytest.approx(value), key
             assert (row["name"], row["rung"]) == (c["name"], c["rung"])
+        new = ran.folder / facts["output"] / "model.softset"
+        assert box("predict", new, box.home / "test.csv", "--json").err == ""
         best_first = [np.mean([run[c["id"]]["score"] for run in runs]) for c in facts["candidates"]]
         assert [c["mean"] for c in facts["candidates"]] == pytest.approx(best_first)
 

@@ -75,8 +75,8 @@ def test_the_rarer_side_may_be_the_negatives(few):
     random = np.random.RandomState(few)
     y = np.repeat([0, 1], [300 - few, few])
     z = random.randn(300) + 2 * y
-    low, high = np.clip(cut_interval(tuner("mcc"), z, y, np.ones(300), 0), -5, 5)
-    other = np.clip(cut_interval(tuner("mcc"), -z, 1 - y, np.ones(300), 0), -5, 5)
+    low, high = np.clip(threshold_interval(tuner("mcc"), z, y, np.ones(300), 0), -5, 5)
+    other = np.clip(threshold_interval(tuner("mcc"), -z, 1 - y, np.ones(300), 0), -5, 5)
     assert [-other[1], -other[0]] == pytest.approx([low, high], abs=0.25 * (high - low))
 
 

@@ -18,6 +18,8 @@ from softset.comparison.data import check_table
 from softset.comparison.fits import Sizes
 from softset.comparison.plan import Plan
 from softset.comparison.worker import Experiment, _rows
+from softset.tables import streams
+from softset.tables.encoder import infer_schema
 from softset.tables.rows import Examples
 from softset.tasks import get_task
 from tests.reference import TASKS
@@ -97,7 +99,22 @@ def rows_held_out(folder):
     return held["number"].to_numpy().astype(int)
 
 
+def rows_of_an_encoder(folder):
+    file, seen = folder / "sorted.parquet", []
+    frame = pd.DataFrame(X, columns=["number", "x"]).assign(y=LABELS["binary"])
+    frame.to_parquet(file, index=False, row_group_size=250)
+
+    def noting(table):
+        seen.append(table["number"].to_numpy().astype(int))
+        return infer_schema(table, warn=False)
+
+    with patch.object(streams, "SAMPLE", FEW), patch.object(streams, "infer_schema", noting):
+        streams.EncodedRows(ss.ParquetRows(file, "y"))
+    return seen[0]
+
+
 SAMPLES = {
+    "encoder": rows_of_an_encoder,
     **{f"report, {task}": lambda _, task=task: rows_of_a_report(task) for task in TASKS},
     "comparison": lambda _: plan().sample(FEW),
     "comparison of groups": lambda _: plan(np.arange(N) // 4).sample(FEW),

@@ -163,3 +163,17 @@ def test_what_is_beyond_memory(folder, monkeypatch):
     assert not is_beyond_memory(folder / "notes.txt")
     monkeypatch.setenv("SOFTSET_LIMIT", "0.0001")
     assert is_beyond_memory(folder / "1.parquet")
+
+
+def test_files_of_rows_that_repeat_are_split_each_in_its_own_way(tmp_path):
+    """By where a row stands: the rows of two files, equal in all they hold, are not in step."""
+    for k in range(2):
+        frame = pd.DataFrame({"a": np.arange(200) % 4, "number": np.arange(200) + 200 * k})
+        frame.to_parquet(tmp_path / f"{k}.parquet", row_group_size=100)
+    train, held = ParquetRows(tmp_path, "number").split(0.3)
+    numbers = held.table()[1]
+    assert sorted([*numbers, *train.table()[1]]) == list(range(400))
+    assert 90 < len(numbers) < 150
+    first, second = (set(numbers[numbers // 200 == k] % 200) for k in range(2))
+    assert 40 < len(first) < 80
+    assert 5 < len(first & second) < 35

@@ -59,7 +59,7 @@ def file(tmp_path, monkeypatch):
     frame = pd.DataFrame(
         {"x": g.normal(size=400), "city": g.choice(["Rome", "Oslo"], 400), "one": 1.0}
     )
-    frame.loc[350, "x"] = None
+    frame.loc[[120, 350], "x"] = None
     frame.loc[390, "city"] = "Bonn"
     frame["y"] = np.where(frame["x"] > 0, "a", "b")
     path = tmp_path / "rows.parquet"
@@ -88,6 +88,7 @@ def test_a_sample_knows_of_missing_values_everywhere(file, monkeypatch):
     with pytest.warns(UserWarning, match="is constant"):
         encoded = EncodedRows(ParquetRows(path, "y"), pos_label="a")
     assert "x (missing)" in encoded.encoder.names_
+    assert encoded.encoder.columns_[0].missing == 2  # in two blocks, whatever the sample has
     assert encoded.labels.names == ["b", "a"]
     if "city=Bonn" not in encoded.encoder.names_:
         with pytest.warns(UnseenWarning, match="1 of 8 blocks"):
@@ -97,5 +98,5 @@ def test_a_sample_knows_of_missing_values_everywhere(file, monkeypatch):
         list(encoded)  # it has been told
     x, y = (np.concatenate(column) for column in zip(*blocks, strict=True))
     assert x[350, encoded.encoder.names_.index("x (missing)")] == 1
-    present = np.arange(400) != 350
+    present = ~np.isin(np.arange(400), [120, 350])
     assert (y == (x[:, 0] > 0))[present].all()  # the positive class has the number 1

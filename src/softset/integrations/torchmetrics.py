@@ -9,8 +9,8 @@ import torchmetrics
 from torch import Tensor
 
 from softset.checks import check_whole
-from softset.counting.cells import confusion
 from softset.counting.flat import flatten
+from softset.counting.problem import arrange
 from softset.metrics.registry import MetricLike, one_number
 from softset.metrics.top import Top
 from softset.tasks import get_task
@@ -48,7 +48,7 @@ class CountedMetric(torchmetrics.Metric):  # type: ignore[misc]
     ) -> None:
         super().__init__(**settings)
         task = get_task(task)
-        self.metric, self.task = one_number(metric), task
+        self.metric, self.task = one_number(metric).check(task), task
         self.threshold, self.from_logits = threshold, from_logits
         if self.metric.by_scores and not isinstance(self.metric.where, Top):
             raise ValueError(
@@ -58,23 +58,21 @@ class CountedMetric(torchmetrics.Metric):  # type: ignore[misc]
         if not task.single:
             check_whole("classes", classes, 2 if task.exclusive else 1)
         width = 1 if classes is None else int(classes)
-        self.matrix = self.metric.wants_matrix(task, width)
         shape = (1,) if task.single else (1, width)
         row = torch.zeros((1,) if task.exclusive else shape, dtype=torch.long)
         counts, self.form = self._counts(torch.zeros(shape), row, None)
         self.add_state("counts", torch.zeros_like(counts), dist_reduce_fx="sum")
 
     def _counts(self, scores: Tensor, target: Tensor, weight: Any) -> Any:
-        multiclass = self.task.exclusive
-        c = confusion(
+        problem = arrange(
             scores.detach(),
             target,
             task=self.task,
-            threshold=0.5 if multiclass else self.threshold,
             from_logits=self.from_logits or len(scores) == 0,
             sample_weight=weight,
-            matrix=self.matrix,
         )
+        threshold = 0.5 if self.task.exclusive else self.threshold
+        (c,) = self.metric.where.hard_cells(self.metric.metric, problem, threshold)
         return flatten(c)
 
     def update(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> None:
