@@ -27,7 +27,7 @@ from scipy.stats import rankdata, wilcoxon
 from sklearn.model_selection import StratifiedKFold
 
 import softset as ss
-from softset.boosting import LIBRARIES
+from softset.boosting.base import LIBRARIES, library_class
 from softset.boosting.objective import lightgbm_objective, metric_gradient, xgboost_objective
 from softset.decisions.smoothing import smooth_threshold
 from softset.tables.rows import Examples
@@ -188,7 +188,7 @@ def curvature(directory: Path) -> None:
                     g, _ = metric_gradient(z, y[rows], "f1")
                     return g, curvatures(g, np.asarray(z))[kind] + 1e-6
 
-                settings = LIBRARIES["lightgbm"](
+                settings = library_class("lightgbm")(
                     {"learning_rate": 0.1, "seed": 0}, 1, len(rows), 2, [], {}
                 ).settings
                 data = lightgbm.Dataset(x[rows], y[rows])

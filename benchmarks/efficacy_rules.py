@@ -47,7 +47,7 @@ from efficacy import (
 from softset.classifiers.blending import blend_weights
 from softset.classifiers.ensemble import KINDS, LEAST_SHARE, Order
 from softset.classifiers.export import averaged
-from softset.classifiers.threshold import least_probability
+from softset.classifiers.responses import least_probability
 from softset.counting.cells import Confusion
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import get_metric

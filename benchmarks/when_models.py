@@ -14,7 +14,7 @@ from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.impute import SimpleImputer
 
 import softset as ss
-from softset.boosting import LIBRARIES
+from softset.boosting.base import library_class
 from softset.boosting.rounds import boost
 from softset.classifiers.export import averaged
 from softset.classifiers.path import choose, errors_needed
@@ -28,8 +28,9 @@ from softset.tables.scaling import Scaler, center_and_spread
 from softset.tables.splits import content_folds
 from softset.training.data import data_of
 from softset.training.linear import LinearProblem, logistic, scores_of
-from softset.training.members import Member, train_members
+from softset.training.members import train_members
 from softset.training.phases import Phase
+from softset.training.stack import Member
 from when_data import Problem
 
 HALF, ENTROPY, METRIC, CHOSEN = "cross-entropy at 1/2", "cross-entropy", "metric", "chosen"
@@ -333,7 +334,7 @@ def _boosting(
         rows: Examples, checks: Examples, name: str, k: int
     ) -> Callable[[np.ndarray], np.ndarray]:
         settings = {"learning_rate": ROUND_RATE, "seed": 10 * seed + k}
-        library = LIBRARIES["lightgbm"](settings, 1, len(rows.y), classes, [], parameters)
+        library = library_class("lightgbm")(settings, 1, len(rows.y), classes, [], parameters)
         rounds = arms[name]
         if name == FOCAL:
             return _focal(library, rows, checks, rounds[0])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
-from softset.boosting import LIBRARIES
+from softset.boosting.base import LIBRARIES, library_class
 from softset.boosting.rounds import _value, boost
 from softset.metrics.registry import get_metric
 from softset.tables.rows import Examples
@@ -28,7 +28,9 @@ def test_they_start_from_better_decisions_than_those_of_log_loss(name, classes):
     """All classes but the first are rare."""
     inputs = [rows(400, seed) for seed in range(2)]
     parts = [Examples(x, np.maximum(target(x, 10) - 10 + classes, 0), np.ones(400)) for x in inputs]
-    library = LIBRARIES[name]({"seed": 0, "learning_rate": 0.1}, 1, 400, classes, CATEGORIES, {})
+    library = library_class(name)(
+        {"seed": 0, "learning_rate": 0.1}, 1, 400, classes, CATEGORIES, {}
+    )
     settings = {"classes": classes, "n_estimators": 3, "n_metric_estimators": 1, "patience": 3}
     model, held = boost(library, *parts, get_metric("f1"), **settings), parts[1]
     start, before = (

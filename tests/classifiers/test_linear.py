@@ -36,7 +36,7 @@ def test_without_a_path_it_is_logistic_regression(data):
     x, y = data
     model = MetricLinearClassifier(path=()).fit(x, y)
     known = LogisticRegression(tol=1e-8, max_iter=1000).fit(StandardScaler().fit_transform(x), y)
-    np.testing.assert_allclose(model.standardised_coef_, known.coef_, atol=2e-4)
+    np.testing.assert_allclose(model.standardized_coef_, known.coef_, atol=2e-4)
     z = x @ model.coef_[0] + model.intercept_[0]
     cut = np.log(model.threshold_ / (1 - model.threshold_))
     np.testing.assert_allclose(model.decision_function(x), z - cut, atol=1e-9)
@@ -217,7 +217,7 @@ def test_many_rows_are_fitted_whole_and_judged_on_a_sample(monkeypatch, path):
     x, y = make_classification(3000, 8, weights=[0.85], flip_y=0.1, random_state=5)
     monkeypatch.setattr("softset.classifiers.linear.choose", _last)
     whole = MetricLinearClassifier("f1", path=path).fit(x, y)
-    monkeypatch.setattr("softset.classifiers.linear.MOST_ROWS", 1000)
+    monkeypatch.setattr("softset.classifiers.path.MOST_ROWS", 1000)
     some = MetricLinearClassifier("f1", path=path).fit(x, y)
     assert len(some._training.sample) == len(some._training.fold) == 1000
     start, known = some.logistic_part(), whole.logistic_part()
@@ -380,7 +380,7 @@ def test_the_summary_says_which_coefficient_is_standardized(data):
     head = next(i for i, line in enumerate(lines) if line.startswith("coefficient"))
     assert lines[head].split(maxsplit=2) == ["coefficient", "standardized", "in its units"]
     rows = {name: (float(a), float(b)) for name, a, b in map(str.split, lines[head + 1 :])}
-    assert rows["x0"][0] == pytest.approx(model.standardised_coef_[0, 0], abs=1e-3)
+    assert rows["x0"][0] == pytest.approx(model.standardized_coef_[0, 0], abs=1e-3)
     assert rows["x0"][1] == pytest.approx(model.coef_[0, 0], rel=1e-3)
 
 
@@ -451,4 +451,4 @@ def test_standardised_coefficients_are_those_of_columns_of_unit_variance(data, f
     x, y = data
     model = MetricLinearClassifier(pos_label=first).fit(x, y)
     wanted = model.coef_ * x.std(0)
-    np.testing.assert_allclose(model.standardised_coef_, wanted, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.standardized_coef_, wanted, rtol=1e-6, atol=1e-9)

@@ -91,7 +91,7 @@ def test_two_classes(row):
     if row["model"] == "MetricLinearClassifier":
         sign = 1 if at == 1 else -1
         by_feature = [name for name, value in vars(model).items() if np.shape(value) == (1, 3)]
-        assert {"coef_", "standardised_coef_"} <= set(by_feature)
+        assert {"coef_", "standardized_coef_"} <= set(by_feature)
         for name in by_feature:  # each of them is about the last class
             assert sign * getattr(model, name)[0, 0] > 0.5, name
             assert sign * getattr(model, name)[0, 1] < -0.5, name

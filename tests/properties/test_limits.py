@@ -306,7 +306,7 @@ CASES = {
     expected_dice: {"decisions.expected.EXACT": 8},
     smoothed_cut: {"decisions.smoothing.GROUPS": 40},
     gains_of_many_kinds: {"decisions.tuner.KINDS": 2},
-    linear_sample: {"classifiers.linear.MOST_ROWS": 150},
+    linear_sample: {"classifiers.path.MOST_ROWS": 150},
     blended_sample: {"classifiers.blending.MOST_ROWS": 90},
 }  # fmt: skip
 # Approximations: their oracle is looser than rounding, and answers may differ by as much.

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import softset as ss
-from softset.classifiers import linear
+from softset.classifiers import path
 from softset.classifiers.explaining import permutation_importances
 from softset.comparison import suspicions
 from softset.comparison.data import check_table
@@ -87,8 +87,8 @@ def rows_of_doubtful_columns():
 
 
 def rows_of_a_path():
-    with patch.object(linear, "MOST_ROWS", FEW):
-        return linear._sample(Examples(X, LABELS["binary"], np.ones(N)))
+    with patch.object(path, "MOST_ROWS", FEW):
+        return path.path_sample(Examples(X, LABELS["binary"], np.ones(N)))
 
 
 def rows_held_out(folder):

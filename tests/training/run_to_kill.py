@@ -12,7 +12,8 @@ from tests.training.helpers import make_binary, split
 
 
 def train_many(checkpoint: str, epochs: int = 40) -> torch.Tensor:
-    from softset.training.members import Member, train_members  # noqa: PLC0415
+    from softset.training.members import train_members  # noqa: PLC0415
+    from softset.training.stack import Member  # noqa: PLC0415
 
     train, validation = split(*make_binary(dtype=torch.float32))
     members = [Member(seed=s, learning_rate=0.01 * (s + 1), dropout=0.1 * s) for s in range(4)]

@@ -18,9 +18,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from softset.storage.container import read_file, write_file
 from softset.storage.files import SavedFileError
-from softset.training.members import Member, train_members
+from softset.training.members import train_members
 from softset.training.phases import Phase
 from softset.training.single import fit
+from softset.training.stack import Member
 from tests.training import run_to_kill
 from tests.training.helpers import make_binary, split
 

@@ -11,9 +11,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import softset as ss
 from softset.training.loop import History, until_phase
-from softset.training.members import Member, train_members
+from softset.training.members import train_members
 from softset.training.phases import Phase
 from softset.training.single import fit
+from softset.training.stack import Member
 from tests.training.helpers import make_binary, split
 
 

@@ -12,8 +12,9 @@ from torch import nn
 
 import softset as ss
 from softset.tasks import get_task
-from softset.training.members import Member, train_members
+from softset.training.members import train_members
 from softset.training.networks import score
+from softset.training.stack import Member
 from tests.training.helpers import make_binary, make_multiclass, split
 
 MEMBERS = [

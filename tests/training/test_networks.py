@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 import softset as ss
-from softset.training.members import Member, train_members
+from softset.training.members import train_members
 from softset.training.phases import Phase
+from softset.training.stack import Member
 from tests.training.helpers import make_binary
 
 

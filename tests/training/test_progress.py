@@ -17,9 +17,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from softset import MetricMLPClassifier
 from softset.training import progress
-from softset.training.members import Member, train_members
+from softset.training.members import train_members
 from softset.training.progress import Line, Progress
 from softset.training.single import fit
+from softset.training.stack import Member
 from tests.training.helpers import make_binary, split
 
 

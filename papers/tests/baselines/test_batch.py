@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from softset.training.judging import member_losses
-from softset.training.members import Member, train_members
+from softset.training.members import train_members
+from softset.training.stack import Member
 from softset_papers.baselines.dice import DiceLoss, ExampleDiceLoss
 from softset_papers.baselines.wmw import WMWLoss
 from tests.baselines.problems import problem

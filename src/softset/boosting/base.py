@@ -1,5 +1,5 @@
-"""One interface for boosting libraries. A further one is one file beside this one and its class in
-``LIBRARIES`` of this package."""
+"""One interface for boosting libraries. A further one is one file beside this one and its row in
+``LIBRARIES``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import contextlib
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from numpy.typing import NDArray
-
-from softset.boosting.objective import MetricObjective
-from softset.boosting.trees import BoostedTrees
 from softset.tables.rows import Examples
+from softset.typing import Array, Settings
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from softset.boosting.objective import MetricObjective
+    from softset.boosting.trees import BoostedTrees
+
+# The class of each library, in the module of that name beside this one; the libraries themselves
+# are imported when one of them is used.
+LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
 
 # The learning rate of the rounds for the metric, as a share of that of log-loss.
 SLOWER = 0.5
@@ -38,12 +41,12 @@ class Library(ABC):
     @abstractmethod
     def __init__(
         self,
-        settings: dict[str, Any],
+        settings: Settings,
         threads: int,
         n: int,
         classes: int,
         categorical: list[int],
-        params: dict[str, Any],
+        params: Settings,
     ) -> None: ...
 
     @abstractmethod
@@ -79,6 +82,15 @@ class Library(ABC):
     def dump(booster: BoostedTrees) -> str:
         """The text that ``parse`` reads."""
         return booster.text
+
+
+def library_class(name: str) -> type[Library]:
+    """The class behind a name in ``LIBRARIES``.
+
+    >>> library_class("lightgbm").name
+    'lightgbm'
+    """
+    return getattr(importlib.import_module(f"softset.boosting.{name}"), LIBRARIES[name])
 
 
 def imported(name: str) -> Any:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from softset.boosting.base import SLOWER, Array, Library, imported, refusals
+from softset.boosting.base import SLOWER, Library, imported, refusals
 from softset.boosting.objective import MetricObjective
 from softset.boosting.spool import BLOCK, Spool
 from softset.boosting.trees import (
@@ -22,6 +21,7 @@ from softset.boosting.trees import (
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError
 from softset.tables.rows import Examples
+from softset.typing import Array, Settings
 
 # What LightGBM takes for zero: its kZeroThreshold, a float32.
 _ZERO = float(np.float32(1e-35))
@@ -39,12 +39,12 @@ class LightGBM(Library):
 
     def __init__(
         self,
-        settings: dict[str, Any],
+        settings: Settings,
         threads: int,
         n: int,
         classes: int,
         categorical: list[int],
-        params: dict[str, Any],
+        params: Settings,
     ) -> None:
         self.library = imported("lightgbm")
         self.settings = {
@@ -81,7 +81,7 @@ class LightGBM(Library):
         )
         self.checks = self.rows.create_valid(checks.x, checks.y, weight=checks.w, params=params)
 
-    def _sequence(self, spool: Spool) -> Any:
+    def _sequence(self, spool: Spool) -> Iterable[Array]:
         """LightGBM's way to read rows that are not in memory; what it keeps is one bin a cell."""
 
         class RowSequence(self.library.Sequence):  # type: ignore[name-defined, misc]
@@ -90,7 +90,7 @@ class LightGBM(Library):
             def __len__(self) -> int:
                 return len(spool)
 
-            def __getitem__(self, which: Any) -> Array:
+            def __getitem__(self, which: int | slice) -> Array:
                 return spool[which] if isinstance(which, slice) else spool[which : which + 1][0]
 
         return RowSequence()
@@ -115,7 +115,7 @@ class LightGBM(Library):
         settings["learning_rate"] *= SLOWER
         seen: list[Array] = []
 
-        def look(scores: Array, _: Any) -> tuple[str, float, bool]:
+        def look(scores: Array, _: object) -> tuple[str, float, bool]:
             seen.append(np.array(scores, dtype=np.float64))
             return "", 0.0, True
 
@@ -207,7 +207,7 @@ def _tree(number: int, block: str) -> Tree:
     )
 
 
-def _sets(column: Any, count: int) -> list[Array]:
+def _sets(column: Callable[[str, type, int], Array], count: int) -> list[Array]:
     """The sets of categories of a tree: set i is the bits of words ``bounds[i]`` to the next."""
     bounds = column("cat_boundaries", int, count + 1)
     words = column("cat_threshold", int, int(bounds[-1]))

@@ -23,6 +23,7 @@ from softset.decisions.evaluation import evaluate_problem
 from softset.losses.soft_metric import default_step
 from softset.metrics.registry import MetricLike, decided_elsewhere, one_number
 from softset.tasks import BINARY, MULTICLASS
+from softset.typing import Array, ArrayLike
 
 # Added to every curvature: a leaf of settled examples stays where it is instead of dividing by 0.
 FLOOR = 1e-6
@@ -32,6 +33,7 @@ SETTLED = 13.0
 
 # The counts of a confusion that depend on the scores.
 DIFFERENTIATED = ("tp", "fp", "fn", "tn", "counted_matrix")
+
 
 Sum = Callable[[Confusion], Confusion]
 
@@ -119,8 +121,8 @@ class MetricObjective:
         self.evaluate = Evaluation(self)
 
     def __call__(
-        self, first: Any, second: Any, sample_weight: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, first: ArrayLike, second: Any, sample_weight: ArrayLike | None = None
+    ) -> tuple[Array, Array]:
         scores, target, weight = _arguments(first, second, sample_weight)
         self._check_start(scores)
         gradient, _ = metric_gradient(
@@ -134,7 +136,7 @@ class MetricObjective:
         )
         return gradient, curvature(gradient)
 
-    def _check_start(self, scores: Any) -> None:
+    def _check_start(self, scores: ArrayLike) -> None:
         """Refuse rounds that start where no row has a gradient: nothing would be learned."""
         z = np.asarray(scores)
         alike = len(z) > 1 and z.min() == z.max()
@@ -168,14 +170,16 @@ class Evaluation:
         self.objective = objective
         self.__name__ = objective.goal.name
 
-    def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Any:
+    def __call__(
+        self, first: ArrayLike, second: Any, sample_weight: ArrayLike | None = None
+    ) -> tuple[str, float, bool] | tuple[str, float] | float:
         scores, target, weight = _arguments(first, second, sample_weight)
         value = self.value(scores, target, weight)
         if self.objective.library == "lightgbm":
             return self.__name__, value, True
         return (self.__name__, value) if hasattr(second, "get_label") else value
 
-    def value(self, scores: Any, target: Any, weight: Any) -> float:
+    def value(self, scores: ArrayLike, target: ArrayLike, weight: ArrayLike | None) -> float:
         o = self.objective
         sum_up = o.over_workers()
         z = _scores(scores)
@@ -190,15 +194,15 @@ class Evaluation:
 
 
 def metric_gradient(
-    scores: Any,
-    target: Any,
+    scores: ArrayLike,
+    target: ArrayLike,
     metric: MetricLike,
     *,
     step: Step | None = None,
     threshold: float = 0.5,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     over_workers: Sum | None = None,
-) -> tuple[np.ndarray, float]:
+) -> tuple[Array, float]:
     """The gradient of ``metric_loss`` by the scores, scaled, and the scale; float64.
 
     The loss depends on the scores only through a few counts. So it is differentiated by the counts
@@ -235,7 +239,7 @@ def metric_gradient(
     return gradient.numpy(), scale
 
 
-def curvature(gradient: np.ndarray) -> np.ndarray:
+def curvature(gradient: Array) -> Array:
     """``|gradient|``: a leaf's step ``-sum g / sum h`` is then a vote of its rows, in [-1, 1].
 
     >>> curvature(np.array([-0.5, 0.25])).round(3).tolist()
@@ -272,15 +276,17 @@ def _sum_over_workers(c: Confusion) -> Confusion:
     return c.map(summed)
 
 
-def _arguments(first: Any, second: Any, weight: Any) -> tuple[Any, Any, Any]:
+def _arguments(
+    first: ArrayLike, second: Any, weight: ArrayLike | None
+) -> tuple[ArrayLike, ArrayLike, ArrayLike | None]:
     """Scores, target and weights from what a native interface or a wrapper passes."""
     if not hasattr(second, "get_label"):
         return second, first, weight
-    weight = second.get_weight()
-    return first, second.get_label(), weight if weight is not None and len(weight) else None
+    weights: Array | None = second.get_weight()
+    return first, second.get_label(), weights if weights is not None and len(weights) else None
 
 
-def _scores(scores: Any) -> Tensor:
+def _scores(scores: ArrayLike) -> Tensor:
     """Scores in float64: ``(N,)`` of two classes, ``(N, C)`` of several."""
     z = torch.from_numpy(np.array(scores, dtype=np.float64, order="C"))
     if z.dim() == 2 and z.shape[1] == 1:
@@ -289,7 +295,9 @@ def _scores(scores: Any) -> Tensor:
     return z
 
 
-def _arranged(z: Tensor, target: Any, weight: Any, may_be_empty: bool) -> tuple[Problem, bool]:
+def _arranged(
+    z: Tensor, target: ArrayLike, weight: ArrayLike | None, may_be_empty: bool
+) -> tuple[Problem, bool]:
     """The problem, its task told by the shape of the scores, and whether there are rows.
 
     A worker without rows has to take part in a sum all the same: with one that does not count.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softset.boosting.objective import MetricObjective
 from softset.boosting.spool import blocks
@@ -18,8 +17,12 @@ from softset.decisions.tuner import LEAST_GAIN
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tables.rows import Examples
 from softset.tasks import BINARY, MULTICLASS
+from softset.typing import Array
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from softset.boosting.base import Library
+    from softset.boosting.trees import BoostedTrees
+
 # The scores of the log-loss rounds are shrunk by this before the metric takes over. No decision
 # changes, but rows that log-loss had settled get a gradient again (docs/boosting.md, measured).
 SHRINK = 0.7
@@ -33,10 +36,10 @@ class Boosted:
     held-out rows after every round for it.
     """
 
-    library: Any
+    library: type[Library]
     classes: int
-    warm: Any = None
-    booster: Any = None
+    warm: BoostedTrees | None = None
+    booster: BoostedTrees | None = None
     shift: Array | None = None  # None: no rounds for the metric were asked for
     n_estimators: int = 0
     n_metric_estimators: int = 0
@@ -64,7 +67,7 @@ class Boosted:
 
 
 def boost(
-    library: Any,
+    library: Library,
     rows: Examples,
     checks: Examples,
     metric: MetricLike,
@@ -99,7 +102,7 @@ def boost(
     return model
 
 
-def _cut(z: Array, checks: Examples, metric: MetricLike) -> Any:
+def _cut(z: Array, checks: Examples, metric: MetricLike) -> float | Array:
     """Where decisions change: rounds for the metric start with it at 0.
 
     Where no cut is worth anything, the model's own stands.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+
+from softset.typing import Array, Floats
 
 # Rows that are read together.
 BLOCK = 2**14
@@ -32,7 +33,7 @@ class Spool:
         self._file = open(self.path, "w+b")
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     @property
@@ -43,13 +44,13 @@ class Spool:
     def __len__(self) -> int:
         return self.rows
 
-    def append(self, x: NDArray[Any]) -> None:
+    def append(self, x: Array) -> None:
         """Further rows, behind the others."""
         self._file.seek(0, 2)
         self._file.write(np.ascontiguousarray(x, dtype=np.float64).tobytes())
         self.rows += len(x)
 
-    def __getitem__(self, part: slice) -> NDArray[np.float64]:
+    def __getitem__(self, part: slice) -> Floats:
         start, stop, _ = part.indices(self.rows)
         self._file.seek(8 * self.columns * start)
         data = self._file.read(8 * self.columns * max(0, stop - start))

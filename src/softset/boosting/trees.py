@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softset.storage.files import SavedFileError
-
-Array = NDArray[Any]
+from softset.typing import Array
 
 # Where a node sends a value that is missing: NaN is read as 0; NaN goes left or right; 0 and NaN
 # both go left or right.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from softset.boosting.base import SLOWER, Array, Library, imported, refusals
+from softset.boosting.base import SLOWER, Library, imported, refusals
 from softset.boosting.objective import MetricObjective
 from softset.boosting.spool import Spool, blocks
 from softset.boosting.trees import NAN_LEFT, NAN_RIGHT, BoostedTrees, Tree, as_float32
@@ -18,6 +18,7 @@ from softset.checks import check_choice
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError
 from softset.tables.rows import Examples
+from softset.typing import Array, Settings
 
 # The category numbers that a float32 can count.
 _MOST_CATEGORIES = 2**24
@@ -38,12 +39,12 @@ class XGBoost(Library):
 
     def __init__(
         self,
-        settings: dict[str, Any],
+        settings: Settings,
         threads: int,
         n: int,
         classes: int,
         categorical: list[int],
-        params: dict[str, Any],
+        params: Settings,
     ) -> None:
         self.library = imported("xgboost")
         self.settings = {
@@ -64,7 +65,7 @@ class XGBoost(Library):
 
     def load(self, rows: Examples, checks: Examples) -> None:
         types = ["c" if i in self.categorical else "q" for i in range(rows.x.shape[1])]
-        settings: dict[str, Any] = {"nthread": self.threads}
+        settings: Settings = {"nthread": self.threads}
         if self.categorical:
             settings.update(feature_types=types, enable_categorical=True)
         self.rows, self.checks = (
@@ -74,7 +75,7 @@ class XGBoost(Library):
             for part in (rows, checks)
         )
 
-    def _spooled(self, rows: Examples, settings: dict[str, Any]) -> Any:
+    def _spooled(self, rows: Examples, settings: Settings) -> Any:
         """XGBoost's external memory: it reads blocks by an iterator, and keeps them as bins in
         files of its own beside ours."""
         spool: Any = rows.x
@@ -183,7 +184,7 @@ def _start(written: str, objective: str, outputs: int) -> Array:
     return np.repeat(start, outputs) if len(start) == 1 else start
 
 
-def _tree(tree: dict[str, Any], share: np.float32) -> Tree:
+def _tree(tree: Settings, share: np.float32) -> Tree:
     """Leaves keep their value among the cuts. Categories in a set go right there, left here."""
     count = int(tree["tree_param"]["num_nodes"])
     if int(tree["tree_param"]["size_leaf_vector"]) > 1:
@@ -206,7 +207,7 @@ def _tree(tree: dict[str, Any], share: np.float32) -> Tree:
     )
 
 
-def _sets(tree: dict[str, Any], inner: Array) -> dict[int, Array]:
+def _sets(tree: Settings, inner: Array) -> dict[int, Array]:
     """The categories of each node that splits by them; they stand in a row, node after node."""
     kinds = _integers(tree["split_type"], len(inner))
     wanted = np.flatnonzero((kinds != 0) & inner)
@@ -224,16 +225,18 @@ def _sets(tree: dict[str, Any], inner: Array) -> dict[int, Array]:
     return {int(node): np.unique(known[int(node)]) for node in wanted}
 
 
-def _integers(values: Any, count: int | None) -> Array:
+def _integers(values: object, count: int | None) -> Array:
     return _numbers(values, count, (int, bool), np.int64)
 
 
-def _floats(values: Any, count: int | None) -> Array:
+def _floats(values: object, count: int | None) -> Array:
     with np.errstate(over="ignore"):  # infinite leaves are refused later
         return _numbers(values, count, (int, float), np.float64).astype(np.float32)
 
 
-def _numbers(values: Any, count: int | None, kinds: tuple[type, ...], dtype: Any) -> Array:
+def _numbers(
+    values: object, count: int | None, kinds: tuple[type, ...], dtype: type[np.generic]
+) -> Array:
     """A list of plain numbers; numpy would make room for text that stands among them."""
     if not isinstance(values, list) or (count is not None and len(values) != count):
         raise SavedFileError(f"a list of {count} numbers is expected.")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import log_expit, log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softset.checks import check_choice, warn_user
@@ -32,8 +32,17 @@ from softset.storage.container import read_file, whole, write_file
 from softset.tables.labels import LabelEncoding, checked_weights, mean_one, read_labels
 from softset.tables.rows import Examples
 from softset.tasks import Task
-
-Array = NDArray[Any]
+from softset.typing import (
+    Array,
+    ArrayLike,
+    ClassWeight,
+    Label,
+    Labels,
+    PathLike,
+    Rows,
+    State,
+    Threshold,
+)
 
 
 class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -46,14 +55,19 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     metric: MetricLike
-    threshold: Any
-    class_weight: Any
-    pos_label: Any
+    threshold: Threshold | str | None
+    class_weight: ClassWeight
+    pos_label: Label | None
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text: str = super().__repr__(N_CHAR_MAX)
+        positive = self._labels.summary if "_labels" in vars(self) else ""
+        return f"{text}  # {positive}" if positive else text
 
     def _scores(self, x: Array) -> Array:
         """Logits ``(n,)`` or ``(n, labels)``, or log-probabilities ``(n, classes)``, in float64."""
@@ -70,7 +84,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # --- fit -------------------------------------------------------------------------------------
 
-    def _checked_inputs(self, X: Any, y: Any) -> Array:
+    def _checked_inputs(self, X: Rows, y: Labels) -> Array:
         """The inputs of ``fit`` as float64; labels are checked by ``_start``."""
         if y is None:
             self._refuse_no_target()
@@ -82,7 +96,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "None."
         )
 
-    def _start(self, X: Array, y: Any, sample_weight: Any) -> Examples:
+    def _start(self, X: Array, y: Labels, sample_weight: ArrayLike | None) -> Examples:
         """Set ``classes_`` and the task; the rows with class numbers and weights.
 
         Weights are those of the samples times those of the classes, with the mean 1: their scale
@@ -108,7 +122,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return Examples(X, codes, mean_one(weight))
 
-    def _read_labels(self, y: Any) -> tuple[LabelEncoding, Array]:
+    def _read_labels(self, y: Labels) -> tuple[LabelEncoding, Array]:
         return read_labels(y, self.pos_label)
 
     def _warn_of_absent(self, trained: Array, held: Array) -> None:
@@ -125,7 +139,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._labels.task
 
     @property
-    def task_(self) -> str:
+    def task_(self) -> Task:
         """``"binary"``, ``"multiclass"`` or ``"multilabel"``."""
         return self._labels.task
 
@@ -201,10 +215,10 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self.__dict__.get("_oof_scores")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> State:
         return {k: v for k, v in super().__getstate__().items() if k != "_oof_scores"}
 
-    def with_threshold(self, threshold: Any = None) -> Self:
+    def with_threshold(self, threshold: Threshold | None = None) -> Self:
         """A copy of the fitted classifier that decides at another threshold.
 
         ``threshold`` is a number in (0, 1), one for each label, or offsets of several classes;
@@ -223,15 +237,15 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_fitted(self) -> None:
         check_is_fitted(self)
 
-    def _checked(self, X: Any) -> Array:
+    def _checked(self, X: Rows) -> Array:
         self._check_fitted()
         return validate_data(self, X, reset=False, dtype=np.float64)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Rows) -> Array:
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
         return self._by_class(self._probabilities(self._checked(X)))
 
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Rows) -> Array:
         """The logarithms of ``predict_proba``, in the same columns."""
         z = self._scores(self._checked(X))
         if self._task.exclusive:
@@ -245,12 +259,12 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return p
         return np.column_stack([1 - p, p] if self._labels.positive == 1 else [p, 1 - p])
 
-    def predict_both(self, X: Any) -> tuple[Array, Array]:
+    def predict_both(self, X: Rows) -> tuple[Array, Array]:
         """``predict_proba(X)`` and ``predict(X)``, for the time of one of them."""
         p, scores = self._scored(self._checked(X))
         return self._by_class(p), self._labels.decode(self._decision(scores))
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Rows) -> Array:
         """``logit p - logit threshold`` of ``classes_[1]``: above 0 exactly where it is predicted.
 
         Of several classes: log-probabilities with their offsets, ``(n, classes)``; of labels,
@@ -260,12 +274,12 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         d = self._decision.margin(self._scores(x))
         return d if self._labels.positive == 1 else -d
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Rows) -> Array:
         """Classes ``(n,)``, or 0/1 ``(n, labels)``, by the tuned (or given) threshold."""
         x = self._checked(X)
         return self._labels.decode(self._decision(self._scores(x)))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Rows, y: Labels, sample_weight: ArrayLike | None = None) -> float:
         """The metric of ``predict``; of the scores for areas and other goals that judge them."""
         scores, goal = self._scores(self._checked(X)), get_goal(self.metric)
         target = self._labels.encode(y, unseen="number")
@@ -280,15 +294,15 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # --- files -----------------------------------------------------------------------------------
 
-    def _learned(self) -> dict[str, Any]:
+    def _learned(self) -> State:
         """What a subclass has learned, as plain data and tensors."""
         raise NotImplementedError
 
-    def _relearn(self, fitted: dict[str, Any]) -> None:
+    def _relearn(self, fitted: State) -> None:
         """The inverse of ``_learned``; sets ``n_features_in_`` too."""
         raise NotImplementedError
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """The fitted classifier as plain data and tensors; ``from_state`` is the way back.
 
         A parameter that is an object of your own is left out.
@@ -299,6 +313,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fitted = {
             "task": self._task,
             "positive": self._labels.positive,
+            "fraction": self._labels.fraction,
             "classes": pack_array(self.classes_),
             "names": None if names is None else pack_array(names),
             "cut": torch.from_numpy(np.array(self._decision.cut)),
@@ -307,7 +322,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {"metric": pack_metric(self.metric), "params": params, "fitted": fitted}
 
     @classmethod
-    def from_state(cls, content: dict[str, Any], metric: MetricLike | None = None) -> Self:
+    def from_state(cls, content: State, metric: MetricLike | None = None) -> Self:
         """The classifier of ``state()``; ``metric`` if it was a function of your own."""
         model = cls(metric=restored_metric(content["metric"], metric), **content["params"])
         fitted = content["fitted"]
@@ -318,24 +333,30 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model._relearn(fitted)
         return model
 
-    def _restore_labels(self, fitted: dict[str, Any]) -> None:
+    def _restore_labels(self, fitted: State) -> None:
         classes = unpack_array(fitted["classes"])
-        self._labels = LabelEncoding(fitted["task"], classes, int(fitted["positive"]))
+        fraction = fitted.get("fraction")
+        self._labels = LabelEncoding(
+            fitted["task"],
+            classes,
+            int(fitted["positive"]),
+            None if fraction is None else float(fraction),
+        )
         self.classes_ = classes
 
-    def _restored_decision(self, fitted: dict[str, Any]) -> Decision:
+    def _restored_decision(self, fitted: State) -> Decision:
         cut = fitted["cut"].double().numpy()
         shape = self._task.shape(len(self.classes_))
         if cut.shape != shape or not np.isfinite(cut).all():
             raise ValueError("a finite cut for each label, or an offset for each class, expected")
         return Decision(self._task, cut)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathLike) -> None:
         """Write the fitted classifier to one file, without pickle; see ``state``."""
         write_file(path, type(self).__name__, self.state())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], metric: MetricLike | None = None) -> Self:
+    def load(cls, path: PathLike, metric: MetricLike | None = None) -> Self:
         """Read what ``save`` wrote; ``metric`` is needed if it was a function of your own."""
         content = read_file(path, cls.__name__)
         with whole(os.path.basename(path), cls.__name__):

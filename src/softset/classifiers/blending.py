@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from softset.classifiers.export import averaged
@@ -14,9 +13,8 @@ from softset.counting.problem import arrange
 from softset.counting.steps import IdentityStep
 from softset.decisions.tuner import Tuner
 from softset.tables.rows import strata_of
+from softset.typing import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 # How strongly weights are held near equal ones: see ``blend_weights`` and docs/efficacy.md.
 SHRINKAGE = 1.0
 # On more rows than this weights are searched on a sample.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
-from softset.boosting import LIBRARIES
+from softset.boosting.base import LIBRARIES, library_class
 from softset.boosting.rounds import Boosted, boost
 from softset.checks import check_choice, check_number
 from softset.classifiers.base import DecidingClassifier
@@ -23,8 +22,22 @@ from softset.metrics.registry import MetricLike, one_number
 from softset.tables.rows import Examples, ordered_rows
 from softset.tables.splits import content_split
 from softset.tables.streams import is_stream
+from softset.typing import (
+    JSON,
+    Array,
+    ArrayLike,
+    ClassWeight,
+    Label,
+    Labels,
+    RandomState,
+    Rows,
+    Settings,
+    State,
+    Threshold,
+)
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class MetricBoostingClassifier(DecidingClassifier):
@@ -55,7 +68,8 @@ class MetricBoostingClassifier(DecidingClassifier):
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights, in
             training and in the metric that stops it and tunes the threshold. Of labels a list of
             these, one for each; their factors are multiplied, as in scikit-learn.
-        pos_label: the positive class of two; the last of ``classes_`` if left out.
+        pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
+            the rarer class (``softset.tables.labels.positive_class``).
         params: further settings of the library, as its native interface names them. Before
             them stand 15 leaves (LightGBM) or depth 4 (XGBoost), and every tree is grown on 70 % of
             the rows and columns.
@@ -73,7 +87,7 @@ class MetricBoostingClassifier(DecidingClassifier):
     True
     """
 
-    _categories: list[list[Any] | None]
+    _categories: list[list[Label] | None]
 
     def __init__(
         self,
@@ -85,12 +99,12 @@ class MetricBoostingClassifier(DecidingClassifier):
         learning_rate: float = 0.1,
         patience: int = 30,
         validation_fraction: float = 0.25,
-        threshold: Any = "tuned",
-        class_weight: Any = None,
-        pos_label: Any = None,
-        params: dict[str, Any] | None = None,
+        threshold: Threshold | str | None = "tuned",
+        class_weight: ClassWeight = None,
+        pos_label: Label | None = None,
+        params: Settings | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.metric = metric
         self.library = library
@@ -106,7 +120,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
@@ -114,7 +128,7 @@ class MetricBoostingClassifier(DecidingClassifier):
 
     # --- fit -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Rows, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1; or on a
         stream of such blocks, as ``ParquetRows`` is one."""
         if y is None and is_stream(X):
@@ -151,7 +165,7 @@ class MetricBoostingClassifier(DecidingClassifier):
 
     def _boost(
         self, rows: Examples, checks: Examples, metric: Goal, label: int | None, seed: int
-    ) -> Any:
+    ) -> Boosted:
         """The boosted model of one target: the classes, or one label."""
         if label is not None:
             rows, checks = (part._replace(y=part.y[:, label]) for part in (rows, checks))
@@ -159,7 +173,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         classes = 2 if label is not None else len(self.classes_)
         settings = {"learning_rate": self.learning_rate, "seed": seed}
         categorical = [i for i, c in enumerate(self._categories) if c is not None]
-        library = LIBRARIES[self.library](
+        library = library_class(self.library)(
             settings,
             effective_n_jobs(self.n_jobs),
             len(rows.y),
@@ -202,7 +216,7 @@ class MetricBoostingClassifier(DecidingClassifier):
     def _tuned_on(self, parts: list[Boosted], checks: Examples) -> Decision:
         return self._tuner().tune(self._joined(parts, checks.x), checks.y, checks.w)
 
-    def log_loss_part(self, threshold: Any = "tuned") -> Self:
+    def log_loss_part(self, threshold: Threshold | str | None = "tuned") -> Self:
         """What ``n_metric_estimators=0`` would have given with the same random state, from this
         fit."""
         if any(p.warm is None for p in self._parts) or not self.n_metric_estimators:
@@ -220,7 +234,7 @@ class MetricBoostingClassifier(DecidingClassifier):
 
     # --- columns ---------------------------------------------------------------------------------
 
-    def _checked_inputs(self, X: Any, y: Any) -> Array:
+    def _checked_inputs(self, X: Rows, y: Labels) -> Array:
         """The inputs of ``fit``, categories as numbers."""
         if y is None:
             self._refuse_no_target()
@@ -229,11 +243,11 @@ class MetricBoostingClassifier(DecidingClassifier):
         self._categories = self._categories or [None] * x.shape[1]
         return x
 
-    def _checked(self, X: Any) -> Array:
+    def _checked(self, X: Rows) -> Array:
         self._check_fitted()
         return self._encoded(X, reset=False)
 
-    def _encoded(self, X: Any, reset: bool) -> Array:
+    def _encoded(self, X: Rows, reset: bool) -> Array:
         """Numbers for the library: categories become their position, unknown ones NaN."""
         limits = {"ensure_all_finite": "allow-nan", "ensure_min_samples": 2 if reset else 1}
         if all(c is None for c in self._categories):
@@ -260,8 +274,8 @@ class MetricBoostingClassifier(DecidingClassifier):
 
     # --- files -----------------------------------------------------------------------------------
 
-    def _learned(self) -> dict[str, Any]:
-        library = LIBRARIES[self.library]
+    def _learned(self) -> State:
+        library = library_class(self.library)
         return {
             "categories": [c if c is None else [_item(v) for v in c] for c in self._categories],
             "parts": [
@@ -276,9 +290,9 @@ class MetricBoostingClassifier(DecidingClassifier):
             ],
         }
 
-    def _relearn(self, fitted: dict[str, Any]) -> None:
+    def _relearn(self, fitted: State) -> None:
         check_choice("library", self.library, LIBRARIES)
-        library = LIBRARIES[self.library]
+        library = library_class(self.library)
         self._categories = fitted["categories"]
         self.n_features_in_ = len(self._categories)
         known = [c for c in self._categories if c is not None]
@@ -317,19 +331,19 @@ class MetricBoostingClassifier(DecidingClassifier):
         self._describe()
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     return value is None or not np.asarray(value == value).all()  # noqa: PLR0124
 
 
-def _item(value: Any) -> Any:
+def _item(value: Label) -> JSON:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _categories(X: Any) -> list[list[Any] | None]:
+def _categories(X: Any) -> list[list[Label] | None]:
     """For each column of a data frame its categories, or ``None`` for a column of numbers."""
     if not hasattr(X, "dtypes") or not hasattr(X, "iloc"):
         return []
-    found: list[list[Any] | None] = []
+    found: list[list[Label] | None] = []
     for i in range(X.shape[1]):
         column = X.iloc[:, i]
         if getattr(column.dtype, "kind", "O") in "biuf":
@@ -341,7 +355,7 @@ def _categories(X: Any) -> list[list[Any] | None]:
     return found
 
 
-def _encode(column: Any, known: list[Any] | None) -> np.ndarray:
+def _encode(column: pd.Series, known: list[Label] | None) -> np.ndarray:
     if known is None:
         return np.asarray(column, dtype=np.float64)
     place = {v: i for i, v in enumerate(known)}

@@ -8,11 +8,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils import check_random_state
 
@@ -30,8 +29,11 @@ from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal, label_of
 from softset.tables.rows import Examples
 from softset.tasks import Task
+from softset.typing import CV, Array, ArrayLike, Label, Labels, RandomState, Rows, State
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from sklearn.ensemble._forest import ForestClassifier
+
 # A part that gets less than this share of an equal weight is dropped.
 LEAST_SHARE = 0.2
 TREES = 100
@@ -76,7 +78,7 @@ def _extra_trees(rows: Examples, order: Order) -> dict[str, DecidingClassifier]:
     return {"extra-trees": _of_trees(ExtraTreesClassifier, rows, order)}
 
 
-def _of_trees(kind: Any, rows: Examples, order: Order) -> DecidingClassifier:
+def _of_trees(kind: type[ForestClassifier], rows: Examples, order: Order) -> DecidingClassifier:
     forest = kind(TREES, n_jobs=order.n_jobs, random_state=order.seed)
     model = MetricThresholdClassifier(forest, order.metric, cv="oob", threshold=None)
     return model.fit(rows.x, rows.y, rows.w if np.ptp(rows.w) > 0 else None)
@@ -144,7 +146,8 @@ class MetricEnsembleClassifier(DecidingClassifier):
         time_limit: seconds of ``fit``, about; ``None`` for no limit. A kind that would take longer
             by the time of its first fold is left out; the first one is fitted in any case. With a
             limit, which kinds are used depends on the machine.
-        pos_label: the positive class of two; the last of ``classes_`` if left out.
+        pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
+            the rarer class (``softset.tables.labels.positive_class``).
         n_jobs: threads of trees and boosting; ``None`` is one.
         random_state: int, ``RandomState`` or ``None``.
 
@@ -171,11 +174,11 @@ class MetricEnsembleClassifier(DecidingClassifier):
         metric: MetricLike = "f1",
         *,
         base_models: Sequence[str] | None = None,
-        cv: Any = 5,
+        cv: CV = 5,
         time_limit: float | None = None,
-        pos_label: Any = None,
+        pos_label: Label | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.metric = metric
         self.base_models = base_models
@@ -187,7 +190,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
 
     # --- fit -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Rows, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
         """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1."""
         started = time.monotonic()
         if self.time_limit is not None:
@@ -343,7 +346,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
 
     # --- files -----------------------------------------------------------------------------------
 
-    def _learned(self) -> dict[str, Any]:
+    def _learned(self) -> State:
         return {
             "features": self.n_features_in_,
             "score": self.score_,
@@ -358,7 +361,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
             ],
         }
 
-    def _relearn(self, fitted: dict[str, Any]) -> None:
+    def _relearn(self, fitted: State) -> None:
         self.n_features_in_ = int(fitted["features"])
         self.score_ = float(fitted["score"])
         self.left_out_ = {str(name): str(why) for name, why in fitted["left_out"].items()}

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from softset.checks import check_whole
 from softset.classifiers.model import Model
-
-Array = NDArray[Any]
+from softset.typing import Array, Label, Labels, Rows
 
 
 @dataclass(frozen=True)
@@ -31,13 +30,19 @@ class Mistake:
     by ``margin`` logits to be called right."""
 
     row: int
-    truth: Any
-    predicted: Any
+    truth: Label | list[int]
+    predicted: Label | list[int]
     margin: float
 
 
 def permutation_importances(
-    model: Any, X: Any, y: Any, *, repeats: int = 5, most_rows: int = 5000, random_state: int = 0
+    model: Model | BaseEstimator,
+    X: Rows,
+    y: Labels,
+    *,
+    repeats: int = 5,
+    most_rows: int = 5000,
+    random_state: int = 0,
 ) -> list[Importance]:
     """How much each column of ``X`` matters to the metric that ``model`` was trained for.
 
@@ -80,7 +85,9 @@ def permutation_importances(
     return sorted(found, key=lambda importance: -importance.falls)
 
 
-def worst_mistakes(model: Any, X: Any, y: Any, *, most: int = 10) -> list[Mistake]:
+def worst_mistakes(
+    model: Model | BaseEstimator, X: Rows, y: Labels, *, most: int = 10
+) -> list[Mistake]:
     """The rows that ``model`` gets wrong with the largest margin: look there for wrong labels.
 
     The margin is the distance of the score from the cut, in logits; of several classes the
@@ -119,7 +126,7 @@ def worst_mistakes(model: Any, X: Any, y: Any, *, most: int = 10) -> list[Mistak
     return [Mistake(i, *pair, float(lead[i])) for i, pair in found]
 
 
-def _encoded(model: Any, X: Any, y: Any) -> tuple[Model, Array, Array]:
+def _encoded(model: Model | BaseEstimator, X: Any, y: Labels) -> tuple[Model, Array, Array]:
     """The model, the numbers that its classifier sees, and labels as its classifier has them."""
     model = model if isinstance(model, Model) else Model(None, model, {})
     # A classifier alone may want the names, or the categories, of a data frame.
@@ -141,7 +148,7 @@ def _shuffled(x: Any, block: slice, order: Array) -> Any:
     return out
 
 
-def _blocks(model: Model, X: Any) -> Iterator[tuple[str, slice]]:
+def _blocks(model: Model, X: Rows) -> Iterator[tuple[str, slice]]:
     """Each column of the table, and the columns of numbers that come from it."""
     if model.encoder is None:
         names = getattr(X, "columns", range(model.classifier.n_features_in_))

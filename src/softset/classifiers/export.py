@@ -6,7 +6,6 @@ import contextlib
 import json
 import logging
 import math
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from softset.checks import require
@@ -24,6 +22,7 @@ from softset.storage.files import write_safely
 from softset.tables.labels import LabelEncoding
 from softset.tables.scaling import FAR, SQUASH
 from softset.tasks import Task
+from softset.typing import Floats, PathLike, Settings
 
 # Scaled inputs are cut off here before they are squashed: squares of larger ones overflow in
 # float32, and squashing has long made all of them 3.
@@ -38,8 +37,8 @@ class Layers(NamedTuple):
     biases ``[members, 1, outputs]`` of each layer.
     """
 
-    center: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    center: Floats
+    scale: Floats
     squash: bool
     weights: list[Tensor]
     biases: list[Tensor]
@@ -58,7 +57,7 @@ class Exportable:
         """The fitted classifier as one module, scaling and decision inside: ``ExportedModule``."""
         return to_torch(self)
 
-    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+    def to_onnx(self, path: PathLike) -> None:
         """Write ``to_torch()`` to an ONNX file (``pip install softset[onnx]``): ``to_onnx``."""
         to_onnx(self, path)
 
@@ -165,7 +164,7 @@ def averaged(z: Tensor, task: Task, weights: Tensor | None = None) -> Tensor:
     return (F.logsigmoid(z) + logs).logsumexp(0) - (F.logsigmoid(-z) + logs).logsumexp(0)
 
 
-def to_torch(model: Any) -> ExportedModule:
+def to_torch(model: object) -> ExportedModule:
     """One module of a fitted ``MetricMLPClassifier`` or ``MetricLinearClassifier``, or a ``Model``.
 
     The module of a ``Model`` takes what its encoder gives, ``model.inputs(table)``.
@@ -187,7 +186,7 @@ def to_torch(model: Any) -> ExportedModule:
     return ExportedModule(classifier._layers(), classifier._labels, classifier._decision)
 
 
-def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
+def to_onnx(model: object, path: PathLike) -> None:
     """Write what ``to_torch`` makes to an ONNX file, whole or not at all.
 
     Input ``inputs``, float64 ``(rows, features)`` with any number of rows; outputs
@@ -237,7 +236,7 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _described(model: Any, module: ExportedModule) -> dict[str, Any]:
+def _described(model: Any, module: ExportedModule) -> Settings:
     encoder = getattr(model, "encoder", None)
     names = getattr(getattr(model, "classifier", model), "feature_names_in_", None)
     features = names if encoder is None else encoder.names_

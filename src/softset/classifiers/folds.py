@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
@@ -13,18 +12,18 @@ from softset.checks import check_whole, warn_user
 from softset.tables.labels import LabelEncoding
 from softset.tables.rows import Ints
 from softset.tables.splits import stratified_folds
+from softset.typing import CV, Array, Rows
 
-Array = NDArray[Any]
 Splits = list[tuple[Ints, Ints]]
 
 
-def is_count(cv: Any) -> bool:
+def is_count(cv: CV) -> TypeGuard[int]:
     """Whether ``cv`` is a number of folds."""
     return isinstance(cv, int | np.integer) and not isinstance(cv, bool)
 
 
 def cv_splits(
-    cv: Any, X: Any, labels: LabelEncoding, codes: Ints, weight: Array, seed: int, **settings: Any
+    cv: CV, X: Rows, labels: LabelEncoding, codes: Ints, weight: Array, seed: int, **settings: Any
 ) -> Splits:
     """Numbers of training and test rows, without those of weight zero.
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import log_softmax, logit
 from sklearn.base import clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers
+from softset.classifiers.folds import is_count
 from softset.classifiers.path import (
     Origin,
     PathPoint,
@@ -22,21 +24,38 @@ from softset.classifiers.path import (
     Training,
     choose,
     errors_needed,
+    path_sample,
 )
 from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
-from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, get_goal, label_of, one_number
-from softset.tables.rows import Examples, ordered_rows, own_codes
+from softset.tables.rows import Examples, ordered_rows
 from softset.tables.scaling import FAR, center_and_spread, varies
 from softset.tables.splits import content_folds
 from softset.tasks import task_of
-from softset.training.linear import PATH, LinearProblem, logistic, move, scores_of
-
-Array = NDArray[Any]
-# On more rows than this the distance is chosen on a sample: so many rows overfit nothing.
-MOST_ROWS = 50_000
+from softset.training.linear import (
+    PATH,
+    LinearProblem,
+    checked_monotonic_cst,
+    logistic,
+    move,
+    outputs_of,
+    scores_of,
+    shifted,
+)
+from softset.typing import (
+    CV,
+    Array,
+    ArrayLike,
+    ClassWeight,
+    Label,
+    Labels,
+    Matrix,
+    Rows,
+    State,
+    Threshold,
+)
 
 
 class MetricLinearClassifier(Exportable, DecidingClassifier):
@@ -67,13 +86,14 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             offsets, one for each; ``None`` is 1/2 or the largest probability.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
             labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
-        pos_label: the positive class of two; the last of ``classes_`` if left out.
+        pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
+            the rarer class (``softset.tables.labels.positive_class``).
 
     Attributes:
         classes_, n_features_in_, feature_names_in_: as in scikit-learn.
         coef_, intercept_: in the units of the inputs; ``(1, features)`` and ``(1,)`` for two
             classes.
-        standardised_coef_: the same for inputs of unit variance, to compare features by.
+        standardized_coef_: the same for inputs of unit variance, to compare features by.
         path_: the points of the path (a list of them for each label), ``chosen_`` its number.
         threshold_: the threshold(s) in use; ``offsets_`` for several classes.
 
@@ -90,12 +110,12 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         *,
         C: float = 1.0,
         l1_ratio: float = 0.0,
-        monotonic_cst: Any = None,
-        cv: Any = 5,
-        path: Any = PATH,
-        threshold: Any = "tuned",
-        class_weight: Any = None,
-        pos_label: Any = None,
+        monotonic_cst: ArrayLike | None = None,
+        cv: CV = 5,
+        path: Sequence[float] = PATH,
+        threshold: Threshold | str | None = "tuned",
+        class_weight: ClassWeight = None,
+        pos_label: Label | None = None,
     ) -> None:
         self.metric = metric
         self.C = C
@@ -107,14 +127,14 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         self.class_weight = class_weight
         self.pos_label = pos_label
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
     # --- fit -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Rows, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
         """Train on ``X (n, features)``, dense or sparse, and ``y (n,)`` or ``(n, labels)``."""
         goal = one_number(self.metric)
         check_number("C", self.C, 0, float("inf"))
@@ -123,7 +143,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         x = self._checked_inputs(X, y)
         given, place = self._given_splits(x, y), None
         rows = self._start(x, y, sample_weight)
-        signs = None if self.monotonic_cst is None else self._checked_signs(x.shape[1])
+        signs = checked_monotonic_cst(self.monotonic_cst, x.shape[1])
+        if signs is not None and self._task.single and self._labels.positive == 0:
+            signs = -signs  # of the positive class, where those of ``coef_`` are the last's
         # Columns that do not vary tell nothing: without them nothing can depend on them.
         some = varies(x if (rows.w > 0).all() else x[rows.w > 0])
         if some.any() and not some.all():
@@ -135,8 +157,12 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         tested = slice(None) if given is None else given >= 0  # the others have no say
         place = place if goal.tunes else None  # nothing is held out where nothing is tuned
         self._center, self._scale = center_and_spread(rows.x, rows.w)
-        sample = _sample(rows)
-        fold = given[sample] if given is not None else self._folds(rows, sample)
+        sample = path_sample(rows)
+        fold = (
+            given[sample]
+            if given is not None
+            else content_folds(rows.take(sample), int(cast(int, self.cv)))
+        )
         raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
         targets = range(rows.y.shape[1]) if self._task.independent else [None]
         found = [self._fit_target(rows, sample, fold, goal, signs, k) for k in targets]
@@ -156,14 +182,14 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     def _widen(self, some: Array) -> None:
         """Put back the columns that were left out, with coefficients of 0."""
-        outputs = _outputs(2 if self._task.independent else len(self.classes_))
+        outputs = outputs_of(2 if self._task.independent else len(self.classes_))
         self._targets = [target.widened(some, outputs) for target in self._targets]
         self._training = self._training.widened(some, outputs)
         center, scale = np.zeros(len(some)), np.full(len(some), np.inf)
         center[some], scale[some] = self._center, self._scale
         self._center, self._scale = center, scale
 
-    def _checked_inputs(self, X: Any, y: Any) -> Any:
+    def _checked_inputs(self, X: Rows, y: Labels) -> Matrix:
         if y is None:
             self._refuse_no_target()
         x = validate_data(
@@ -171,19 +197,19 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         )
         return sparse.csr_matrix(x) if sparse.issparse(x) else x
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Rows) -> Matrix:
         self._check_fitted()
         return validate_data(self, X, reset=False, dtype=np.float64, accept_sparse=["csr", "csc"])
 
-    def _given_splits(self, x: Any, y: Any) -> Array | None:
+    def _given_splits(self, x: Matrix, y: Labels) -> Array | None:
         """The fold of every row, if ``cv`` is splits; -1 for rows that no split tests."""
-        if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
+        if is_count(self.cv):
             check_number("cv", self.cv, 2, float("inf"), closed="low")
             return None
+        cv: Any = self.cv
         fold = np.full(x.shape[0], -1, dtype=np.int64)
         try:
-            is_splitter = hasattr(self.cv, "get_n_splits")
-            splits = self.cv.split(x, y) if is_splitter else self.cv
+            splits = cv.split(x, y) if hasattr(cv, "get_n_splits") else cv
             for k, (_, test) in enumerate(splits):
                 fold[np.asarray(test, dtype=np.int64)] = k
         except (TypeError, ValueError, IndexError):
@@ -195,7 +221,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             raise ValueError("cv must hold at least two splits.")
         return fold
 
-    def _scaled(self, x: Any) -> Any:
+    def _scaled(self, x: Matrix) -> Matrix:
         with np.errstate(over="ignore"):  # what is beyond FAR is cut off
             if sparse.issparse(x):
                 scaled = sparse.csr_matrix(x @ sparse.diags(1 / self._scale))
@@ -204,10 +230,6 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             u = x - self._center  # in place from here on: rows may be many
             u /= self._scale
         return np.clip(u, -FAR, FAR, out=u)
-
-    def _folds(self, rows: Examples, sample: Array) -> Array:
-        some = len(sample) < len(rows.y)
-        return content_folds(rows.take(sample) if some else rows, int(self.cv))
 
     def _fit_target(
         self,
@@ -223,7 +245,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         y = rows.y if label is None else rows.y[:, label]
         goal = goal if label is None else goal.of_label(label)
 
-        def problem(keep: Any) -> LinearProblem:
+        def problem(keep: Array | slice) -> LinearProblem:
             return LinearProblem(rows.x[keep], y[keep], rows.w[keep], classes, signs)
 
         everything, some = slice(None), len(sample) < len(y)
@@ -232,7 +254,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         start = logistic(problem(sample), self.C, self.l1_ratio, None) if near else None
         start = logistic(problem(everything), self.C, self.l1_ratio, start)
         if len(np.unique(y)) < 2 or not goal.tunes:
-            target, z = Target(start, [], 0), scores_of(rows.x, start, _outputs(classes))
+            target, z = Target(start, [], 0), scores_of(rows.x, start, outputs_of(classes))
             return target, z, Origin(target, z, {})
         tuner = Tuner(goal, task_of(y, classes))
         oof, parts = self._out_of_fold(problem, sample, fold, start, tuner)
@@ -246,14 +268,14 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             [float("inf"), *self.path],
             errors_needed(y, rows.w, int(np.isfinite(self._scale).sum())),
         )
-        first = _shifted(start, values[0], classes)
+        first = shifted(start, values[0], classes)
         along, flat = list(self.path)[:chosen], start
         if chosen:
             at = self._moved(problem(sample if some else everything), goal, first, along)
             flat = move(problem(everything), goal, first, along[-1], at) if some else at
         first_z, z = oof[0], oof[chosen]
         if some:  # in sample: of so many rows hardly too good
-            first_z, z = (scores_of(rows.x, f, _outputs(classes)) for f in (start, flat))
+            first_z, z = (scores_of(rows.x, f, outputs_of(classes)) for f in (start, flat))
         origin = Origin(Target(start, path[:1], 0), first_z, parts[chosen])
         return Target(flat, path, chosen), z, origin
 
@@ -265,7 +287,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         toward = 0.0 if self._targets[0].chosen else self._prior
         return Tuner(get_goal(self.metric), self._task, toward=toward)
 
-    def _moved(self, problem: LinearProblem, goal: Goal, start: Array, along: Any) -> Array:
+    def _moved(
+        self, problem: LinearProblem, goal: Goal, start: Array, along: Sequence[float]
+    ) -> Array:
         at = start
         for penalty in along:
             at = move(problem, goal, start, penalty, at)
@@ -273,7 +297,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     def _out_of_fold(
         self,
-        problem: Any,
+        problem: Callable[[Array], LinearProblem],
         sample: Array,
         fold: Array,
         start: Array,
@@ -300,37 +324,27 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         tested = fold >= 0
         cut = tuner.best(oof[0][tested], whole.y[tested], whole.w[tested])
         for k, part, first in zip(folds, parts, starts, strict=True):
-            at = shifted = _shifted(first, cut, whole.classes)
+            at = origin = shifted(first, cut, whole.classes)
             for i, penalty in enumerate(self.path, 1):
-                at = move(part, tuner.goal, shifted, penalty, at)
+                at = move(part, tuner.goal, origin, penalty, at)
                 held = fold == k
                 oof[i][held] = scores_of(whole.x[held], at, whole.outputs)
                 models[i][int(k)] = at
         return oof, models
 
-    def _checked_signs(self, features: int) -> Array:
-        """For the coefficients of the positive class, where those of ``coef_`` are the last's."""
-        signs = np.asarray(self.monotonic_cst, dtype=float)
-        if signs.shape != (features,) or not np.isin(signs, (-1, 0, 1)).all():
-            raise ValueError(
-                f"monotonic_cst must hold -1, 0 or 1 for each of {features} features, got "
-                f"{self.monotonic_cst!r}."
-            )
-        return -signs if self._task.single and self._labels.positive == 0 else signs
-
     # --- what it has learned ---------------------------------------------------------------------
 
     def _describe(self) -> None:
-        outputs = [_outputs(2 if self._task.independent else len(self.classes_))]
+        outputs = [outputs_of(2 if self._task.independent else len(self.classes_))]
         outputs *= len(self._targets)
         coef = [t.flat[:-k].reshape(k, -1) for t, k in zip(self._targets, outputs, strict=True)]
         first = [t.flat[-k:] for t, k in zip(self._targets, outputs, strict=True)]
-        self.standardised_coef_ = np.concatenate(coef)
+        self.standardized_coef_ = np.concatenate(coef)
         with np.errstate(over="ignore", invalid="ignore"):  # a spread may be next to 0
-            self.coef_ = self.standardised_coef_ / self._scale
+            self.coef_ = self.standardized_coef_ / self._scale
             self.intercept_ = np.concatenate(first) - self.coef_ @ self._center
         if self._task.single and self._labels.positive == 0:
-            for name in ("standardised_coef_", "coef_", "intercept_"):
+            for name in ("standardized_coef_", "coef_", "intercept_"):
                 setattr(self, name, -getattr(self, name))
         several = self._task.independent
         self.path_ = [t.path for t in self._targets] if several else self._targets[0].path
@@ -351,9 +365,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         threshold = getattr(self, f"{self._task.parameter}_")
         lines.append(f"threshold: {np.round(threshold, 4)}")
         width = max(map(len, ["coefficient", *map(str, names)]))
-        size = np.abs(self.standardised_coef_).max(0)
+        size = np.abs(self.standardized_coef_).max(0)
         # A column for each class of several, or each label.
-        own = [" ".join(f"{v:+12.3f}" for v in column) for column in self.standardised_coef_.T]
+        own = [" ".join(f"{v:+12.3f}" for v in column) for column in self.standardized_coef_.T]
         raw = [" ".join(f"{v:+12.4g}" for v in column) for column in self.coef_.T]
         wide = len(raw[0])
         lines.append(f"{'coefficient':{width}} {'standardized':>{wide}} {'in its units':>{wide}}")
@@ -392,7 +406,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             self._labels,
         )
 
-    def logistic_part(self, threshold: Any = "tuned") -> Self:
+    def logistic_part(self, threshold: Threshold | str | None = "tuned") -> Self:
         """What ``path=()`` would have given, from this fit."""
         training = self._of_training("logistic_part")
         part = clone(self).set_params(path=(), threshold=threshold)
@@ -416,21 +430,21 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             )
         return training
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> State:
         return {k: v for k, v in super().__getstate__().items() if k != "_training"}
 
     # --- predict ---------------------------------------------------------------------------------
 
-    def _scores(self, x: Any) -> Array:
+    def _scores(self, x: Matrix) -> Array:
         x = self._scaled(x)
         classes = 2 if self._task.independent else len(self.classes_)
-        z = self._task.joined([scores_of(x, t.flat, _outputs(classes)) for t in self._targets])
+        z = self._task.joined([scores_of(x, t.flat, outputs_of(classes)) for t in self._targets])
         return log_softmax(z, 1) if self._task.exclusive else z
 
     def _layers(self) -> Layers:
         """A network of one member without a hidden layer; labels are its outputs."""
         self._check_fitted()
-        own = _outputs(2 if self._task.independent else len(self.classes_))
+        own = outputs_of(2 if self._task.independent else len(self.classes_))
         coef = np.concatenate([t.flat[:-own].reshape(own, -1) for t in self._targets])
         first = np.concatenate([t.flat[-own:] for t in self._targets])
         weight, bias = torch.from_numpy(coef.T)[None], torch.from_numpy(first)[None, None]
@@ -438,7 +452,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     # --- files -----------------------------------------------------------------------------------
 
-    def _learned(self) -> dict[str, Any]:
+    def _learned(self) -> State:
         return {
             "center": torch.from_numpy(self._center),
             "scale": torch.from_numpy(self._scale),
@@ -452,12 +466,12 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             ],
         }
 
-    def _relearn(self, fitted: dict[str, Any]) -> None:
+    def _relearn(self, fitted: State) -> None:
         (features,) = fitted["center"].shape
         self.n_features_in_ = features
         self._center = _numbers(fitted["center"], features)
         self._scale = _numbers(fitted["scale"], features)  # infinite where a column was constant
-        size = _outputs(2 if self._task.independent else len(self.classes_)) * (features + 1)
+        size = outputs_of(2 if self._task.independent else len(self.classes_)) * (features + 1)
         self._targets = []
         for t in fitted["targets"]:
             path, chosen = [PathPoint(*map(float, point)) for point in t["path"]], t["chosen"]
@@ -473,28 +487,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         self._describe()
 
 
-def _sample(rows: Examples) -> Array:
-    """All rows; of many every so many, in an order of content: how far to move is chosen on them,
-    by folds of the sample."""
-    n = len(rows.y)
-    step = -(-n // MOST_ROWS)
-    return np.arange(n) if step == 1 else np.argsort(own_codes(rows))[::step]
-
-
-def _shifted(flat: Array, cut: Decision, classes: int) -> Array:
-    """With the intercept moved so that decisions change at 0."""
-    moved = flat.copy()
-    outputs = _outputs(classes)
-    moved[-outputs:] += -cut.cut if classes == 2 else cut.cut
-    return moved
-
-
 def _numbers(values: torch.Tensor, size: int) -> Array:
     found: Array = values.numpy()
     if found.dtype != float or found.shape != (size,):
         raise ValueError(f"{size} numbers in float64 expected")
     return found
-
-
-def _outputs(classes: int) -> int:
-    return 1 if classes == 2 else classes

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softset.checks import check_choice
+from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import ExportedModule, to_onnx, to_torch
 from softset.classifiers.recipes import (
     CLASSIFIERS,
@@ -25,13 +26,32 @@ from softset.storage.container import read_file, whole, write_file
 from softset.storage.files import SavedFileError
 from softset.storage.schema import decoded
 from softset.tables.encoder import TableEncoder, infer_schema
-from softset.tables.labels import BlanksWarning, LabelEncoding, read_labels
+from softset.tables.labels import (
+    BlanksWarning,
+    LabelEncoding,
+    PositiveClassWarning,
+    positive_line,
+    read_labels,
+)
 from softset.tables.parquet_rows import ParquetRows
 from softset.tables.streams import EncodedRows
 from softset.tasks import Task
+from softset.typing import (
+    JSON,
+    Array,
+    ArrayLike,
+    Frame,
+    Ints,
+    Label,
+    Labels,
+    PathLike,
+    Rows,
+    Settings,
+    State,
+)
 
-Array = NDArray[Any]
 _KIND = "model"
+Table: TypeAlias = "Frame | Sequence[dict[str, JSON]]"  # of a user: a data frame, or rows by column
 
 
 @dataclass(frozen=True)
@@ -39,10 +59,10 @@ class SavedModel:
     """What a model file holds: the name of the classifier, and the plain data of each part."""
 
     classifier: str
-    state: dict[str, Any]
-    encoder: dict[str, Any] | None
-    classes: dict[str, Any] | None
-    info: dict[str, Any]
+    state: State
+    encoder: Settings | None
+    classes: Settings | None
+    info: Settings
 
 
 @dataclass(frozen=True)
@@ -68,7 +88,9 @@ class Model:
     ['old', 'young']
     """
 
-    def __init__(self, encoder: TableEncoder | None, classifier: Any, info: dict[str, Any]) -> None:
+    def __init__(
+        self, encoder: TableEncoder | None, classifier: DecidingClassifier, info: Settings
+    ) -> None:
         self.encoder, self.classifier, self.info = encoder, classifier, info
         known = np.asarray(classifier.classes_)
         self.task: Task = classifier.task_
@@ -86,11 +108,21 @@ class Model:
         return get_goal(self.classifier.metric).name
 
     @property
-    def threshold(self) -> Any:
+    def threshold(self) -> float | list[float]:
         """The threshold(s), or the offsets of several classes."""
         name = f"{self.task.parameter}_"
         value = getattr(self.classifier, name)
         return value if isinstance(value, float) else np.asarray(value).tolist()
+
+    @property
+    def positive(self) -> str:
+        """The positive class of two and its fraction of the training rows, in words; else empty."""
+        labels = self.classifier._labels
+        return (
+            positive_line(self.classes_[labels.positive], labels.fraction)
+            if self.task.single
+            else ""
+        )
 
     @property
     def target(self) -> list[str]:
@@ -98,7 +130,7 @@ class Model:
         found = self.info.get("target") or []
         return [found] if isinstance(found, str) else list(found)
 
-    def inputs(self, table: Any) -> Array:
+    def inputs(self, table: Table) -> Array:
         """The numbers that the classifier sees, from a table with the columns of training.
 
         ``table`` is a data frame, or rows ``[{column: value}, …]``.
@@ -111,28 +143,28 @@ class Model:
         used = [c for c in table.columns if str(c) in known or str(c) not in unused]
         return self.encoder.transform(table[used])
 
-    def predict_proba(self, table: Any) -> Array:
+    def predict_proba(self, table: Table) -> Array:
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
         return np.asarray(self.classifier.predict_proba(self.inputs(table)))
 
-    def predict(self, table: Any) -> Array:
+    def predict(self, table: Table) -> Array:
         """Classes ``(n,)``, or 0 and 1 ``(n, labels)``."""
         return self._named(self.classifier.predict(self.inputs(table)))
 
-    def predict_both(self, table: Any) -> tuple[Array, Array]:
+    def predict_both(self, table: Table) -> tuple[Array, Array]:
         """Probabilities and classes; the table is encoded and scored once."""
         p, found = self.classifier.predict_both(self.inputs(table))
         return np.asarray(p), self._named(found)
 
-    def _named(self, found: Any) -> Array:
+    def _named(self, found: ArrayLike) -> Array:
         found = np.asarray(found)
         return found if not self._codes or self.task.independent else self.classes_[found]
 
-    def codes(self, y: Any) -> NDArray[np.int64]:
+    def codes(self, y: Labels) -> Ints:
         """Labels as numbers of ``classes_``; an unknown one is an error. Text meets text."""
         return LabelEncoding(self.task, np.asarray(self.classes_)).encode(y)
 
-    def named_for_classifier(self, y: Any) -> Array:
+    def named_for_classifier(self, y: Labels) -> Array:
         """Labels as the classifier was trained on them: as given, or numbers of classes."""
         return self.codes(y) if self._codes and not self.task.independent else np.asarray(y)
 
@@ -142,11 +174,13 @@ class Model:
         more = ", …" if len(self.classes_) > 6 else ""
         trained = f", trained on {rows} rows" if rows else ""
         inputs = self.classifier.n_features_in_
+        positive = f"; {self.positive}" if self.positive else ""
         return (
-            f"Model({kind} for {self.metric}, {self.task}: {known}{more}; {inputs} inputs{trained})"
+            f"Model({kind} for {self.metric}, {self.task}: {known}{more}{positive}; {inputs} "
+            f"inputs{trained})"
         )
 
-    def save(self, path: str | os.PathLike[str], **info: Any) -> None:
+    def save(self, path: PathLike, **info: Any) -> None:
         """Write it with ``save_model``; ``info`` is added to its own."""
         self.info.update(info)
         save_model(path, encoder=self.encoder, classifier=self.classifier, info=self.info)
@@ -155,12 +189,12 @@ class Model:
         """The classifier as one module from ``inputs(table)``: see ``export.to_torch``."""
         return to_torch(self)
 
-    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+    def to_onnx(self, path: PathLike) -> None:
         """The same as an ONNX file: see ``export.to_onnx``."""
         to_onnx(self, path)
 
 
-def _frame(table: Any) -> Any:
+def _frame(table: Table) -> Frame:
     if hasattr(table, "columns"):
         return table
     if isinstance(table, list | tuple) and table and all(isinstance(r, dict) for r in table):
@@ -175,16 +209,16 @@ def _frame(table: Any) -> Any:
 
 
 def train_model(
-    X: Any,
-    y: Any = None,
+    X: Rows,
+    y: Labels | None = None,
     metric: MetricLike = "f1",
     *,
     recipe: str | None = None,
-    pos_label: Any = None,
-    sample_weight: Any = None,
+    pos_label: Label | None = None,
+    sample_weight: ArrayLike | None = None,
     random_state: int = 0,
-    info: dict[str, Any] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    info: Settings | None = None,
+    checkpoint: PathLike | None = None,
     **settings: Any,
 ) -> Model:
     """One classifier for one table: ``X`` a data frame, ``y`` labels ``(n,)`` or ``(n, labels)``.
@@ -221,15 +255,27 @@ def train_model(
         # With the positive class last the classifier can have the names, and use them in what it
         # says.
         target = labels.decode(codes) if labels.positive == 1 else codes
+        _fix_positive(classifier, labels)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BlanksWarning)  # has been said
+            for warned in (BlanksWarning, PositiveClassWarning):  # of y, above
+                warnings.simplefilter("ignore", warned)
             classifier.fit(x, target, sample_weight=sample_weight)
     known = {} if labels.positive == 1 else {"classes": np.asarray(labels.names)}
     return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
 
 
+def _fix_positive(classifier: DecidingClassifier, labels: LabelEncoding) -> None:
+    """Decided once, on all rows: the classifier has the positive class of the table's labels."""
+    if labels.task.single and labels.positive == 1:
+        classifier.pos_label = labels.names[1]
+
+
 def _fit_stream(
-    classifier: Any, recipe: str, rows: ParquetRows, pos_label: Any, checkpoint: Any
+    classifier: DecidingClassifier,
+    recipe: str,
+    rows: ParquetRows,
+    pos_label: Label | None,
+    checkpoint: PathLike | None,
 ) -> tuple[LabelEncoding, TableEncoder]:
     """Fit on rows that need not fit into memory; what their labels are, and their encoder."""
     fit = FITS.get(RECIPES[recipe].classifier)
@@ -240,16 +286,17 @@ def _fit_stream(
             f"{', '.join(fitting)}."
         )
     stream = EncodedRows(rows, pos_label)
+    _fix_positive(classifier, stream.labels)
     fit(classifier, stream, checkpoint)
     return stream.labels, stream.encoder
 
 
 def save_model(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     encoder: TableEncoder | None,
-    classifier: Any,
-    info: dict[str, Any] | None = None,
+    classifier: DecidingClassifier,
+    info: Settings | None = None,
 ) -> None:
     """Write encoder and classifier to one file: JSON and arrays with a checksum, whole or not.
 
@@ -282,7 +329,7 @@ def save_model(
     write_file(path, _KIND, vars(content))
 
 
-def load_model(path: str | os.PathLike[str], metric: MetricLike | None = None) -> Model:
+def load_model(path: PathLike, metric: MetricLike | None = None) -> Model:
     """Read what ``save_model`` wrote; nothing in the file is run. A pickle is refused.
 
     ``metric`` is needed if the model was trained for a function of your own.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from softset.checks import check_number, warn_user
@@ -19,12 +19,24 @@ from softset.tables.rows import Examples, Ints, ordered_rows
 from softset.tables.scaling import SQUASH, Scaler
 from softset.tables.splits import salted_folds
 from softset.tables.streams import is_stream
-from softset.training.data import data_of
-from softset.training.folds import fold_of
+from softset.training.data import data_of, fold_of
 from softset.training.loop import until_phase
-from softset.training.members import Member, Trained, train_members
+from softset.training.members import train_members
 from softset.training.networks import Mlp, score
+from softset.training.phases import RecipeLike
 from softset.training.recipes import DEFAULT
+from softset.training.stack import Member, Trained
+from softset.typing import (
+    Array,
+    ArrayLike,
+    ClassWeight,
+    Label,
+    Labels,
+    RandomState,
+    Rows,
+    State,
+    Threshold,
+)
 
 try:  # from scikit-learn 1.9 on
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -33,12 +45,11 @@ except ImportError:  # pragma: no cover
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Older versions have no callbacks."""
 
-    def with_callbacks(method: Any) -> Any:
+    def with_callbacks(method: Callable) -> Callable:
         """Older versions have no callbacks."""
         return method
 
 
-Array = NDArray[Any]
 # Rows that are scored together: what is computed of them stays in the cache.
 _BLOCK = 2**13
 
@@ -78,7 +89,8 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
             offsets, one for each; ``None`` is 1/2 or the largest probability.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
             labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
-        pos_label: the positive class of two; the last of ``classes_`` if left out.
+        pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
+            the rarer class (``softset.tables.labels.positive_class``).
         random_state: int, ``RandomState`` or ``None``.
         verbose: 1 shows progress: live on a terminal and in a notebook, plain lines elsewhere.
 
@@ -98,8 +110,8 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         self,
         metric: MetricLike = "f1",
         *,
-        recipe: Any = DEFAULT,
-        hidden_layer_sizes: Any = (64, 32),
+        recipe: RecipeLike = DEFAULT,
+        hidden_layer_sizes: Sequence[int] = (64, 32),
         n_networks: int = 10,
         batch_size: int | None = None,
         learning_rate: float = 0.003,
@@ -109,10 +121,10 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         early_stopping: bool = True,
         patience: int = 10,
         validation_fraction: float = 0.2,
-        threshold: Any = "tuned",
-        class_weight: Any = None,
-        pos_label: Any = None,
-        random_state: Any = None,
+        threshold: Threshold | str | None = "tuned",
+        class_weight: ClassWeight = None,
+        pos_label: Label | None = None,
+        random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
         self.metric = metric
@@ -136,7 +148,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
     # --- fit -------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Rows, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1; or on a
         stream of such blocks, as ``ParquetRows`` is one."""
         check_number("n_networks", self.n_networks, 1, 10**6, closed="low")
@@ -163,7 +175,9 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         self._end(X, y)
         return self
 
-    def _train(self, rows: Examples, fold: Ints | None, seeds: Array, on_epoch: Any) -> Trained:
+    def _train(
+        self, rows: Examples, fold: Ints | None, seeds: Array, on_epoch: Callable[[], bool] | None
+    ) -> Trained:
         count = len(rows.x) if fold is None else int((fold != 0).sum())
         return train_members(
             tuple(self.hidden_layer_sizes),
@@ -255,13 +269,13 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
 
     # --- scikit-learn's callbacks ----------------------------------------------------------------
 
-    def _begin(self, X: Array, y: Array) -> None:
+    def _begin(self, X: Array, y: Labels | None) -> None:
         self._context = None
         if hasattr(self, "_skl_callbacks"):
             self._context = self._init_callback_context(max_subtasks=None)
             self._context.call_on_fit_task_begin(estimator=self, X=X, y=y)
 
-    def _on_epoch(self, X: Array, y: Array) -> Any:
+    def _on_epoch(self, X: Array, y: Labels | None) -> Callable[[], bool] | None:
         context = self._context
         if context is None:
             return None
@@ -273,14 +287,14 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
 
         return call
 
-    def _end(self, X: Array, y: Array) -> None:
+    def _end(self, X: Array, y: Labels | None) -> None:
         context = self.__dict__.pop("_context")
         if context is not None:
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
 
     # --- files -----------------------------------------------------------------------------------
 
-    def _learned(self) -> dict[str, Any]:
+    def _learned(self) -> State:
         return {
             "widths": list(self._widths),
             "weights": self._weights,
@@ -289,7 +303,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
             "history": self.history_,
         }
 
-    def _relearn(self, fitted: dict[str, Any]) -> None:
+    def _relearn(self, fitted: State) -> None:
         self._widths, self._weights = tuple(fitted["widths"]), fitted["weights"].double()
         center, scale = (fitted[name].double().numpy() for name in ("center", "scale"))
         self._scaler = Scaler(center, scale)
@@ -323,7 +337,9 @@ class PhasedClassifier(MetricMLPClassifier):
     True
     """
 
-    def _train(self, rows: Examples, fold: Ints | None, seeds: Array, on_epoch: Any) -> Trained:
+    def _train(
+        self, rows: Examples, fold: Ints | None, seeds: Array, on_epoch: Callable[[], bool] | None
+    ) -> Trained:
         trained = super()._train(rows, fold, seeds, on_epoch)
         self._after_first = [*trained.phase_ends, trained.weights][0]
         return trained

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from softset.tasks import Task
+from softset.typing import Array, ArrayLike, Rows, Settings
 
-Array = NDArray[Any]
 
-
-def bagging(estimator: Any, *, tunes: bool) -> Any:
+def bagging(estimator: BaseEstimator, *, tunes: bool) -> BaseEstimator:
     """A copy of ``estimator`` that keeps out-of-bag probabilities if the threshold is tuned."""
     bags = not tunes or getattr(estimator, "bootstrap", True)
     if not hasattr(estimator, "oob_score") or not bags:
@@ -26,14 +23,14 @@ def bagging(estimator: Any, *, tunes: bool) -> Any:
     return copy.set_params(oob_score=True) if tunes else copy
 
 
-def fit(estimator: Any, x: Any, y: Array, settings: dict[str, Any]) -> Any:
+def fit(estimator: BaseEstimator, x: Rows, y: Array, settings: Settings) -> BaseEstimator:
     """The fitted ``estimator``; rows without out-of-bag trees are left out of the tuning."""
     with warnings.catch_warnings(), _sums_may_overflow():
         warnings.filterwarnings("ignore", "Some inputs do not have OOB scores")
         return estimator.fit(_within_float32(x), y, **settings)
 
 
-def respond(model: Any, response: str, x: Any) -> Any:
+def respond(model: BaseEstimator, response: str, x: Rows) -> ArrayLike:
     """What the method ``response`` of a fitted model says of ``x``."""
     with _sums_may_overflow():
         return getattr(model, response)(_within_float32(x))
@@ -47,7 +44,7 @@ def _sums_may_overflow() -> np.errstate:
     return np.errstate(over="ignore", invalid="ignore")
 
 
-def _within_float32(x: Any) -> Any:
+def _within_float32(x: Rows) -> Rows:
     """Trees compare float32 numbers: larger ones become the largest. Infinity is left as it is."""
     if not isinstance(x, np.ndarray) or x.dtype != np.float64:
         return x
@@ -70,7 +67,7 @@ def with_constants(p: Array, constant: Array) -> Array:
     return every
 
 
-def probabilities(model: Any) -> tuple[Any, Array]:
+def probabilities(model: BaseEstimator) -> tuple[Array | list[Array], Array]:
     """Probabilities by trees that have not seen the row, and the rows that have such trees.
 
     They have the form of ``predict_proba``: for several labels a list of ``(n, 2)``.

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from sklearn.base import BaseEstimator
 
 from softset.classifiers.recipes import CLASSIFIERS, classifier_class
 from softset.classifiers.trees import FORESTS, SavedForest
 from softset.metrics.registry import MetricLike
 from softset.storage.files import SavedFileError
+from softset.typing import State
 
 OURS = [name for name in CLASSIFIERS if name != "MetricEnsembleClassifier"]
 PARTS = [*OURS, *FORESTS]
 
 
-def pack_part(model: Any) -> dict[str, Any]:
+def pack_part(model: BaseEstimator) -> State:
     """A fitted classifier of ours or a forest as plain data and tensors; others are refused."""
     kind = type(model).__name__
     if isinstance(model, SavedForest) or type(model) in FORESTS.values():
@@ -27,7 +28,7 @@ def pack_part(model: Any) -> dict[str, Any]:
     return {"classifier": kind, "state": model.state()}
 
 
-def unpack_part(packed: dict[str, Any], metric: MetricLike | None = None) -> Any:
+def unpack_part(packed: State, metric: MetricLike | None = None) -> BaseEstimator:
     """The inverse of ``pack_part``; ``metric`` where it was a function of the user's own."""
     kind, state = packed["classifier"], packed["state"]
     if kind not in PARTS:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from softset.decisions.smoothing import effective_rows
 from softset.decisions.tuner import Tuner
-from softset.tables.rows import Examples
+from softset.tables.rows import Examples, own_codes
 from softset.training.linear import widened
+from softset.typing import Array, Ints
 
-Array = NDArray[Any]
 # A move must beat the start by more than this many standard errors of the paired difference.
 CLEAR = 0.5
 RESAMPLES = 60
 # With fewer rows of the rarer class for each feature than ``FEW`` a gain is luck more often.
 FEW, CLEAR_OF_FEW = 3, 2.0
+
+# On more rows than this the distance is chosen on a sample: so many rows overfit nothing.
+MOST_ROWS = 50_000
 
 
 class PathPoint(NamedTuple):
@@ -67,7 +69,7 @@ class Training:
     place: Array | None  # among them, of each row of fit
     sample: Array  # the rows that the path was chosen on
     fold: Array  # of the sample
-    tested: Any  # which of the rows are in a fold
+    tested: Array | slice  # which of the rows are in a fold
     origins: list[Origin]
 
     def widened(self, some: Array, outputs: int) -> Training:
@@ -77,7 +79,7 @@ class Training:
         return replace(self, rows=self.rows._replace(x=x), origins=origins)
 
 
-def errors_needed(y: NDArray[np.int64], w: Array, features: int) -> float:
+def errors_needed(y: Ints, w: Array, features: int) -> float:
     """How many standard errors a gain must have, by the (effective) rows of the rarer class for
     each feature that varies.
 
@@ -113,3 +115,11 @@ def choose(
     ]
     clear = [i for i, point in enumerate(path) if i and point.gain > needed * point.error > 0]
     return path, max(clear, key=lambda i: path[i].value, default=0)
+
+
+def path_sample(rows: Examples) -> Array:
+    """All rows; of many every so many, in an order of content: how far to move is chosen on them,
+    by folds of the sample."""
+    n = len(rows.y)
+    step = -(-n // MOST_ROWS)
+    return np.arange(n) if step == 1 else np.argsort(own_codes(rows))[::step]

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softset.training.recipes import DEFAULT
 from softset.training.recipes import RECIPES as OF_NETWORKS
+from softset.typing import Settings
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import RandomForestClassifier
+
+    from softset.classifiers.base import DecidingClassifier
+    from softset.metrics.registry import MetricLike
 
 # The module in this package that each classifier is in. A model file may name these alone.
 CLASSIFIERS = {
@@ -26,9 +33,9 @@ class ModelRecipe:
 
     classifier: str
     about: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
 
-    def make(self, metric: Any, seed: int, **settings: Any) -> Any:
+    def make(self, metric: MetricLike, seed: int, **settings: Any) -> DecidingClassifier:
         """The classifier, not fitted; a linear model has no seed, as nothing in it is random."""
         kind = classifier_class(self.classifier)
         preset = {k: v(seed) if callable(v) else v for k, v in self.settings.items()}
@@ -36,7 +43,7 @@ class ModelRecipe:
         return kind(metric=metric, **{**seeded, **preset, **settings})
 
 
-def _forest(seed: int) -> Any:
+def _forest(seed: int) -> RandomForestClassifier:
     from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415
 
     return RandomForestClassifier(200, random_state=seed)
@@ -69,7 +76,7 @@ def default_recipe(beyond_memory: bool) -> str:
     return DEFAULT if beyond_memory else "best"
 
 
-def classifier_class(name: str) -> Any:
+def classifier_class(name: str) -> type[DecidingClassifier]:
     """The class of that name.
 
     >>> classifier_class("MetricLinearClassifier").__name__

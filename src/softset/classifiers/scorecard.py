@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softset.checks import check_whole, listed
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
+from softset.metrics.goals import Goal
 from softset.metrics.registry import label_of
 from softset.tables.labels import LabelEncoding
 from softset.tasks import BINARY
+from softset.typing import Array, ArrayLike, Bools, Ints, Labels, Matrix, Rows
 
-Array = NDArray[Any]
-Ints = NDArray[np.int64]
 BINS = 8
 # Two printed lines each: more features than these do not fit on a page.
 MOST_FEATURES = 25
@@ -73,7 +72,7 @@ class Scorecard:
             its points and its threshold included.
     """
 
-    metric: Any
+    metric: Goal
     labels: LabelEncoding
     features: tuple[ScoredFeature, ...]
     threshold: int
@@ -102,11 +101,11 @@ class Scorecard:
             totals += feature(column)
         return totals
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Rows) -> Array:
         """Classes ``(n,)``: the positive one from ``threshold`` points on."""
         return self.labels.decode((self.points(X) >= self.threshold).astype(np.int64))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Rows, y: Labels, sample_weight: ArrayLike | None = None) -> float:
         """The metric of ``predict`` on other rows."""
         decided = (self.points(X) >= self.threshold).astype(np.float64)
         weight = np.ones(len(decided)) if sample_weight is None else np.asarray(sample_weight)
@@ -160,7 +159,7 @@ class Seen:
     the intercept. ``fold`` is the fold of each row; -1 is in none.
     """
 
-    x: Any
+    x: Matrix
     y: Ints
     w: Array
     fold: Ints
@@ -266,7 +265,7 @@ class _Card:
     logits: Array  # of all rows
 
 
-def _cards(flat: Array, sizes: list[int], seen: Seen, rows: NDArray[np.bool_]) -> list[_Card]:
+def _cards(flat: Array, sizes: list[int], seen: Seen, rows: Bools) -> list[_Card]:
     """The model ``flat`` with at most so many points from a feature, for each of ``sizes``.
 
     It sees ``rows`` only. The bin of the least contribution has 0 points, so that nothing is ever
@@ -337,7 +336,7 @@ def _text(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
 
 
-def column_of(x: Any, j: int) -> Array:
+def column_of(x: Matrix, j: int) -> Array:
     """A column of a dense or sparse matrix as a dense vector."""
     column = x[:, [j]]
     return np.asarray(column.toarray() if hasattr(column, "toarray") else column).ravel()

@@ -8,16 +8,14 @@ Later passes leave out as many rows as are held out of each kind: which of equal
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -26,14 +24,18 @@ from softset.metrics.registry import decided_elsewhere, one_number
 from softset.tables.labels import LabelEncoding
 from softset.tables.rows import Examples, content_codes, copy_numbers, kept_together, row_codes
 from softset.tables.scaling import Moments, Scaler
-from softset.tables.streams import ClassCounts, blocks_of
+from softset.tables.streams import ClassCounts, Stream, blocks_of
 from softset.training.data import TensorData, data_of, make_data
-from softset.training.members import Member, Trained
+from softset.training.stack import Member, Trained
 from softset.training.streamed import train_streamed
+from softset.typing import Array, PathLike, Rows
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from softset.classifiers.base import DecidingClassifier
+
 # The most rows that are held out, and the most numbers in them: they stay in memory.
 HELD, HELD_NUMBERS = 2**16, 2**23
+HeldOut = tuple[Array, ...]  # hashes, inputs, labels, weights
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ class Survey:
     scaler: Scaler
     held: Examples
 
-    def parts(self, model: Any, stream: Any, seed: int | None = None) -> Iterator[Examples]:
+    def parts(
+        self, model: DecidingClassifier, stream: Stream, seed: int | None = None
+    ) -> Iterator[Examples]:
         """The rows to train on, block by block."""
         kinds, left = np.unique(content_codes(self.held), return_counts=True)
         for X, y, w in blocks_of(stream, seed):
@@ -70,21 +74,21 @@ class Survey:
         return Examples(x, codes, w * factors / self.mean_weight)
 
 
-def survey(model: Any, stream: Any, fraction: float, salt: int) -> Survey:
+def survey(model: DecidingClassifier, stream: Stream, fraction: float, salt: int) -> Survey:
     """Go through a stream. ``fraction`` of the rows are held out, within ``HELD``."""
     found = _survey(model, stream, fraction, salt, by_number=False)
     return _survey(model, stream, fraction, salt, by_number=True)[0] if found[1] else found[0]
 
 
 def _survey(
-    model: Any, stream: Any, fraction: float, salt: int, *, by_number: bool
+    model: DecidingClassifier, stream: Stream, fraction: float, salt: int, *, by_number: bool
 ) -> tuple[Survey, bool]:
     """Go through a stream once; and whether its rows repeat, so that equal ones may be parted.
 
     Rows are held out by their numbers, or by what they hold.
     """
     counts, moments, common = ClassCounts(), Moments(), Counter[int]()
-    held: list[tuple[Array, Array, Array, Array]] = []  # hashes, inputs, labels, weights
+    held: list[HeldOut] = []
     waiting, limit, most, weighted = 0, np.uint64(2**64 - 1), HELD, False
     for number, (X, y, w) in enumerate(blocks_of(stream)):
         x, weight = _checked(model, X, w, first=number == 0)
@@ -144,7 +148,7 @@ def _survey(
     return found, bool(repeat)
 
 
-def _smallest(parts: list[Any], most: int) -> tuple[list[Any], np.uint64]:
+def _smallest(parts: list[HeldOut], most: int) -> tuple[list[HeldOut], np.uint64]:
     """The ``most`` rows with the smallest hashes, and those that are equal to the last of them;
     the smallest hash that is larger."""
     codes, *rest = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -155,7 +159,9 @@ def _smallest(parts: list[Any], most: int) -> tuple[list[Any], np.uint64]:
     return [(codes[some], *(column[some] for column in rest))], last + np.uint64(1)
 
 
-def _checked(model: Any, X: Any, w: Array | None, *, first: bool) -> tuple[Array, Array]:
+def _checked(
+    model: DecidingClassifier, X: Rows, w: Array | None, *, first: bool
+) -> tuple[Array, Array]:
     """The inputs of a block as float64, and its weights."""
     missing = (
         {"ensure_all_finite": "allow-nan"} if model.__sklearn_tags__().input_tags.allow_nan else {}
@@ -168,7 +174,7 @@ def _checked(model: Any, X: Any, w: Array | None, *, first: bool) -> tuple[Array
     return x, w
 
 
-def _started(model: Any) -> tuple[int, int, Any]:
+def _started(model: DecidingClassifier) -> tuple[int, int, np.random.RandomState]:
     """A salt, a seed, and the rest of the random numbers."""
     one_number(decided_elsewhere(model.metric))
     random = check_random_state(model.random_state)
@@ -179,7 +185,9 @@ def _started(model: Any) -> tuple[int, int, Any]:
 # --- networks -------------------------------------------------------------------------------------
 
 
-def fit_network(model: Any, stream: Any, checkpoint: str | os.PathLike[str] | None = None) -> None:
+def fit_network(
+    model: DecidingClassifier, stream: Stream, checkpoint: PathLike | None = None
+) -> None:
     """``MetricMLPClassifier.fit`` of a stream; ``checkpoint`` is a file to go on from."""
     salt, seed, random = _started(model)
     seeds = random.randint(2**31 - 1, size=int(model.n_networks))
@@ -194,7 +202,12 @@ def fit_network(model: Any, stream: Any, checkpoint: str | os.PathLike[str] | No
 
 
 def _trained(
-    model: Any, stream: Any, found: Survey, seeds: Array, seed: int, checkpoint: Any
+    model: DecidingClassifier,
+    stream: Stream,
+    found: Survey,
+    seeds: Array,
+    seed: int,
+    checkpoint: PathLike | None,
 ) -> Trained:
     task = found.labels.task
 
@@ -229,7 +242,9 @@ def _trained(
 # --- boosting -------------------------------------------------------------------------------------
 
 
-def fit_boosting(model: Any, stream: Any, checkpoint: str | os.PathLike[str] | None = None) -> None:
+def fit_boosting(
+    model: DecidingClassifier, stream: Stream, checkpoint: PathLike | None = None
+) -> None:
     """``MetricBoostingClassifier.fit`` of a stream: inputs go to a file in the temporary directory,
     from which the library reads them; labels, weights and scores stay in memory."""
     if checkpoint is not None:

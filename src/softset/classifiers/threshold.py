@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn import get_config
-from sklearn.base import MetaEstimatorMixin, clone, is_classifier
-from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.utils import Tags, check_random_state, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import _safe_split, available_if
 from sklearn.utils.parallel import Parallel, delayed
@@ -19,11 +18,10 @@ from sklearn.utils.validation import (
     _check_method_params,
     _num_samples,
     check_is_fitted,
-    has_fit_parameter,
 )
 
 from softset.checks import listed, warn_user
-from softset.classifiers import out_of_bag
+from softset.classifiers import out_of_bag, responses
 from softset.classifiers.base import DecidingClassifier, logs_of
 from softset.classifiers.folds import Splits, cv_splits
 from softset.classifiers.parts import pack_part, unpack_part
@@ -33,14 +31,31 @@ from softset.decisions.decision import Decision
 from softset.decisions.resampling import Gain, tuning_gain
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal
-from softset.tables.labels import LabelEncoding, checked_weights, read_labels
+from softset.tables.labels import (
+    LabelEncoding,
+    PositiveClassWarning,
+    checked_weights,
+    encoding_of,
+    read_classes,
+)
 from softset.tasks import TINY, to_log_probabilities
+from softset.typing import (
+    CV,
+    Array,
+    ArrayLike,
+    Label,
+    Labels,
+    RandomState,
+    Rows,
+    Settings,
+    State,
+    Threshold,
+)
 
-Array = NDArray[Any]
 _RESPONSES = ("predict_proba", "decision_function")
 
 
-def _has_probabilities(model: Any) -> bool:
+def _has_probabilities(model: BaseEstimator) -> bool:
     getattr(model.estimator, "predict_proba")  # noqa: B009 (its error says what is missing)
     return True
 
@@ -73,7 +88,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             predicts. Without effect where ``cv`` is ``"oob"`` or ``"prefit"``.
         threshold: ``"tuned"``; ``None`` for 1/2 or the largest probability; or a probability in
             (0, 1), one for each label; for several classes offsets, one for each.
-        pos_label: the positive class of two; the last of ``classes_`` if left out.
+        pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
+            the rarer class (``softset.tables.labels.positive_class``).
         n_jobs: fits at the same time; ``None`` is one.
         random_state: of the folds and the intervals.
 
@@ -112,15 +128,15 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: BaseEstimator,
         metric: MetricLike = "f1",
         *,
-        cv: Any = 5,
+        cv: CV = 5,
         refit: bool = True,
-        threshold: Any = "tuned",
-        pos_label: Any = None,
+        threshold: Threshold | str | None = "tuned",
+        pos_label: Label | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -131,7 +147,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.input_tags = own.input_tags
         if own.classifier_tags is not None:
@@ -140,7 +156,9 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     # --- fit -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self, X: Rows, y: Labels, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
         """Fit on ``X``, whatever the estimator takes, and ``y (n,)`` or 0 and 1 ``(n, labels)``.
 
         Weights go to the estimator as they are: their scale may mean something to its penalties.
@@ -205,18 +223,23 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     def _cv_is(self, name: str) -> bool:
         return isinstance(self.cv, str) and self.cv == name
 
-    def _read_labels(self, y: Any) -> tuple[LabelEncoding, Array]:
+    def _read_labels(self, y: Labels) -> tuple[LabelEncoding, Array]:
         if not self._cv_is("prefit"):
             return super()._read_labels(y)
         check_is_fitted(self.estimator)
         labels, codes = super()._read_labels(y)
         if labels.task.independent:
             return labels, codes
-        labels = read_labels(list(self.estimator.classes_), self.pos_label)[0]
+        known = read_classes(list(self.estimator.classes_))
+        names = labels.decode(codes).tolist()
+        counts = np.array([names.count(c) for c in known.tolist()])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PositiveClassWarning)  # said of y already
+            labels = encoding_of(known, counts, self.pos_label)
         return labels, labels.encode(y)
 
     @property
-    def estimator_(self) -> Any:
+    def estimator_(self) -> BaseEstimator:
         """The fitted estimator that predicts; with ``refit=False`` there are several."""
         if len(self.estimators_) > 1:
             raise AttributeError("with refit=False the models of the folds predict: estimators_.")
@@ -230,9 +253,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         mapping = MethodMapping().add(caller="fit", callee="split")
         return router.add(splitter=self.cv, method_mapping=mapping)
 
-    def _routed(
-        self, weight: Array | None, fit_params: dict[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _routed(self, weight: Array | None, fit_params: Settings) -> tuple[Settings, Settings]:
         """What goes to ``fit`` of the estimator, and what to the splitter."""
         if get_config()["enable_metadata_routing"]:
             own = {} if weight is None else {"sample_weight": weight}
@@ -240,7 +261,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             return routed.estimator.fit, routed.splitter.split
         if weight is None:
             return fit_params, {}
-        name = _weight_name(self.estimator)
+        name = responses.weight_name(self.estimator)
         if name is None:
             warn_user(
                 f"{type(self.estimator).__name__}.fit takes no sample_weight: it weighs the metric "
@@ -250,30 +271,34 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return {**fit_params, name: weight}, {}
 
     def _fitted(
-        self, X: Any, target: Array, parts: list[Array], passed: dict[str, Any]
-    ) -> list[Any]:
+        self, X: Rows, target: Array, parts: list[Array], passed: Settings
+    ) -> list[BaseEstimator]:
         """A fitted estimator for each of some sets of rows."""
-        estimator, fit, fits = self.estimator, _fit, []
+        estimator, fit, fits = clone(self.estimator), responses.fit, []
+        if self._task.single:  # a classifier of ours inside has the positive class of all rows
+            inner = estimator.get_params().items()
+            unset = [k for k, v in inner if k.split("__")[-1] == "pos_label" and v is None]
+            estimator.set_params(**dict.fromkeys(unset, self._labels.names[1]))
         if self._cv_is("oob"):
             estimator, fit = out_of_bag.bagging(estimator, tunes=self._tunes()), out_of_bag.fit
         for rows in parts:
             x, own = _safe_split(estimator, X, target, rows)
             settings = _check_method_params(X, passed, indices=rows)
             fits.append(delayed(fit)(clone(estimator), x, own, settings))
-        models: list[Any] = Parallel(n_jobs=self.n_jobs)(fits)
+        models: list[BaseEstimator] = Parallel(n_jobs=self.n_jobs)(fits)
         return models
 
     def _tune(
         self,
-        X: Any,
+        X: Rows,
         codes: Array,
         weight: Array,
         splits: Splits,
-        models: list[Any],
+        models: list[BaseEstimator],
         seed: int,
     ) -> None:
         """The decision by out-of-fold scores, and how sure it is."""
-        self._known: dict[str, Any] = {}
+        self._known: Settings = {}
         self._tuned_on: tuple[Array, Array, Array, Array] | None = None
         if not self._tunes():
             self._decide_by(None, np.empty(0), np.empty(0))
@@ -295,7 +320,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         order = shuffle.permutation(len(rows))
         raw, rows = raw[order], rows[order]
         if self._response == "predict_proba":
-            self._least = least_probability(raw)
+            self._least = responses.least_probability(raw)
         scores, y, w = self._as_scores(raw), codes[rows], weight[rows]
         self._oof_scores = np.full((len(codes), *scores.shape[1:]), np.nan)
         self._oof_scores[rows] = scores
@@ -340,23 +365,23 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     # --- predict ---------------------------------------------------------------------------------
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Rows) -> Any:
         self._check_fitted()
         return X
 
-    def _raw(self, model: Any, X: Any) -> Array:
+    def _raw(self, model: BaseEstimator, X: Rows) -> Array:
         """What the estimator says, columns in the order of codes; labels ``(n, labels)``."""
-        respond = out_of_bag.respond if self._cv_is("oob") else _respond
+        respond = out_of_bag.respond if self._cv_is("oob") else responses.respond
         return self._arranged(model, respond(model, self._response, X))
 
-    def _arranged(self, model: Any, found: Any) -> Array:
+    def _arranged(self, model: BaseEstimator, found: Any) -> Array:
         if self._task.independent:
             classes = model.classes_
             if self._constant is not None and not isinstance(found, list):  # one label varies
                 found, classes = [found], [classes]
             if isinstance(found, list):  # of (n, classes of the label)
                 pairs = zip(found, classes, strict=True)
-                found = np.column_stack([_of_one(p, own) for p, own in pairs])
+                found = np.column_stack([responses.of_one_label(p, own) for p, own in pairs])
             raw = np.asarray(found, dtype=np.float64)
             if self._constant is not None:
                 raw = out_of_bag.with_constants(raw, self._constant)
@@ -391,32 +416,32 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             return logs - to_log_probabilities(1 - raw, self._least)
         return logs
 
-    def _mean(self, X: Any) -> Array:
+    def _mean(self, X: Rows) -> Array:
         return np.mean([self._raw(model, X) for model in self.estimators_], axis=0)
 
-    def _scores(self, x: Any) -> Array:
+    def _scores(self, x: Rows) -> Array:
         return self._scored(x)[1]
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Rows) -> Array:
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
         return self._by_class(self._mean(self._checked(X)))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Rows) -> Array:
         """The logarithms of ``predict_proba``, in the same columns; -inf where it is 0."""
         return logs_of(self.predict_proba(X))
 
     def _by_class(self, p: Array) -> Array:
         return p[:, ::-1] if self._task.single and self._labels.positive == 0 else p
 
-    def _scored(self, x: Any) -> tuple[Array, Array]:
+    def _scored(self, x: Rows) -> tuple[Array, Array]:
         raw = self._mean(x)
         return raw, self._as_scores(raw)
 
     # --- files -----------------------------------------------------------------------------------
 
-    def _learned(self) -> dict[str, Any]:
+    def _learned(self) -> State:
         return {
             "parts": [pack_part(model) for model in self.estimators_],
             "least": self._least,
@@ -426,7 +451,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             "worth": None if self.gain_ is None else list(self.gain_),
         }
 
-    def _relearn(self, fitted: dict[str, Any]) -> None:
+    def _relearn(self, fitted: State) -> None:
         self.estimators_, self._least = fitted["parts"], float(fitted["least"])
         self.n_features_in_ = self.estimators_[0].n_features_in_
         self._estimators, constant = int(fitted.get("estimators", 0)), fitted.get("constant")
@@ -442,7 +467,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             "worth": None if found is None else Gain(*(float(v) for v in found)),
         }
 
-    def _is_part(self, model: Any) -> bool:
+    def _is_part(self, model: BaseEstimator) -> bool:
         """Whether a model that was read has the classes of this one."""
         if not isinstance(model, SavedForest):
             same: bool = model.task_ == self._task
@@ -457,7 +482,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return shaped and varying == (len(model.classes_) if several else 1)
 
     @classmethod
-    def from_state(cls, content: dict[str, Any], metric: MetricLike | None = None) -> Self:
+    def from_state(cls, content: State, metric: MetricLike | None = None) -> Self:
         """The classifier of ``state()``; ``metric`` if it was a function of your own."""
         parts = [unpack_part(packed, metric) for packed in content["fitted"]["parts"]]
         inner = parts[0]
@@ -466,36 +491,3 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         params = {**content["params"], "estimator": inner}
         fitted = {**content["fitted"], "parts": parts}
         return super().from_state({**content, "params": params, "fitted": fitted}, metric)
-
-
-def _fit(estimator: Any, x: Any, y: Array, settings: dict[str, Any]) -> Any:
-    return estimator.fit(x, y, **settings)
-
-
-def _respond(model: Any, response: str, x: Any) -> Any:
-    return getattr(model, response)(x)
-
-
-def _weight_name(estimator: Any) -> str | None:
-    """What ``fit`` calls the weights of rows; ``None`` if it takes none."""
-    if isinstance(estimator, Pipeline):
-        step, last = estimator.steps[-1]
-        return f"{step}__sample_weight" if has_fit_parameter(last, "sample_weight") else None
-    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
-
-
-def _of_one(p: Array, classes: Array) -> Array:
-    """The probability of a label, which may have been all 0 or all 1 in training."""
-    place = np.flatnonzero(np.asarray(classes) == 1)
-    return np.asarray(p)[:, place[0]] if len(place) else np.zeros(len(p))
-
-
-def least_probability(p: Array) -> float:
-    """What stands for a probability of 0 or 1, whose logarithms are infinite.
-
-    Trees give both, and nothing between them and the share of one tree: half of the smallest
-    probability out of fold, so that a gap next to them is as wide as others are.
-    """
-    inner = np.concatenate([p[p > 0], 1 - p[p < 1]])
-    whole = len(inner) == 2 * p.size
-    return TINY if whole or not len(inner) else max(TINY, float(inner.min()) / 2)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils.validation import validate_data
@@ -14,8 +13,11 @@ from sklearn.utils.validation import validate_data
 from softset.boosting.trees import NAN_LEFT, NAN_RIGHT, Tree, as_float32, check_links, leaves
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.files import SavedFileError
+from softset.typing import Array, ArrayLike, Labels, Rows, State
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from sklearn.ensemble._forest import ForestClassifier
+
 # Settings that a file holds; others, such as weights of classes, are left out.
 _PLAIN = (type(None), bool, int, float, str, np.generic)
 FORESTS = {kind.__name__: kind for kind in (RandomForestClassifier, ExtraTreesClassifier)}
@@ -39,7 +41,7 @@ class Trees(NamedTuple):
     value: Array
 
     @classmethod
-    def of(cls, forest: Any) -> Trees:
+    def of(cls, forest: ForestClassifier) -> Trees:
         """The trees of a fitted forest."""
         trees = [e.tree_ for e in forest.estimators_]
         counts = np.atleast_1d(forest.n_classes_)
@@ -90,16 +92,16 @@ class SavedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ``forest`` is one with the same settings that is not fitted.
     """
 
-    def __init__(self, forest: Any) -> None:
+    def __init__(self, forest: ForestClassifier) -> None:
         self.forest = forest
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Rows, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
         """Grow a forest anew, with the same settings."""
         grown = clone(self.forest).fit(X, y, sample_weight)
         self.__dict__.update(vars(SavedForest.of(grown)))
         return self
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Rows) -> Array | list[Array]:
         """Probabilities ``(n, classes)``; of several outputs a list of these."""
         x = validate_data(
             self, X, reset=False, dtype=np.float64, accept_sparse=True, ensure_all_finite=False
@@ -115,7 +117,7 @@ class SavedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return range(len(self._trees.first) - 1)
 
     @classmethod
-    def of(cls, forest: Any) -> SavedForest:
+    def of(cls, forest: ForestClassifier) -> SavedForest:
         """What a file would give back of a fitted forest."""
         if isinstance(forest, SavedForest):
             return forest
@@ -127,7 +129,7 @@ class SavedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             saved.feature_names_in_ = forest.feature_names_in_
         return saved
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """As plain data and tensors; ``from_state`` is the way back."""
         params = self.forest.get_params(deep=False)
         several, names = isinstance(self.classes_, list), getattr(self, "feature_names_in_", None)
@@ -142,7 +144,7 @@ class SavedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
 
     @classmethod
-    def from_state(cls, kind: str, state: dict[str, Any]) -> Self:
+    def from_state(cls, kind: str, state: State) -> Self:
         """The forest of ``state()``, which was one of ``FORESTS``."""
         known = FORESTS[kind]().get_params()
         model = cls(FORESTS[kind](**{k: v for k, v in state["params"].items() if k in known}))

@@ -57,7 +57,9 @@ MetricName = Annotated[
 ]
 PosLabel = Annotated[
     str | None,
-    typer.Option(metavar="CLASS", help="The positive class of two; the last in order if left out."),
+    typer.Option(
+        metavar="CLASS", help="The positive class of two; by default 1, yes, or the rarer one."
+    ),
 ]
 Drop = Annotated[
     list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Columns to leave out.")

@@ -50,7 +50,8 @@ def compare(
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
         task: ``"binary"``, ``"multiclass"`` or ``"multilabel"``; checked if given.
         groups: a label for each row; rows of a group stay on one side of every split.
-        pos_label: the positive class of two; the last in order if left out.
+        pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
+            the rarer class (``softset.tables.labels.positive_class``).
         quick: fewer networks, fewer trees, one repeat.
         time_limit: seconds that all of it may take; fewer splits are made if need be.
         n_jobs, backend: how many runs at once, and any joblib backend (``"dask"`` for a cluster).

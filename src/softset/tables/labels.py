@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from softset.checks import check_choice, check_number, listed, warn_user
-from softset.tasks import MULTILABEL, Task, get_task, task_of
+from softset.tasks import BINARY, MULTICLASS, MULTILABEL, Task, get_task
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -25,7 +25,7 @@ class LabelEncoding:
 
     ``classes`` are in order, as scikit-learn's ``classes_``; of several labels they are their
     numbers. A *code* is the number of a class; of two classes the positive one has code 1, whatever
-    its place among ``classes`` (``positive``, 1 unless the first class was asked for).
+    its place among ``classes`` (``positive``).
 
     >>> labels, codes = read_labels(["no", "yes", "no"], pos_label="no")
     >>> labels.classes.tolist(), labels.positive, codes.tolist()
@@ -35,6 +35,7 @@ class LabelEncoding:
     task: Task
     classes: Array
     positive: int = 1
+    fraction: float | None = None  # of the rows that are of the positive class, where known
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "task", get_task(self.task))
@@ -47,6 +48,16 @@ class LabelEncoding:
         """The classes in the order of their codes: the positive one of two is the last."""
         known: list[Any] = self.classes.tolist()
         return known if self.positive == 1 else known[::-1]
+
+    @property
+    def summary(self) -> str:
+        """The positive class and its fraction of the rows, for the first lines of every output;
+        empty unless there are two classes.
+
+        >>> read_labels(["ja", "nein", "nein", "nein"])[0].summary
+        'positive: ja, 25 % of rows'
+        """
+        return positive_line(self.names[1], self.fraction) if self.task.single else ""
 
     def decode(self, codes: Ints) -> Array:
         """The classes of codes ``(n,)``; 0 and 1 of several labels stay."""
@@ -128,10 +139,29 @@ def _class_factors(class_weight: Any, names: list[Any], totals: Array) -> Array:
     return by_class
 
 
+# Names of the positive class, and the names that stand against them.
+_YES = (
+    ({"yes", "y", "ja", "j", "oui", "sí", "si", "sim", "tak", "da", "true", "t", "positive", "pos"},
+     {"no", "n", "nein", "non", "não", "nao", "nie", "net", "ne", "false", "f", "negative", "neg"}),
+    ({"fraud", "fraudulent", "spam", "nok", "defect", "defective", "fail", "failed", "malignant",
+      "sick", "churn", "churned", "default", "anomaly", "attack"},
+     {"ok", "legit", "legitimate", "genuine", "normal", "ham", "good", "pass", "passed", "benign",
+      "healthy", "stay", "stayed", "retained", "paid"}),
+)  # fmt: skip
+# Within this fraction of the rows neither class is the rarer one.
+_BALANCED = 0.4
+# A positive class with more of the rows than this is seldom what was meant.
+_MOST = 0.8
+
+
+class PositiveClassWarning(UserWarning):
+    """The positive class of two was a guess, or is nearly every row."""
+
+
 def read_labels(y: Any, pos_label: Any = None) -> tuple[LabelEncoding, Ints]:
     """Labels of any kind ``(n,)``, or 0 and 1 ``(n, labels)``, and their codes.
 
-    ``pos_label`` is the positive class of two, the last in order if left out.
+    ``pos_label`` is the positive class of two; see ``positive_class`` for the default.
     """
     if hasattr(y, "isna"):  # pandas has missing values of its own
         _refuse_rows(np.asarray(y.isna()))
@@ -141,21 +171,92 @@ def read_labels(y: Any, pos_label: Any = None) -> tuple[LabelEncoding, Ints]:
             raise ValueError("pos_label is for two classes; y holds several labels of 0 and 1.")
         return LabelEncoding(MULTILABEL, np.arange(values.shape[1])), label_matrix(values)
     values = _plain(_column(values))
-    classes, codes = np.unique(values, return_inverse=True)
+    classes, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
     codes = codes.ravel().astype(np.int64)
     _warn_of_blanks(classes)
+    labels = encoding_of(classes, counts, pos_label)
+    return labels, codes if labels.positive == 1 else 1 - codes
+
+
+def read_classes(values: Any) -> Array:
+    """The classes among ``values``, sorted and checked as those of ``read_labels``."""
+    classes = np.unique(_plain(_column(values)))
+    _warn_of_blanks(classes)
+    return classes
+
+
+def encoding_of(classes: Array, counts: Ints, pos_label: Any = None) -> LabelEncoding:
+    """The encoding of sorted ``classes`` with so many rows each."""
     known = classes.tolist()
     if len(known) < 2:
         raise ValueError(f"y must hold at least two classes, got one class only: {known[0]!r}.")
-    task = task_of(codes, len(known))
-    if pos_label is None:
-        return LabelEncoding(task, classes), codes
+    task = MULTICLASS if len(known) > 2 else BINARY
     if task.exclusive:
-        raise ValueError(f"pos_label is for two classes; y holds {len(known)}.")
-    if str(pos_label) not in map(str, known):
+        if pos_label is not None:
+            raise ValueError(f"pos_label is for two classes; y holds {len(known)}.")
+        return LabelEncoding(task, classes)
+    if pos_label is None:
+        positive = positive_class(classes, counts)
+    elif str(pos_label) not in map(str, known):
         raise ValueError(f"pos_label must be one of {known}, got {pos_label!r}.")
-    positive = [str(c) for c in known].index(str(pos_label))
-    return LabelEncoding(task, classes, positive), codes if positive == 1 else 1 - codes
+    else:
+        positive = [str(c) for c in known].index(str(pos_label))
+    fraction = float(counts[positive] / counts.sum())
+    if pos_label is None and fraction > _MOST:
+        warn_user(
+            f"{positive_line(known[positive], fraction)}: nearly every row. For the metric of the "
+            f"rarer class, pass pos_label={known[1 - positive]!r}.",
+            PositiveClassWarning,
+        )
+    return LabelEncoding(task, classes, positive, fraction)
+
+
+def positive_class(classes: Array, counts: Ints) -> int:
+    """Which of two sorted classes, with so many rows each, is the positive one: 0 or 1.
+
+    True of both truth values; the larger of two numbers; a word for yes against one for no; else
+    the rarer class, or the last one, with a warning, where both have 40 % of the rows or more.
+
+    >>> positive_class(np.array(["ja", "nein"]), np.array([500, 500]))
+    0
+    >>> positive_class(np.array(["cat", "dog"]), np.array([30, 970]))
+    0
+    """
+    names = [str(c).strip().casefold() for c in classes.tolist()]
+    if classes.dtype.kind in "biuf" or all(_is_number(name) for name in names):
+        return 1 if classes.dtype.kind in "biuf" else int(float(names[1]) > float(names[0]))
+    for yes, no in _YES:
+        for positive in (0, 1):
+            if names[positive] in yes and names[1 - positive] in no:
+                return positive
+    rarer = int(counts[1] <= counts[0])
+    if counts[rarer] >= _BALANCED * counts.sum():
+        first, last = classes.tolist()
+        warn_user(
+            f"the positive class is taken to be {last!r}, the last in order: neither class is rare "
+            f"and neither name says it. Pass pos_label={last!r} or pos_label={first!r} "
+            "(--pos-label).",
+            PositiveClassWarning,
+        )
+        return 1
+    return rarer
+
+
+def positive_line(name: object, fraction: float | None) -> str:
+    """How outputs name the positive class.
+
+    >>> positive_line("ja", 0.0307), positive_line(1, None)
+    ('positive: ja, 3.1 % of rows', 'positive: 1')
+    """
+    share = "" if fraction is None else f", {100 * fraction:.2g} % of rows"
+    return f"positive: {name}{share}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def label_matrix(y: Any) -> Ints:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softset.checks import warn_user
 from softset.tables.encoder import TableEncoder, UnseenWarning, infer_schema
-from softset.tables.labels import LabelEncoding, label_matrix, read_labels
+from softset.tables.labels import LabelEncoding, encoding_of, label_matrix, read_classes
 from softset.tables.parquet_rows import Block, ParquetRows
 from softset.tasks import MULTILABEL
 
@@ -24,8 +24,10 @@ Array = NDArray[Any]
 # Kinds of columns, medians and categories are learned from so many rows.
 SAMPLE = 2**16
 
+Stream = Iterable[Any]  # of (X, y) or (X, y, sample_weight), gone through several times
 
-def is_stream(X: Any) -> bool:
+
+def is_stream(X: Any) -> TypeGuard[Stream]:
     """Whether ``X`` gives blocks of rows, and is not the rows themselves.
 
     >>> is_stream([(np.zeros((2, 3)), [0, 1])]), is_stream(np.zeros((2, 3))), is_stream([[1, 2]])
@@ -41,7 +43,7 @@ def _has(X: Any, names: Iterable[str]) -> bool:
     return any(hasattr(X, name) for name in names)
 
 
-def blocks_of(stream: Any, seed: int | None = None) -> Iterator[tuple[Any, Array, Array | None]]:
+def blocks_of(stream: Stream, seed: int | None = None) -> Iterator[tuple[Any, Array, Array | None]]:
     """Inputs, labels and weights of each block; in an order of its own where a stream has
     ``shuffled(seed)`` and a seed is given."""
     if isinstance(stream, Iterator):
@@ -49,8 +51,8 @@ def blocks_of(stream: Any, seed: int | None = None) -> Iterator[tuple[Any, Array
             "a stream of rows is gone through several times: give an object whose __iter__ begins "
             f"anew, such as ParquetRows or a list of blocks, not {type(stream).__name__}."
         )
-    has_order = seed is not None and hasattr(stream, "shuffled")
-    for block in stream.shuffled(seed) if has_order else stream:
+    shuffled = None if seed is None else getattr(stream, "shuffled", None)
+    for block in stream if shuffled is None else shuffled(seed):
         if not isinstance(block, tuple | list) or len(block) not in (2, 3):
             raise ValueError(f"a stream gives blocks (X, y) or (X, y, weight), got {type(block)}.")
         x, y, w = (*block, None)[:3]
@@ -67,6 +69,7 @@ class ClassCounts:
     def __init__(self) -> None:
         self.rows = 0
         self.weights: dict[Any, float] = {}
+        self.counts: dict[Any, int] = {}
         self.present: Array | float = 0.0  # weight of the rows that have each label
         self.weight = 0.0
         self.several = 0  # columns of labels
@@ -85,8 +88,12 @@ class ClassCounts:
                 "y must hold text or numbers, not both, and nothing may be missing."
             ) from None
         sums = np.bincount(which.ravel(), weights=w, minlength=len(found))
-        for value, weight in zip(found.tolist(), sums.tolist(), strict=True):
+        counts = np.bincount(which.ravel(), minlength=len(found))
+        for value, weight, count in zip(
+            found.tolist(), sums.tolist(), counts.tolist(), strict=True
+        ):
             self.weights[value] = self.weights.get(value, 0.0) + weight
+            self.counts[value] = self.counts.get(value, 0) + count
 
     def labels(self, pos_label: Any = None) -> LabelEncoding:
         """What the labels are, as ``read_labels`` says of all of them."""
@@ -94,7 +101,8 @@ class ClassCounts:
             if pos_label is not None:
                 raise ValueError("pos_label is for two classes; y holds several labels of 0 and 1.")
             return LabelEncoding(MULTILABEL, np.arange(self.several))
-        return read_labels(list(self.weights), pos_label)[0]
+        classes = read_classes(list(self.counts))
+        return encoding_of(classes, np.array([self.counts[c] for c in classes.tolist()]), pos_label)
 
     def factors(self, labels: LabelEncoding, class_weight: Any) -> Array:
         """The factor of each class, as ``LabelEncoding.class_factors``."""

@@ -7,8 +7,7 @@ first; take the derivatives of the loss by the counts; then let each micro-batch
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -20,13 +19,15 @@ from softset.counting.flat import Form, carried, flatten
 from softset.counting.numerics import as_dtype, working
 from softset.counting.steps import is_hard
 from softset.losses.soft_metric import MetricLoss
+from softset.typing import ArrayLike
 
 # Counts of a micro-batch that differ by a larger share between the passes are of other rows.
 SAME = 1e-3
+Batch = Sequence[Tensor]  # (x, y) or (x, y, sample_weight)
 
 
 def accumulate(
-    model: nn.Module, loss: nn.Module, micro_batches: Iterable[Any], *, passes: int = 2
+    model: nn.Module, loss: nn.Module, micro_batches: Iterable[Batch], *, passes: int = 2
 ) -> Tensor:
     """Add the gradient of the loss of all ``micro_batches`` together to ``.grad``, as
     ``backward()`` does; returns that loss.
@@ -134,7 +135,7 @@ class Accumulation:
         self._dtype = torch.float32
 
     def count(
-        self, scores: Tensor, target: Tensor, sample_weight: Any = None
+        self, scores: Tensor, target: Tensor, sample_weight: ArrayLike | None = None
     ) -> tuple[Tensor, Form]:
         """First pass: the counts of a micro-batch are added, and returned."""
         if self._value is not None:
@@ -159,7 +160,11 @@ class Accumulation:
             raise ValueError("no micro-batch was counted. A rank without rows counts an empty one.")
         return self._counts
 
-    def settle(self, count: Any = None, device: torch.device | None = None) -> None:
+    def settle(
+        self,
+        count: Callable[[], tuple[Tensor, Form]] | None = None,
+        device: torch.device | None = None,
+    ) -> None:
         """The slopes of the loss by the counts: with ``sync`` by those of all ranks, which hear of
         an error in ``count``."""
         leaves: list[Tensor] = []
@@ -179,7 +184,9 @@ class Accumulation:
                 self._slopes = torch.zeros_like(leaves[0])
         self._value = as_dtype(value.detach(), self._dtype)
 
-    def __call__(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
+    def __call__(
+        self, scores: Tensor, target: Tensor, sample_weight: ArrayLike | None = None
+    ) -> Tensor:
         """Second pass: the share of a micro-batch in the loss, to go backward from."""
         if self._value is None:
             self.settle()
@@ -204,7 +211,7 @@ class Accumulation:
         return self._value
 
 
-def _in_one_pass(model: nn.Module, total: Accumulation, micro_batches: Iterable[Any]) -> Tensor:
+def _in_one_pass(model: nn.Module, total: Accumulation, micro_batches: Iterable[Batch]) -> Tensor:
     bare = model.module if isinstance(model, DistributedDataParallel) else model
 
     def count() -> tuple[Tensor, Form]:
@@ -229,7 +236,7 @@ def _device(model: nn.Module) -> torch.device:
     return next((p.device for p in model.parameters()), torch.device("cpu"))
 
 
-def _rows(micro_batches: Iterable[Any]) -> Iterator[Any]:
+def _rows(micro_batches: Iterable[Batch]) -> Iterator[Batch]:
     for batch in micro_batches:
         if not isinstance(batch, list | tuple) or len(batch) not in (2, 3):
             raise ValueError(

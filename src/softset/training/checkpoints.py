@@ -6,22 +6,21 @@ import contextlib
 import hashlib
 import json
 import math
-import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from softset.checks import check_number, listed
+from softset.checks import check_number
 from softset.losses.loss import Mixture
 from softset.storage.container import read_file, update_digest, whole, write_file
 from softset.storage.files import SavedFileError, locked, remove_leftovers
+from softset.typing import PathLike, Settings, State
 
 
 class Checkpoint:
@@ -31,20 +30,20 @@ class Checkpoint:
     SIGTERM) asks for a last write at the end of the epoch; a second one stops at once.
     """
 
-    def __init__(self, path: str | os.PathLike[str], fingerprint: str, every: float = 30.0) -> None:
+    def __init__(self, path: PathLike, fingerprint: str, every: float = 30.0) -> None:
         check_number("checkpoint_seconds", every, 0, math.inf, closed="both")
         self.path, self.fingerprint, self.every = Path(path), fingerprint, every
         self._last = time.monotonic()
         self._signal: int | None = None
 
     @contextlib.contextmanager
-    def open(self) -> Iterator[Any]:
+    def open(self) -> Iterator[State | None]:
         """Lock the file, sweep what a killed run left behind, and give the state saved last."""
         with locked(self.path), self._signals():
             remove_leftovers(self.path, alone=True)
             yield self._load()
 
-    def _load(self) -> Any:
+    def _load(self) -> State | None:
         if not self.path.exists():
             return None
         content = read_file(self.path, "checkpoint")
@@ -61,7 +60,7 @@ class Checkpoint:
         """Whatever goes wrong inside is a ``SavedFileError`` that names the file."""
         return whole(self.path.name, "checkpoint")
 
-    def save(self, state: Any, *, last: bool = False) -> None:
+    def save(self, state: Callable[[], State], *, last: bool = False) -> None:
         """Write if it is time, if this is the end, or if a signal came; then obey the signal."""
         due = time.monotonic() - self._last >= self.every
         if due or last or self._signal is not None:
@@ -77,7 +76,7 @@ class Checkpoint:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        previous: dict[int, Any] = {}
+        previous: dict[int, signal._HANDLER] = {}
 
         def note(number: int, frame: FrameType | None) -> None:
             self._signal = number
@@ -92,43 +91,7 @@ class Checkpoint:
                 signal.signal(number, handler)
 
 
-def check_form(saved: Any, fresh: Any) -> None:
-    """Refuse a saved state that has another form than a fresh one: other keys, lengths, types,
-    dtypes or shapes.
-
-    >>> check_form({"weights": torch.zeros(2)}, {"weights": torch.ones(2)})
-    >>> check_form([1, "a"], [1, 2])
-    Traceback (most recent call last):
-    softset.storage.files.SavedFileError: its state has a str in the place of int.
-    """
-    if type(saved) is not type(fresh):
-        kinds = type(saved).__name__, type(fresh).__name__
-        raise SavedFileError(f"its state has a {kinds[0]} in the place of {kinds[1]}.")
-    if isinstance(fresh, Tensor):
-        if saved.shape != fresh.shape or saved.dtype != fresh.dtype:
-            form = f"{list(fresh.shape)} of {fresh.dtype}"
-            raise SavedFileError(f"its state has another tensor in the place of {form}.")
-    elif isinstance(fresh, dict):
-        if saved.keys() != fresh.keys():
-            raise SavedFileError(f"its state must have {listed(fresh)}.")
-        for key, value in fresh.items():
-            check_form(saved[key], value)
-    elif isinstance(fresh, list | tuple):
-        if len(saved) != len(fresh):
-            raise SavedFileError(
-                f"its state has {len(saved)} entries in the place of {len(fresh)}."
-            )
-        for one, other in zip(saved, fresh, strict=True):
-            check_form(one, other)
-
-
-def check_finite(weights: Iterable[Tensor]) -> None:
-    """Refuse saved weights that are not numbers: a run never keeps such."""
-    if not all(torch.isfinite(w).all() for w in weights):
-        raise SavedFileError("its weights are not finite.")
-
-
-def fingerprint(settings: dict[str, Any], tensors: dict[str, Tensor | None]) -> str:
+def fingerprint(settings: Settings, tensors: dict[str, Tensor | None]) -> str:
     """A hash of everything that determines a run."""
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=_named).encode())
     for name, tensor in tensors.items():
@@ -137,7 +100,7 @@ def fingerprint(settings: dict[str, Any], tensors: dict[str, Tensor | None]) -> 
     return digest.hexdigest()
 
 
-def _named(value: Any) -> str:
+def _named(value: object) -> str:
     """A description without an address in memory, which differs between processes."""
     if isinstance(value, torch.nn.Module):
         parts = {k: v for k, v in vars(value).items() if isinstance(v, bool | int | float | str)}

@@ -16,6 +16,7 @@ from torch import Tensor
 from softset.checks import warn_user
 from softset.tables.rows import Examples
 from softset.tasks import Task
+from softset.typing import TensorLike
 
 
 class AbsentClassWarning(UserWarning):
@@ -52,7 +53,7 @@ def data_of(rows: Examples) -> TensorData:
     return TensorData(x, y, None if np.ptp(rows.w) == 0 else torch.from_numpy(rows.w))
 
 
-def make_data(name: str, given: Sequence[Any], task: Task) -> TensorData:
+def make_data(name: str, given: Sequence[TensorLike | None], task: Task) -> TensorData:
     """Checked tensors; rows of weight zero are left out."""
     if not isinstance(given, list | tuple) or len(given) not in (2, 3):
         raise ValueError(f"{name} must be (x, y) or (x, y, sample_weight), got {type(given)}.")
@@ -116,3 +117,50 @@ def compare_data(train: TensorData, validation: TensorData, task: Task) -> None:
             f"class {missing[0]:g} is absent from validation: early stopping cannot see it.",
             AbsentClassWarning,
         )
+
+
+# --- folds: each network leaves one out, which judges it, so that no row is lost -----------------
+
+
+class Judge(NamedTuple):
+    """Rows that some members are not trained on."""
+
+    members: range
+    data: TensorData
+
+
+def checked_folds(folds: TensorLike, train: Sequence[Any]) -> Tensor:
+    """The folds of the rows of positive weight.
+
+    >>> checked_folds([0, 1, -1, 0], (torch.zeros(4, 1), torch.zeros(4)))
+    tensor([ 0,  1, -1,  0])
+    """
+    places, rows = torch.as_tensor(folds), len(train[0])
+    known = torch.unique(places[places >= 0]) if places.shape == (rows,) else places[:0]
+    if len(known) < 2 or not torch.equal(known.long(), torch.arange(len(known))):
+        raise ValueError(
+            f"folds must hold a fold from 0 for each of {rows} rows, at least two of them, got "
+            f"{folds!r}."
+        )
+    weighted = len(train) == 3 and train[2] is not None
+    return (places[torch.as_tensor(train[2]) > 0] if weighted else places).long()
+
+
+def fold_of(member: int, count: int) -> int:
+    """The fold that a member is not trained on."""
+    return member % count
+
+
+def own_rows(folds: Tensor, members: range) -> list[Tensor]:
+    """Numbers of the rows that each member is trained on."""
+    count = int(folds.max()) + 1
+    return [(folds != fold_of(k, count)).nonzero().flatten() for k in members]
+
+
+def fold_judges(data: TensorData, folds: Tensor, members: range) -> list[Judge]:
+    """Each fold that some members leave out, and these."""
+    count = int(folds.max()) + 1
+    return [
+        Judge(members[fold::count], data.take((folds == fold).nonzero().flatten()))
+        for fold in range(min(count, len(members)))
+    ]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from softset.counting.problem import arrange
+from softset.counting.steps import Step
 from softset.decisions.evaluation import evaluate, evaluate_problem
 from softset.losses.loss import Mixture
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tasks import Task
-from softset.training.phases import Loss
+
+if TYPE_CHECKING:
+    from softset.training.phases import Loss
 
 
 def member_losses(
-    loss: Loss, scores: Tensor, target: Tensor, weight: Tensor | None, step: Any = None
+    loss: Loss, scores: Tensor, target: Tensor, weight: Tensor | None, step: Step | None = None
 ) -> Tensor:
     """One loss for each member ``[K]`` of scores ``[K, N, ...]``.
 
@@ -50,7 +53,11 @@ def _is_multiclass(target: Tensor, scores: Tensor) -> bool:
 
 
 def batch_loss(
-    loss: Loss, scores: Tensor, target: Tensor, weight: Any = None, per: Any = None
+    loss: Loss,
+    scores: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    per: Tensor | None = None,
 ) -> Tensor:
     """The loss of one network's batch; set numbers go to a loss that takes them."""
     if per is not None and getattr(loss, "takes_sets", False):

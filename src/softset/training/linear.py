@@ -7,24 +7,25 @@ whose points start from each other, so that "not at all", "a little" and "far" c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, log_softmax
 
 from softset.counting.problem import Problem, arrange
 from softset.counting.steps import IdentityStep
+from softset.decisions.decision import Decision
 from softset.losses.soft_metric import problem_loss
 from softset.metrics.goals import Goal
 from softset.tasks import BINARY, MULTICLASS
+from softset.typing import Array, ArrayLike, Bools, Ints, Matrix
 
-Array = NDArray[Any]
 # Weights of the squared distance from the logistic solution, in standardized units.
+Bounds = list[tuple[float | None, float | None]]
 PATH = (0.03, 0.003, 0.0003, 0.00003)
 _STEPS = 60  # of L-BFGS at each point of the path
 _LOGISTIC_STEPS = 500
@@ -39,15 +40,15 @@ class LinearProblem:
     must not have the other sign.
     """
 
-    x: Any
-    y: NDArray[np.int64]
+    x: Matrix
+    y: Ints
     w: Array
     classes: int
     monotonic_cst: Array | None = None
 
     @property
     def outputs(self) -> int:
-        return 1 if self.classes == 2 else self.classes
+        return outputs_of(self.classes)
 
     @cached_property
     def counted(self) -> Problem:
@@ -65,14 +66,14 @@ class LinearProblem:
         g = by_score[:, None] if self.outputs == 1 else by_score
         return np.concatenate([np.asarray(self.x.T @ g).T.ravel(), g.sum(0)])
 
-    def bounds(self, free: Array | None) -> list[tuple[float | None, float | None]] | None:
+    def bounds(self, free: Array | None) -> Bounds | None:
         """For L-BFGS-B: monotonic_cst, and zero for what is not ``free``."""
         if self.monotonic_cst is None and free is None:
             return None
         features = self.x.shape[1]
         monotonic_cst = np.zeros(features) if self.monotonic_cst is None else self.monotonic_cst
         known = {-1: (None, 0.0), 0: (None, None), 1: (0.0, None)}
-        both: list[tuple[float | None, float | None]] = []
+        both: Bounds = []
         for k in range(self.outputs):
             for j in range(features):
                 fixed = free is not None and not free[k * features + j]
@@ -80,14 +81,14 @@ class LinearProblem:
         return both + [(None, None)] * self.outputs
 
 
-def scores_of(x: Any, flat: Array, outputs: int) -> Array:
+def scores_of(x: Matrix, flat: Array, outputs: int) -> Array:
     """The linear scores of standardized inputs."""
     coef = flat[:-outputs].reshape(outputs, -1)
     z = np.asarray(x @ coef.T) + flat[-outputs:]
     return z[:, 0] if outputs == 1 else z
 
 
-def widened(flat: Array, some: NDArray[np.bool_], outputs: int) -> Array:
+def widened(flat: Array, some: Bools, outputs: int) -> Array:
     """The coefficients of ``some`` columns among those of all, the others 0.
 
     >>> widened(np.array([2.0, 3.0, -1.0]), np.array([True, False, True]), 1).tolist()
@@ -164,9 +165,40 @@ def soft_loss(
     return float(loss.detach()) + penalty / 2 * float(away @ away), grad
 
 
-def _minimized(function: Any, start: Array, bounds: Any, steps: int) -> Array:
+def _minimized(
+    function: Callable[[Array], tuple[float, Array]],
+    start: Array,
+    bounds: Bounds | None,
+    steps: int,
+) -> Array:
     found = minimize(
         function, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps}
     )
     better = np.isfinite(found.fun) and np.isfinite(found.x).all()
     return found.x if better else start
+
+
+def shifted(flat: Array, cut: Decision, classes: int) -> Array:
+    """With the intercept moved so that decisions change at 0."""
+    moved = flat.copy()
+    outputs = outputs_of(classes)
+    moved[-outputs:] += -cut.cut if classes == 2 else cut.cut
+    return moved
+
+
+def outputs_of(classes: int) -> int:
+    """Scores of a row: one for two classes, else one for each."""
+    return 1 if classes == 2 else classes
+
+
+def checked_monotonic_cst(monotonic_cst: ArrayLike | None, features: int) -> Array | None:
+    """The signs of coefficients as numbers; raises ValueError unless each is -1, 0 or 1."""
+    if monotonic_cst is None:
+        return None
+    signs = np.asarray(monotonic_cst, dtype=float)
+    if signs.shape != (features,) or not np.isin(signs, (-1, 0, 1)).all():
+        raise ValueError(
+            f"monotonic_cst must hold -1, 0 or 1 for each of {features} features, got "
+            f"{monotonic_cst!r}."
+        )
+    return signs

@@ -10,19 +10,62 @@ import contextlib
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict, cast
 
-from softset.checks import check_choice, check_whole, warn_user
+import torch
+from torch import Tensor
+
+from softset.checks import check_choice, check_whole, listed, warn_user
 from softset.losses.annealing import Annealing
 from softset.losses.loss import Mixture
-from softset.training.checkpoints import Checkpoint, check_form
-from softset.training.phases import Loss, Phase
-from softset.training.progress import Progress
+from softset.storage.files import SavedFileError
+from softset.typing import State
+
+if TYPE_CHECKING:
+    from softset.training.checkpoints import Checkpoint
+    from softset.training.phases import Loss, Phase
+    from softset.training.progress import Progress
 
 MONITORS = ("loss", "metric")
 # How a network's training ended; empty while it goes on.
 Outcome = Literal["", "stopped", "max_epochs", "not finite", "interrupted"]
+
+
+def check_form(saved: Any, fresh: Any) -> None:
+    """Refuse a saved state that has another form than a fresh one: other keys, lengths, types,
+    dtypes or shapes.
+
+    >>> check_form({"weights": torch.zeros(2)}, {"weights": torch.ones(2)})
+    >>> check_form([1, "a"], [1, 2])
+    Traceback (most recent call last):
+    softset.storage.files.SavedFileError: its state has a str in the place of int.
+    """
+    if type(saved) is not type(fresh):
+        kinds = type(saved).__name__, type(fresh).__name__
+        raise SavedFileError(f"its state has a {kinds[0]} in the place of {kinds[1]}.")
+    if isinstance(fresh, Tensor):
+        if saved.shape != fresh.shape or saved.dtype != fresh.dtype:
+            form = f"{list(fresh.shape)} of {fresh.dtype}"
+            raise SavedFileError(f"its state has another tensor in the place of {form}.")
+    elif isinstance(fresh, dict):
+        if saved.keys() != fresh.keys():
+            raise SavedFileError(f"its state must have {listed(fresh)}.")
+        for key, value in fresh.items():
+            check_form(saved[key], value)
+    elif isinstance(fresh, list | tuple):
+        if len(saved) != len(fresh):
+            raise SavedFileError(
+                f"its state has {len(saved)} entries in the place of {len(fresh)}."
+            )
+        for one, other in zip(saved, fresh, strict=True):
+            check_form(one, other)
+
+
+def check_finite(weights: Iterable[Tensor]) -> None:
+    """Refuse saved weights that are not numbers: a run never keeps such."""
+    if not all(torch.isfinite(w).all() for w in weights):
+        raise SavedFileError("its weights are not finite.")
 
 
 class History(TypedDict):
@@ -82,10 +125,10 @@ class Patience:
         self.waited += 1
         return "stopped" if self.waited >= self.patience else "waiting"
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return dict(self.__dict__)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self.__dict__.update(state)
 
 
@@ -164,11 +207,11 @@ class Loop(ABC):
         """Only these rows go on."""
 
     @abstractmethod
-    def own_state(self) -> dict[str, Any]:
+    def own_state(self) -> State:
         """What the back end adds to a checkpoint."""
 
     @abstractmethod
-    def load_own_state(self, state: dict[str, Any]) -> None:
+    def load_own_state(self, state: State) -> None:
         """Go on where ``own_state`` was taken."""
 
     # --- phases and epochs -----------------------------------------------------------------------
@@ -316,7 +359,7 @@ class Loop(ABC):
 
     # --- checkpoints -----------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """Everything that determines the future, at the end of an epoch."""
         return {
             "phase_number": self.phase_number,
@@ -329,7 +372,7 @@ class Loop(ABC):
             **self.own_state(),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Go on where ``state_dict`` was taken."""
         for name in ("phase_number", "epoch_number", "finished", "outcome"):
             check_form(state[name], getattr(self, name))

@@ -17,6 +17,8 @@ from softset.checks import check_whole
 from softset.tasks import Task
 
 Buffers = dict[str, Tensor]
+# Hidden sizes of a perceptron, or a function that returns a new module.
+NetworkLike = Sequence[int] | Callable[[], nn.Module]
 # Numbers in one chunk of inputs when scoring: bounds memory.
 _CHUNK = 2**22
 # The same for perceptrons, whose layers are so quick that what leaves the cache costs a third.
@@ -165,7 +167,9 @@ class _MlpFunction(torch.autograd.Function):
     ``backward`` spoils the activations, which is refused."""
 
     @staticmethod
-    def forward(ctx: Any, flat: Tensor, x: Tensor, network: Mlp, masks: Any) -> Tensor:
+    def forward(
+        ctx: Any, flat: Tensor, x: Tensor, network: Mlp, masks: list[Tensor] | None
+    ) -> Tensor:
         leaves, last = network.leaves(flat), len(network.widths) - 2
         members, rows = x.shape[:2]
         inputs = [x]
@@ -179,7 +183,7 @@ class _MlpFunction(torch.autograd.Function):
         return torch.baddbmm(leaves[f"bias{last}"], inputs[-1], leaves[f"weight{last}"])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         network, inputs, g = ctx.network, ctx.inputs, grads[0]
         if network.passes != ctx.number:
             raise RuntimeError("another forward pass came before this backward.")
@@ -245,7 +249,7 @@ class Stacked(Network):
         self.base.train(step is not None)
         leaves = self.leaves(flat)
 
-        def single(parameters: Any, state: Any, inputs: Tensor) -> Tensor:
+        def single(parameters: Buffers, state: Buffers, inputs: Tensor) -> Tensor:
             return functional_call(self.base, (parameters, state), (inputs,))
 
         together = torch.vmap(single, (0, 0, None if shared else 0), randomness="different")
@@ -266,7 +270,7 @@ class Stacked(Network):
         return module.eval()
 
 
-def make_network(network: Any, x: Tensor, outputs: int) -> Network:
+def make_network(network: NetworkLike, x: Tensor, outputs: int) -> Network:
     """Hidden sizes -> the fast perceptron; a factory of modules -> copies of it."""
     if isinstance(network, nn.Module):
         raise ValueError(

@@ -17,6 +17,7 @@ from softset.losses.soft_metric import MetricLoss
 from softset.metrics.registry import MetricLike
 from softset.tasks import Task
 from softset.training.recipes import RECIPES
+from softset.typing import ClassWeight, Settings
 
 Loss = Callable[..., Tensor]
 RecipeLike = str | Loss | Sequence["Phase"]
@@ -36,7 +37,7 @@ class Phase:
 
     loss: Loss
     rate: float = 1.0
-    cooling: dict[str, Any] | None = None
+    cooling: Settings | None = None
 
     def __post_init__(self) -> None:
         check_number("rate", self.rate, 0, math.inf)
@@ -70,7 +71,7 @@ class Phases:
     """What recipes are made of: phases for one metric and task."""
 
     def __init__(
-        self, metric: MetricLike, task: Task, class_weight: Any = None, per: str = "batch",
+        self, metric: MetricLike, task: Task, class_weight: ClassWeight = None, per: str = "batch",
         **counted: Any,
     ) -> None:  # fmt: skip
         self.metric, self.task, self.per = metric, task, per
@@ -87,7 +88,7 @@ class Phases:
         delta: float | None = None,
         temperature: float | None = None,
         thresholds: Sequence[float] | None = None,
-        cooling: dict[str, Any] | None = None,
+        cooling: Settings | None = None,
     ) -> Phase:
         """The metric itself, made soft, with the linear step of ``delta`` or ``temperature``."""
         step = None if delta is None else LinearStep(delta)
@@ -107,7 +108,7 @@ def make_phases(
     recipe: RecipeLike,
     metric: MetricLike,
     task: Task,
-    class_weight: Any = None,
+    class_weight: ClassWeight = None,
     **counted: Any,
 ) -> list[Phase]:
     """The phases of a recipe: a name in ``RECIPES``, any loss, or phases of your own.

@@ -8,7 +8,10 @@ from __future__ import annotations
 import sys
 import time
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    pass
 
 # At most so often, in seconds.
 LIVE_EVERY, PLAIN_EVERY = 0.1, 5.0

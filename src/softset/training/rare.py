@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,7 +14,11 @@ from softset.checks import check_whole, warn_user
 from softset.counting.arguments import as_numbers
 from softset.losses.soft_metric import MetricLoss
 from softset.tasks import Task
-from softset.training.phases import Phase
+from softset.typing import TensorLike
+
+if TYPE_CHECKING:
+    from softset.training.accumulation import Batch
+    from softset.training.phases import Phase
 
 # A batch that expects fewer rows of a class says little about it.
 ENOUGH = 5
@@ -51,7 +55,7 @@ class StratifiedBatches(Sampler[list[int]]):
 
     def __init__(
         self,
-        target: Any,
+        target: TensorLike,
         batch_size: int,
         *,
         least: int | None = None,
@@ -107,7 +111,7 @@ def _allotted(counts: Sequence[int], batch_size: int, least: int) -> list[int]:
     return taken
 
 
-def warn_if_rare(phases: Sequence[Phase], loader: Any, task: Task) -> None:
+def warn_if_rare(phases: Sequence[Phase], loader: Iterable[Batch], task: Task) -> None:
     """Say so, with the arithmetic, if batches of a loader will mostly lack a class that a soft
     metric is trained for. Only what can be known without reading the rows."""
     losses = [p.loss for p in phases if isinstance(p.loss, MetricLoss) and p.loss.running is None]

@@ -4,11 +4,10 @@ stopping, annealing and checkpoints as ``train_members``."""
 from __future__ import annotations
 
 import copy
-import os
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,28 +23,32 @@ from softset.losses.soft_metric import MetricLoss
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, one_number
 from softset.tasks import Task, get_task
-from softset.training.checkpoints import Checkpoint, check_finite, check_form, fingerprint
+from softset.training.checkpoints import Checkpoint, fingerprint
 from softset.training.judging import batch_loss, member_metrics, soft_metric
-from softset.training.loop import NOT_FINITE, History, Judged, Loop
-from softset.training.phases import RecipeLike, make_phases
+from softset.training.loop import NOT_FINITE, History, Judged, Loop, check_finite, check_form
+from softset.training.phases import Phase, RecipeLike, make_phases
 from softset.training.progress import Progress
 from softset.training.rare import warn_if_rare
+from softset.typing import PathLike, Settings, State
+
+if TYPE_CHECKING:
+    from softset.training.accumulation import Batch
 
 
 def fit(
     model: nn.Module,
     loss: RecipeLike,
-    train_loader: Iterable[Any],
-    val_loader: Iterable[Any] | None = None,
+    train_loader: Iterable[Batch],
+    val_loader: Iterable[Batch] | None = None,
     *,
     metric: MetricLike = "f1",
     task: str = "binary",
-    optimizer: Callable[[Any], Optimizer] | None = None,
+    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
     scheduler: Callable[[Optimizer], LRScheduler] | None = None,
     max_epochs: int = 100,
     patience: int = 20,
     monitor: str = "loss",
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: PathLike | None = None,
     checkpoint_seconds: float = 30.0,
     verbose: int = 0,
     per: str = "batch",
@@ -83,7 +86,7 @@ def fit(
     """
     task = get_task(task)
     check_choice("per", per, PER)
-    counted = {"per": per, "ignore_index": ignore_index, "soft_targets": soft_targets}
+    counted: Settings = {"per": per, "ignore_index": ignore_index, "soft_targets": soft_targets}
     phases = make_phases(loss, metric, task, **counted)
     warn_if_rare(phases, train_loader, task)
     run = _Single(
@@ -110,7 +113,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Makers:
-    optimizer: Callable[[Any], Optimizer]
+    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
     scheduler: Callable[[Optimizer], LRScheduler] | None
 
 
@@ -127,8 +130,8 @@ class _Single(Loop):
         make: _Makers,
         metric: Goal,
         task: Task,
-        phases: list[Any],
-        counted: dict[str, Any],
+        phases: list[Phase],
+        counted: Settings,
         **settings: Any,
     ) -> None:
         super().__init__(phases, 1, **settings)
@@ -215,7 +218,7 @@ class _Single(Loop):
         scores = self.model(x)
         return scores.squeeze(-1) if self.task.single and scores.dim() == 2 else scores
 
-    def moved(self, batch: Any) -> list[Tensor]:
+    def moved(self, batch: Batch) -> list[Tensor]:
         device = next(self.model.parameters()).device
         return [t.to(device) for t in batch]
 
@@ -244,7 +247,7 @@ class _Single(Loop):
                 tensors.update({f"{name}.{i}": t for i, t in enumerate(rows.tensors)})
         return fingerprint(settings, tensors)
 
-    def own_state(self) -> dict[str, Any]:
+    def own_state(self) -> State:
         generator = getattr(self.train, "generator", None)
         name, keys, *rest = np.random.get_state(legacy=True)
         return {
@@ -260,7 +263,7 @@ class _Single(Loop):
             "numpy": (name, np.asarray(keys).tolist(), *rest),
         }
 
-    def load_own_state(self, state: dict[str, Any]) -> None:
+    def load_own_state(self, state: State) -> None:
         check_form(state["best"], dict(self.best))
         check_finite(state["best"][name] for name, _ in self.model.named_parameters())
         self.best = state["best"]

@@ -1,16 +1,14 @@
 """Train K small networks at once on rows that come block by block.
 
-``train_streamed`` -> ``_Streamed``, which is ``_Members`` with another epoch: batches are cut from
-shuffled windows of a stream, and all members see the same.
+``train_streamed`` -> ``StreamedStack``, which is ``NetworkStack`` with another epoch: batches are
+cut from shuffled windows of a stream, and all members see the same.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 import torch
 
@@ -19,10 +17,11 @@ from softset.tasks import BINARY, Task
 from softset.training.batches import slices
 from softset.training.checkpoints import Checkpoint
 from softset.training.data import TensorData
-from softset.training.members import Member, Trained, _Members, _Settings
 from softset.training.networks import make_network
 from softset.training.phases import RecipeLike, make_phases
 from softset.training.progress import Progress
+from softset.training.stack import Member, NetworkStack, StackSettings, Trained
+from softset.typing import PathLike, State
 
 # Rows that are shuffled together.
 WINDOW = 2**16
@@ -47,7 +46,7 @@ def train_streamed(
     max_epochs: int = 200,
     patience: int = 20,
     source: str = "",
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: PathLike | None = None,
     checkpoint_seconds: float = 30.0,
     verbose: int = 0,
 ) -> Trained:
@@ -59,7 +58,7 @@ def train_streamed(
     first = next(iter(stream(0)), None)
     if first is None:
         raise ValueError("there is no row to train on.")
-    settings = _Settings(
+    settings = StackSettings(
         members=list(members),
         metric=one_number(metric),
         phases=make_phases(recipe, metric, task, None),
@@ -73,7 +72,7 @@ def train_streamed(
         shared_order=None,
         network=make_network(network, first.x, outputs),
     )
-    run = _Streamed(settings, first, validation, stream)
+    run = StreamedStack(settings, first, validation, stream)
     file = None
     if checkpoint is not None:
         known = settings.fingerprint(validation=validation, source=source)
@@ -82,11 +81,15 @@ def train_streamed(
     return run.trained()
 
 
-class _Streamed(_Members):
+class StreamedStack(NetworkStack):
     """``data`` is a first block, for its form alone."""
 
     def __init__(
-        self, settings: _Settings, first: TensorData, validation: TensorData | None, stream: Stream
+        self,
+        settings: StackSettings,
+        first: TensorData,
+        validation: TensorData | None,
+        stream: Stream,
     ) -> None:
         super().__init__(settings, first, validation)
         self.stream = stream
@@ -118,10 +121,10 @@ class _Streamed(_Members):
                 self.go_to(self.number + 1, 0)
         return (total / rows).tolist()
 
-    def own_state(self) -> dict[str, Any]:
+    def own_state(self) -> State:
         return {**super().own_state(), "place": [self.number, self.used]}
 
-    def load_own_state(self, state: dict[str, Any]) -> None:
+    def load_own_state(self, state: State) -> None:
         super().load_own_state(state)
         self.go_to(*state["place"])
 

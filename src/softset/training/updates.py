@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from softset.checks import check_whole
+from softset.typing import State
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
 _BETAS, _EPS, _MOMENTUM = (0.9, 0.999), 1e-8, 0.9
@@ -58,10 +58,10 @@ class Updater:
         root = self.second.sqrt().mul_(scale).add_(_EPS)
         flat.addcmul_(self.first.div(root), rate / (1 - _BETAS[0] ** self.step_count), value=-1)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"step_count": self.step_count, "first": self.first, "second": self.second}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         check_whole("step_count", state["step_count"], 0)
         self.step_count = state["step_count"]
         self.first = state["first"].to(self.first)

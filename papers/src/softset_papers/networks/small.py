@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from softset.training.members import Member, Trained, train_members
+from softset.training.members import train_members
+from softset.training.stack import Member, Trained
 from softset_papers.datasets.splits import Part, Parts
 from softset_papers.judging import Fitted
 from softset_papers.networks.losses import make_recipe

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from softset.training import Member, train_members
-from softset.training import members as members_module
+from softset.training import stack as stack_module
 
 SMALL = {"batch_size": 20, "max_epochs": 3, "recipe": "cross-entropy"}
 
@@ -106,7 +106,7 @@ def test_a_run_over_folds_resumes_to_the_same_bits(rows, tmp_path):
     whole = train_members((4,), rows, **given)
     first = {**given, "checkpoint": tmp_path / "run", "checkpoint_seconds": 0.0}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(members_module.Loop, "leave", _die_after(members_module.Loop.leave, 2))
+        patch.setattr(stack_module.Loop, "leave", _die_after(stack_module.Loop.leave, 2))
         with pytest.raises(KeyboardInterrupt):
             train_members((4,), rows, **first)
     assert torch.equal(train_members((4,), rows, **first).weights, whole.weights)

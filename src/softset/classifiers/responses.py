@@ -1,0 +1,46 @@
+"""What ``MetricThresholdClassifier`` asks of an estimator: to fit, to answer, and in which form."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from softset.tasks import TINY
+from softset.typing import Array, ArrayLike, Rows, Settings
+
+
+def fit(estimator: BaseEstimator, x: Rows, y: Array, settings: Settings) -> BaseEstimator:
+    """The fitted ``estimator``."""
+    return estimator.fit(x, y, **settings)
+
+
+def respond(model: BaseEstimator, response: str, x: Rows) -> ArrayLike:
+    """What the method ``response`` of a fitted model returns for ``x``."""
+    return getattr(model, response)(x)
+
+
+def weight_name(estimator: BaseEstimator) -> str | None:
+    """What ``fit`` calls the weights of rows; ``None`` if it takes none."""
+    if isinstance(estimator, Pipeline):
+        step, last = estimator.steps[-1]
+        return f"{step}__sample_weight" if has_fit_parameter(last, "sample_weight") else None
+    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+
+
+def of_one_label(p: Array, classes: Array) -> Array:
+    """The probability of a label, which may have been all 0 or all 1 in training."""
+    place = np.flatnonzero(np.asarray(classes) == 1)
+    return np.asarray(p)[:, place[0]] if len(place) else np.zeros(len(p))
+
+
+def least_probability(p: Array) -> float:
+    """What stands for a probability of 0 or 1, whose logarithms are infinite.
+
+    Trees give both, and nothing between them and the share of one tree: half of the smallest
+    probability out of fold, so that a gap next to them is as wide as others are.
+    """
+    inner = np.concatenate([p[p > 0], 1 - p[p < 1]])
+    whole = len(inner) == 2 * p.size
+    return TINY if whole or not len(inner) else max(TINY, float(inner.min()) / 2)
