@@ -21,7 +21,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "src" / "softset" / "counting" / "kernels" / "native"
 LIBRARY = FOLDER / "softset_kernels.so"
 # Comparisons and sums keep their order; NaN is told by its bits, so that the compiler need not
-# think of it. ``omp simd`` is a hint to the compiler: no threads, no library.
+# think of it. ``omp simd`` is a hint to the compiler: no library.
 FLAGS = [
     "-O3",
     "-std=gnu11",

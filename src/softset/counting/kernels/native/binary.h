@@ -143,20 +143,20 @@ static void NAME(pull_column)(const task *t, NAME(level) v, NAME(column) * k, RE
 }
 
 /* A block of all labels, in `z`, which the backward pass turns into the gradient. */
-static int NAME(binary_block)(const task *t, NAME(column) * k, REAL *z, int64_t b,
-                              const positions *p, int backward, double *heaviest) {
-    int64_t count = t->level_count;
+static int NAME(binary_block)(const task *t, NAME(column) * k, REAL *z, part *of,
+                              const positions *p, int backward) {
+    int64_t count = t->level_count, b = of->problem;
     NAME(read_scores)(t, p, z);
     for (int64_t c = 0; c < t->classes; c++) {
         REAL *x = z + c * LANES;
-        int some_ignored, outcome = NAME(read_column)(t, c, p, k, &some_ignored, heaviest);
+        int some_ignored, outcome = NAME(read_column)(t, c, p, k, &some_ignored, &of->heaviest);
         if (outcome) return outcome;
         if (NAME(clean)(x, some_ignored ? k->ignored : 0, 1)) return BAD_SCORES;
         NAME(probabilities)(t, x, k);
         const double *level = t->levels + LEVEL * (b * t->level_batch + c * t->level_class);
         int64_t which = b * t->classes + c;
         if (!backward) {
-            double *sums = t->sums + which * 4 * count;
+            double *sums = of->sums + c * 4 * count;
             for (int64_t l = 0; l < count; l++)
                 NAME(add_column)(t, NAME(level_of)(level + LEVEL * l), k, sums + l, count);
             continue;
@@ -176,21 +176,16 @@ static int NAME(binary_block)(const task *t, NAME(column) * k, REAL *z, int64_t 
     return DONE;
 }
 
-static int NAME(binary)(const task *t, int backward) {
-    char *memory = room(sizeof(NAME(column)) + sizeof(REAL) * (size_t)(t->classes * LANES));
-    if (!memory) return NO_MEMORY;
+static size_t NAME(binary_bytes)(const task *t) {
+    return sizeof(NAME(column)) + sizeof(REAL) * (size_t)(t->classes * LANES);
+}
+
+static int NAME(binary)(const task *t, int backward, part *of, char *memory) {
     NAME(column) *k = (NAME(column) *)memory;
     REAL *z = (REAL *)(memory + sizeof(NAME(column)));
-    double heaviest = 0;
     int outcome = DONE;
-    if (!backward)
-        for (int64_t i = 0; i < t->batch * t->classes * 4 * t->level_count; i++) t->sums[i] = 0;
-    for (int64_t b = 0; b < t->batch; b++) {
-        positions p = {.o = 0};
-        while (!outcome && next_block(t, b, &p))
-            outcome = NAME(binary_block)(t, k, z, b, &p, backward, &heaviest);
-    }
-    if (!outcome && t->weight && !usual(heaviest)) outcome = BAD_WEIGHT;
-    free(memory);
+    positions p = begin(t, of);
+    while (!outcome && next_block(t, of->problem, &p))
+        outcome = NAME(binary_block)(t, k, z, of, &p, backward);
     return outcome;
 }

@@ -1,8 +1,8 @@
 /* All kernels for one kind of processor, in float and in double. Compiled once for each kind, with
    SUFFIX to tell them apart; `dispatch.c` takes the best one that the processor has. */
 
+#include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "task.h"
 
@@ -20,28 +20,37 @@ typedef struct {
     int64_t at[4], lane, used;
 } run;
 
-/* The positions of a block, `used` in all, and where the next one begins. A block goes on in the next
-   row, so that narrow images fill it too. */
+/* The positions of a block, `used` in all, where the next one begins, and how many are left. A block
+   goes on in the next row, so that narrow images fill it too. */
 typedef struct {
     run runs[LANES];
-    int64_t count, used, o, m, i;
+    int64_t count, used, o, m, i, left;
 } positions;
 
 static int64_t place(const strides *s, int64_t b, int64_t o, int64_t m, int64_t i) {
     return b * s->batch + o * s->outer + m * s->middle + i * s->inner;
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Before the first block of a part. */
+static positions begin(const task *t, const part *of) {
+    int64_t rows = of->from / t->inner;
+    return (positions){.o = rows / t->middle, .m = rows % t->middle, .i = of->from % t->inner,
+                       .left = of->to - of->from};
+}
+
 /* The next positions of problem `b`; whether there are any. */
 static int next_block(const task *t, int64_t b, positions *p) {
     p->count = p->used = 0;
-    while (p->used < LANES && p->o < t->outer && t->inner > 0) {
-        int64_t left = t->inner - p->i, space = LANES - p->used, used = left < space ? left : space;
+    while (p->used < LANES && p->left > 0) {
+        int64_t used = least(least(t->inner - p->i, LANES - p->used), p->left);
         p->runs[p->count++] = (run){{place(&t->of_scores, b, p->o, p->m, p->i),
                                      place(&t->of_target, b, p->o, p->m, p->i),
                                      place(&t->of_weight, b, p->o, p->m, p->i),
                                      place(&t->of_gradient, b, p->o, p->m, p->i)},
                                     p->used, used};
-        p->used += used, p->i += used;
+        p->used += used, p->i += used, p->left -= used;
         if (p->i == t->inner) {
             p->i = 0;
             if (++p->m == t->middle) p->m = 0, p->o++;
@@ -50,15 +59,10 @@ static int next_block(const task *t, int64_t b, positions *p) {
     return p->used > 0;
 }
 
-/* Weights whose largest is far from 1 are counted in units of it, by the PyTorch code. */
-static int usual(double heaviest) { return heaviest >= 1e-6 && heaviest <= 1e6; }
-
 /* Weights that are nothing next to others of about 1, as in the PyTorch code. */
 static void drop_nothing(const task *t, double *w) {
     for (int i = 0; (t->weight || t->class_weight) && i < LANES; i++) w[i] = w[i] < 1e-30 ? 0 : w[i];
 }
-
-static void *room(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -93,14 +97,7 @@ static void *room(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 6
 #include "binary.h"
 #include "bins.h"
 
-int JOIN(multiclass, SUFFIX)(const task *t, int backward) {
-    return t->wide_work ? multiclass_d(t, backward) : multiclass_f(t, backward);
-}
-
-int JOIN(binary, SUFFIX)(const task *t, int backward) {
-    return t->wide_work ? binary_d(t, backward) : binary_f(t, backward);
-}
-
-int JOIN(bins, SUFFIX)(const task *t, int backward) {
-    return t->wide_work ? bins_d(t, backward) : bins_f(t, backward);
-}
+const family JOIN(multiclass, SUFFIX) = {
+    {multiclass_bytes_f, multiclass_bytes_d}, {multiclass_f, multiclass_d}};
+const family JOIN(binary, SUFFIX) = {{binary_bytes_f, binary_bytes_d}, {binary_f, binary_d}};
+const family JOIN(bins, SUFFIX) = {{binary_bytes_f, binary_bytes_d}, {bins_f, bins_d}};

@@ -17,7 +17,7 @@ from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.binary_grid import GridKernel
 from softset.counting.kernels.chunks import store
 from softset.counting.kernels.multiclass import MulticlassKernel
-from softset.counting.kernels.native.library import Call, native
+from softset.counting.kernels.native.library import PARALLEL, Call, native
 from softset.counting.numerics import under_transform
 from softset.counting.problem import Problem
 from softset.counting.steps import IdentityStep, LinearStep, SigmoidStep, Step
@@ -155,10 +155,12 @@ class Task(NamedTuple):
             self.soft,
             self.ignored is not None,
             self.ignored or 0,
+            torch.get_num_threads(),
+            PARALLEL.address,
         )
 
 
-_FORMAT = Struct("@46q")
+_FORMAT = Struct("@48q")
 SIZE = _FORMAT.size
 
 

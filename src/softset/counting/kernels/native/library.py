@@ -11,12 +11,31 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import torch  # noqa: F401 (it loads OpenMP)
+
 # Python does not import it, so that one file serves all versions.
 FILE = Path(__file__).with_name("softset_kernels.so")
 # Set to 0: the PyTorch kernels serve.
 VARIABLE = "SOFTSET_NATIVE"
 
 Call = Callable[[bytes, int], int]
+
+
+class _Parallel:
+    """Where in memory the function of OpenMP is that runs work on several threads.
+
+    It is that of the library which PyTorch has loaded, so that both have the same threads, and
+    they are awake. In a process that was forked OpenMP would wait forever: there is none.
+    """
+
+    def __init__(self) -> None:
+        found = getattr(ctypes.CDLL(None), "GOMP_parallel", None) if os.name == "posix" else None
+        self.address = 0 if found is None else ctypes.cast(found, ctypes.c_void_p).value
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=lambda: setattr(self, "address", 0))
+
+
+PARALLEL = _Parallel()
 
 
 class _Library:

@@ -330,7 +330,7 @@ static void NAME(sigmoid_gradient)(const task *t, NAME(rows) * r, REAL *restrict
 /* What a call works with; the derivatives by the degrees are null in the forward pass. */
 typedef struct {
     REAL *z, *h, *positive, *negative;
-    double *cells, heaviest; /* tp, fp, fn, tn of all classes */
+    double *cells; /* tp, fp, fn, tn of all classes */
 } NAME(work);
 
 /* The cells grow by w g and w (1 - g), in double: what a row gives to all classes is its weight. Only
@@ -361,8 +361,8 @@ static void NAME(add_rows)(const task *t, NAME(rows) * r, const REAL *restrict h
 }
 
 static int NAME(multiclass_block)(const task *t, NAME(rows) * r, NAME(work) * k,
-                                  const double *level, const positions *p) {
-    int some_ignored, outcome = NAME(read_rows)(t, p, r, &some_ignored, &k->heaviest);
+                                  const double *level, const positions *p, double *heaviest) {
+    int some_ignored, outcome = NAME(read_rows)(t, p, r, &some_ignored, heaviest);
     if (outcome) return outcome;
     NAME(read_scores)(t, p, k->z);
     if (NAME(clean)(k->z, some_ignored ? r->ignored : 0, t->classes)) return BAD_SCORES;
@@ -395,32 +395,25 @@ static int NAME(multiclass_block)(const task *t, NAME(rows) * r, NAME(work) * k,
     return DONE;
 }
 
-static int NAME(multiclass)(const task *t, int backward) {
-    int64_t classes = t->classes;
-    size_t block = sizeof(REAL) * (size_t)(classes * LANES);
-    char *memory = room(sizeof(NAME(rows)) + 2 * block + 2 * sizeof(REAL) * (size_t)classes);
-    if (!memory) return NO_MEMORY;
+static size_t NAME(multiclass_bytes)(const task *t) {
+    size_t classes = (size_t)t->classes;
+    return sizeof(NAME(rows)) + sizeof(REAL) * (2 * classes * LANES + 2 * classes);
+}
+
+static int NAME(multiclass)(const task *t, int backward, part *of, char *memory) {
+    int64_t classes = t->classes, b = of->problem;
     NAME(rows) *r = (NAME(rows) *)memory;
-    NAME(work) k = {.z = (REAL *)(memory + sizeof(NAME(rows)))};
+    NAME(work) k = {.z = (REAL *)(memory + sizeof(NAME(rows))), .cells = of->sums};
     k.h = k.z + classes * LANES;
     if (backward) k.positive = k.h + classes * LANES, k.negative = k.positive + classes;
-    int outcome = DONE;
-    for (int64_t b = 0; b < t->batch && !outcome; b++) {
-        if (backward)
-            for (int64_t c = 0; c < classes; c++) {
-                k.positive[c] = (REAL)t->positive[b * classes + c];
-                k.negative[c] = (REAL)t->negative[b * classes + c];
-            }
-        else {
-            k.cells = t->sums + b * 4 * classes;
-            for (int64_t c = 0; c < 4 * classes; c++) k.cells[c] = 0;
-        }
-        const double *level = t->levels + LEVEL * b * t->level_batch;
-        positions p = {.o = 0};
-        while (!outcome && next_block(t, b, &p))
-            outcome = NAME(multiclass_block)(t, r, &k, level, &p);
+    for (int64_t c = 0; backward && c < classes; c++) {
+        k.positive[c] = (REAL)t->positive[b * classes + c];
+        k.negative[c] = (REAL)t->negative[b * classes + c];
     }
-    if (!outcome && t->weight && !usual(k.heaviest)) outcome = BAD_WEIGHT;
-    free(memory);
+    const double *level = t->levels + LEVEL * b * t->level_batch;
+    int outcome = DONE;
+    positions p = begin(t, of);
+    while (!outcome && next_block(t, b, &p))
+        outcome = NAME(multiclass_block)(t, r, &k, level, &p, &of->heaviest);
     return outcome;
 }

@@ -3,6 +3,7 @@
 #ifndef SOFTSET_TASK_H
 #define SOFTSET_TASK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Steps of a tensor from one number to the next, in numbers, along each dimension. */
@@ -34,7 +35,21 @@ typedef struct {
     int64_t soft;    /* labels are fractions */
     int64_t ignores; /* whether `ignored` marks positions to leave out */
     int64_t ignored;
+    int64_t threads; /* at most, by */
+    void (*parallel)(void (*work)(void *), void *, unsigned threads, unsigned flags); /* OpenMP's */
 } task;
+
+/* Positions of a problem that are counted by themselves, their sums, and the heaviest weight. */
+typedef struct {
+    int64_t problem, from, to;
+    double *sums, heaviest;
+} part;
+
+/* Kernels in float and in double: the bytes they work in, and what does a part. */
+typedef struct {
+    size_t (*bytes[2])(const task *);
+    int (*run[2])(const task *, int backward, part *, char *memory);
+} family;
 
 enum kind { INT64, UINT8, FLOAT32, FLOAT64, INT32 };
 enum step { LINEAR, SIGMOID, IDENTITY };
