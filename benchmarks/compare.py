@@ -1,4 +1,4 @@
-"""What is each step towards F1 worth? ``softset.compare`` on Adult and on 22 imbalanced sets.
+"""What is the gain of each stage? ``softset.compare`` on Adult and on 22 imbalanced sets.
 
     python benchmarks/compare.py [--quick] [--sets ecoli,oil] [--rows 8000] [--output DIR]
 
@@ -56,16 +56,18 @@ def run(name, file, target, positive, folder, arguments):
 
 
 def row(name, found):
-    ladder = found["ladder"]
+    gains = found["gains"]
     cells = [name, found["data"]["rows"], found["data"]["classes"][1]["rows"]]
-    first, *others = ladder["rungs"]
+    first, *others = gains["stages"]
     cells.append(f"{first['mean']:.3f} {first['choice']}")
-    steps = {rung["id"]: (rung["step"], rung["clear"]) for rung in others}
+    by_stage = {stage["id"]: stage["gain"] for stage in others}
+    level = found["settings"]["level"]
     for key in ("tuned", "metric", "ensemble"):
-        step, clear = steps.get(key, (None, False))
-        cells.append("" if step is None else f"{step['mean']:+.3f}{' clear' * clear}")
-    worth = ladder["worth"]
-    cells.append(f"{worth['mean']:+.3f} [{worth['low']:+.3f}, {worth['high']:+.3f}]")
+        gain = by_stage.get(key)
+        significant = gain is not None and gain["p_adjusted"] <= level
+        cells.append("" if gain is None else f"{gain['mean']:+.3f}{' *' * significant}")
+    total = gains["total"]
+    cells.append(f"{total['mean']:+.3f} [{total['low']:+.3f}, {total['high']:+.3f}]")
     cells += [found["outcome"], found["winner"], f"{found['measured']['wall']:.0f}"]
     return f"| {' | '.join(map(str, cells))} |"
 
@@ -87,7 +89,7 @@ def main():
             found = run(name, *known[name], folder, arguments)
             print(f"{name}: {found.verdict} ({found.duration:.0f} s)", flush=True)
     head = ["set", "rows", "positives", "cut at 0.5", "tuned threshold", "trained on F1"]
-    head += ["ensemble", "worth, 95 % interval", "outcome", "winner", "seconds"]
+    head += ["ensemble", "total gain, 95 % interval", "outcome", "winner", "seconds"]
     print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
     for name in names:
         print(row(name, json.loads((folder / f"{name}.json").read_text())))

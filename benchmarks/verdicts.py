@@ -1,11 +1,11 @@
-"""How often does a comparison call something clear where there is nothing?
+"""How often does a comparison call a gain significant where there is none?
 
     python benchmarks/verdicts.py [--tables 2000] [--seed 0]
 
-Simulated tables of scores: sixteen candidates on the rungs where ``softset compare`` has them, all
-of them equally good. Printed is the share of tables in which any claim of the ladder is clear (a
-step, the worth of it all, what simplicity costs), with the upper end of its 95 % interval (exact,
-one-sided).
+Simulated tables of scores: sixteen candidates in the stages where ``softset compare`` has them, all
+of them equally good. Printed is the fraction of tables in which any claim is significant (the gain
+of a stage, the total gain, the cost of a simpler model), with the upper end of its 95 % interval
+(exact, one-sided).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import numpy as np
 import torch
 from scipy.stats import beta
 
-from softset.comparison.ladder import Ladder, climb
-from softset.comparison.statistics import one_row_of
+from softset.comparison.result import Gains
+from softset.comparison.statistics import gains_by_stage, one_row_of
 from softset.counting.cells import Confusion
 from softset.metrics.registry import get_metric
 from softset.tasks import BINARY
 
 # Rungs and sizes as those of the candidates of ``softset compare``.
-RUNGS = {f"d{k}": "default" for k in range(4)} | {f"t{k}": "tuned" for k in range(5)}
-RUNGS |= {f"m{k}": "metric" for k in range(6)} | {"e": "ensemble"}
-SIZES = {name: 10 ** (3 + k % 4) for k, name in enumerate(RUNGS)}
+STAGES = {f"d{k}": "default" for k in range(4)} | {f"t{k}": "tuned" for k in range(5)}
+STAGES |= {f"m{k}": "metric" for k in range(6)} | {"e": "ensemble"}
+SIZES = {name: 10 ** (3 + k % 4) for k, name in enumerate(STAGES)}
 Scores = dict[str, np.ndarray]
 Draw = Callable[[np.random.Generator], tuple[Scores, float]]
 
@@ -44,10 +44,10 @@ def correlated(
     """Scores with a correlation of n_test / (n_train + n_test) between splits, and of very many
     rows; a share of the variance is common to all candidates, as some splits are easier."""
     splits, rho = folds * repeats, 1 / folds
-    luck = random.standard_normal((1 + len(RUNGS), 1))
+    luck = random.standard_normal((1 + len(STAGES), 1))
     own = np.sqrt(rho) * luck + np.sqrt(1 - rho) * random.standard_normal((len(luck), splits))
     values = 0.6 + noise * (np.sqrt(shared) * own[0] + np.sqrt(1 - shared) * own[1:])
-    found = {c: v + (gains or {}).get(c, 0.0) for c, v in zip(RUNGS, values, strict=True)}
+    found = {c: v + (gains or {}).get(c, 0.0) for c, v in zip(STAGES, values, strict=True)}
     return found, 1e-6
 
 
@@ -67,7 +67,7 @@ def decided(
     """
     positives = max(folds, round(rows * share))
     y = np.arange(rows) < positives
-    count = len(RUNGS)
+    count = len(STAGES)
     seen = 1.5 * y + random.standard_normal(rows) + own * random.standard_normal((count, rows))
     cells = []
     for _ in range(repeats):
@@ -84,7 +84,7 @@ def decided(
     c = Confusion.from_sums(*(torch.from_numpy(v.astype(float)) for v in np.stack(cells, -1)))
     measured, test_rows = get_metric(metric), rows // folds
     counts = [test_rows - positives // folds, positives // folds]
-    scores = dict(zip(RUNGS, measured(c).numpy(), strict=True))
+    scores = dict(zip(STAGES, measured(c).numpy(), strict=True))
     return scores, one_row_of(measured, BINARY, counts, test_rows)
 
 
@@ -92,8 +92,8 @@ def constant(
     random: np.random.Generator, folds: int, repeats: int, apart: int
 ) -> tuple[Scores, float]:
     """Every split is ``apart`` rows better or worse, by the toss of a coin."""
-    tosses = random.choice([-1, 1], (len(RUNGS), folds * repeats))
-    return dict(zip(RUNGS, 0.5 + 0.01 * apart * tosses, strict=True)), 0.01
+    tosses = random.choice([-1, 1], (len(STAGES), folds * repeats))
+    return dict(zip(STAGES, 0.5 + 0.01 * apart * tosses, strict=True)), 0.01
 
 
 @dataclass(frozen=True)
@@ -135,19 +135,22 @@ def _settings() -> list[Setting]:
 SETTINGS = _settings()
 
 
-def any_clear(ladder: Ladder) -> bool:
-    """Whether anything is called clear."""
-    price = ladder.simpler is not None and ladder.simpler.clear
-    return ladder.clear or price or any(rung.clear for rung in ladder.rungs)
+def any_significant(gains: Gains) -> bool:
+    """Whether any claim is significant."""
+    cost = gains.simpler is not None and gains.simpler.difference.significant
+    stages = (stage.gain for stage in gains.stages if stage.gain is not None)
+    return gains.total.significant or cost or any(gain.significant for gain in stages)
 
 
-def count_clear(setting: Setting, tables: int, seed: int) -> int:
-    """How many tables of so many have a clear claim."""
+def count_significant(setting: Setting, tables: int, seed: int) -> int:
+    """How many tables of so many have a significant claim."""
     random = np.random.default_rng([seed, SETTINGS.index(setting)])
     found = 0
     for _ in range(tables):
         scores, grain = setting.draw(random)
-        found += any_clear(climb(scores, RUNGS, SIZES, folds=setting.folds, one_row=grain))
+        found += any_significant(
+            gains_by_stage(scores, STAGES, SIZES, folds=setting.folds, one_row=grain)
+        )
     return found
 
 
@@ -162,9 +165,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     n = arguments.tables
-    print(f"| {n} tables of equal candidates | clear | share | at most |\n|---|---|---|---|")
+    print(
+        f"| {n} tables of equal candidates | significant | fraction | at most |\n|---|---|---|---|"
+    )
     for setting in SETTINGS:
-        count = count_clear(setting, n, arguments.seed)
+        count = count_significant(setting, n, arguments.seed)
         share, most = f"{100 * count / n:.1f} %", f"{100 * upper(count, n):.1f} %"
         print(f"| {setting.name} | {count} | {share} | {most} |", flush=True)
 

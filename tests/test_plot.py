@@ -164,7 +164,7 @@ def test_a_comparison_shows_every_candidate_against_the_reference(found):
 
 
 def test_a_comparison_must_be_one():
-    with pytest.raises(ValueError, match="found must be what compare returns, got dict"):
+    with pytest.raises(ValueError, match="result must be what compare returns, got dict"):
         ss.plot.comparison({})
 
 

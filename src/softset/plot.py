@@ -1,6 +1,6 @@
-"""Pictures for people: a metric at every threshold, steps, a training, a comparison.
+"""Plots: a metric at every threshold, steps, a training, a comparison.
 
-Each function returns a display in the manner of scikit-learn's: it holds what was drawn, with the
+Each function returns a display as scikit-learn's do: it holds the drawn values, with the
 axes as ``ax_`` and their figure as ``figure_``, and ``plot(ax)`` draws it once more elsewhere.
 Colors and fonts are those of matplotlib's current style. matplotlib is the extra ``[plot]``.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -31,9 +31,10 @@ from softset.decisions.evaluation import evaluate_problem
 from softset.decisions.thresholds import best_threshold
 from softset.metrics.registry import MetricLike, label_of, thresholded
 from softset.report.counts import Scores
-from softset.report.geometry import Row, difference_rows, score_rows
+from softset.report.drawing import IntervalRow, difference_rows, score_rows
 from softset.tasks import BINARY
 from softset.training.loop import History
+from softset.typing import TensorLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,8 +78,8 @@ class ThresholdDisplay(Display):
     """A metric at every threshold. ``values[k]`` holds from above ``edges[k]`` up to
     ``edges[k + 1]``; ``marks`` are the thresholds that are marked, by name, each with its value.
 
-    >>> found = threshold([-2.0, -1.0, 0.3, 1.5], [0, 1, 0, 1], "f1")
-    >>> [round(value, 3) for value in found.values]
+    >>> display = threshold([-2.0, -1.0, 0.3, 1.5], [0, 1, 0, 1], "f1")
+    >>> [round(value, 3) for value in display.values]
     [0.667, 0.8, 0.5, 0.667, 0.0]
     """
 
@@ -103,13 +104,13 @@ class ThresholdDisplay(Display):
 
 @torch.no_grad()
 def threshold(
-    scores: Any,
-    target: Any,
+    scores: TensorLike,
+    target: TensorLike,
     metric: MetricLike,
     *,
     at: float | None = None,
     from_logits: bool = True,
-    sample_weight: Any = None,
+    sample_weight: TensorLike | None = None,
     ax: Axes | None = None,
 ) -> ThresholdDisplay:
     """The metric of two classes at every threshold, with 1/2 and the best one marked.
@@ -126,13 +127,17 @@ def threshold(
     'threshold'
     """
     m = thresholded(metric)
-    settings = {"from_logits": from_logits, "sample_weight": sample_weight}
-    problem = arrange(scores, target, task=BINARY, **settings)
+    problem = arrange(
+        scores, target, task=BINARY, from_logits=from_logits, sample_weight=sample_weight
+    )
     p = probabilities(problem.z.double(), BINARY, from_logits)
     if torch.isnan(p).any():
         refuse_rows(torch.isnan(p))
     check_labels(problem.y)
-    taus = {"1/2": 0.5, "best": best_threshold(scores, target, metric, **settings)}
+    best = best_threshold(
+        scores, target, metric, from_logits=from_logits, sample_weight=sample_weight
+    )
+    taus = {"1/2": 0.5, "best": best}
     if at is not None:
         check_number("at", at, 0, 1)
         taus["given"] = at
@@ -141,12 +146,12 @@ def threshold(
         for name, tau in taus.items()
     }
     w = None if problem.w is None else problem.w.double().cpu().numpy()
-    known = Scores(p.cpu().numpy(), problem.y.cpu().numpy() > 0, w)
-    edges = np.unique(np.append(known.p, [0.0, 1.0]))
+    counts = Scores(p.cpu().numpy(), problem.y.cpu().numpy() > 0, w)
+    edges = np.unique(np.append(counts.p, [0.0, 1.0]))
     if len(edges) > PIECES:  # those next to a threshold of a grid, or to a mark
-        wanted = np.append(np.linspace(0, 1, PIECES), list(taus.values()))
-        edges = edges[np.unique(np.searchsorted(edges, wanted))]
-    values = known.values(m, edges[1:])
+        grid = np.append(np.linspace(0, 1, PIECES), list(taus.values()))
+        edges = edges[np.unique(np.searchsorted(edges, grid))]
+    values = counts.values(m, edges[1:])
     shown = ThresholdDisplay(edges.tolist(), values.tolist(), marks, label_of(metric))
     return shown.plot(ax)
 
@@ -274,29 +279,29 @@ def training(history: History | Sequence[History], *, ax: Axes | None = None) ->
 
 @dataclass
 class ComparisonDisplay(Display):
-    """Candidates and their differences to the reference, as ``compare`` found them.
+    """Candidates and their differences to the reference, of a ``Comparison``.
 
     >>> import softset as ss
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, weights=[0.8], random_state=0)
-    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1,
-    ...                    quick=True)
-    >>> ComparisonDisplay(found).plot().figure_.get_size_inches().tolist()
+    >>> result = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1,
+    ...                     quick=True)
+    >>> ComparisonDisplay(result).plot().figure_.get_size_inches().tolist()
     [7.2, 2.4]
     """
 
-    found: Comparison
+    result: Comparison
 
     def plot(self, ax: Axes | None = None) -> ComparisonDisplay:
         """Draw on ``ax``, or on new axes."""
-        scored = score_rows(self.found.candidates)
-        gaps = {row.id: row for row in difference_rows(self.found.candidates)}
+        scored = score_rows(self.result.candidates)
+        gaps = {row.id: row for row in difference_rows(self.result.candidates)}
         # The reference has no difference to itself.
-        rows = [gaps.get(r.id, Row(r.id, r.accent, 0.0, None, None)) for r in scored]
-        names = {c.id: c.name for c in self.found.candidates}
+        rows = [gaps.get(r.id, IntervalRow(r.id, r.accent, 0.0, None, None)) for r in scored]
+        names = {c.id: c.name for c in self.result.candidates}
         ax = self.axes(ax, size=(7.2, 1.8 + 0.3 * len(rows)))
         ax.axvline(0, color=GREY, linewidth=1)
-        labels = {"C1": "trained for the metric", "C0": "not trained for it"}
+        labels = {"C1": "trained for the metric", "C0": "baseline"}
         for place, row in enumerate(rows):
             color = "C1" if row.accent else "C0"
             if row.low is not None and row.high is not None:
@@ -305,10 +310,10 @@ class ComparisonDisplay(Display):
             ax.plot([row.mean], [place], "o", color=color, label=label)
         ax.set_yticks(range(len(rows)), [f"{names[r.id]}  {r.mean:.3f}" for r in scored])
         ax.invert_yaxis()
-        metric, best = label_of(self.found.metric), names[self.found.reference]
+        metric, best = label_of(self.result.metric), names[self.result.reference]
         best = f"{best[:1].lower()}{best[1:]}"
         ax.set_xlabel(_wrapped(f"difference in {metric} to {best}, 95 % interval"))
-        ax.set_title(_wrapped(self.found.verdict), fontsize="medium")
+        ax.set_title(_wrapped(self.result.verdict), fontsize="medium")
         ax.legend()
         return self
 
@@ -318,18 +323,18 @@ def _wrapped(text: str) -> str:
     return "\n".join(textwrap.wrap(text, 50))
 
 
-def comparison(found: Comparison, *, ax: Axes | None = None) -> ComparisonDisplay:
-    """Every candidate's difference to the reference (the best that is trained as usual and cut at
-    0.5), with its 95 % interval; the number behind a name is the mean of the metric itself.
+def comparison(result: Comparison, *, ax: Axes | None = None) -> ComparisonDisplay:
+    """Every candidate's difference to the reference (the best baseline at the default
+    threshold), with its 95 % interval; the number behind a name is the mean of the metric itself.
 
     >>> import softset as ss
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, weights=[0.8], random_state=0)
-    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1,
-    ...                    quick=True)
-    >>> len(comparison(found).ax_.get_yticks())
+    >>> result = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1,
+    ...                     quick=True)
+    >>> len(comparison(result).ax_.get_yticks())
     2
     """
-    if not isinstance(found, Comparison):
-        raise ValueError(f"found must be what compare returns, got {type(found).__name__}.")
-    return ComparisonDisplay(found).plot(ax)
+    if not isinstance(result, Comparison):
+        raise ValueError(f"result must be what compare returns, got {type(result).__name__}.")
+    return ComparisonDisplay(result).plot(ax)

@@ -1,4 +1,4 @@
-"""Nothing is called clear where there is nothing, and what is there is found."""
+"""Nothing is called significant where there is no gain, and a planted gain is."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from softset.comparison.ladder import climb
-from softset.comparison.statistics import paired
-from verdicts import RUNGS, SETTINGS, SIZES, Setting, correlated, count_clear, decided, upper
+from softset.comparison.statistics import gains_by_stage, paired
+from verdicts import SETTINGS, SIZES, STAGES, Setting, correlated, count_significant, decided, upper
 
 
 def test_the_upper_end_by_hand():
@@ -22,34 +21,34 @@ FEW = [s for s in SETTINGS if "x 1" in s.name and "1000 rows" not in s.name]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", FEW, ids=lambda s: s.name)
-def test_equal_candidates_are_seldom_clear(setting):
-    assert count_clear(setting, 100, seed=1) <= 10
+def test_equal_candidates_are_seldom_significant(setting):
+    assert count_significant(setting, 100, seed=1) <= 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.name)
-def test_equal_candidates_are_clear_in_six_of_a_hundred_at_most(setting):
-    assert upper(count_clear(setting, 2000, seed=0), 2000) <= 0.06
+def test_equal_candidates_are_significant_in_six_of_a_hundred_at_most(setting):
+    assert upper(count_significant(setting, 2000, seed=0), 2000) <= 0.06
 
 
 def test_a_test_that_takes_splits_for_independent_would_be_wrong_far_more_often(monkeypatch):
     """So that the tests above can fail."""
     naive = lambda a, b, _, row: paired(a, b, 1e-9, row)  # noqa: E731
-    monkeypatch.setattr("softset.comparison.ladder.paired", naive)
+    monkeypatch.setattr("softset.comparison.statistics.paired", naive)
     setting = next(s for s in SETTINGS if s.name == "correlated splits, 10 folds x 2")
-    assert count_clear(setting, 100, seed=1) > 12
+    assert count_significant(setting, 100, seed=1) > 12
 
 
 def test_the_best_of_sixteen_flatters_itself_and_choosing_does_not(monkeypatch):
     def mean_worth():
         random = np.random.default_rng(0)
         tables = [decided(random, 400, 0.1, 5, 1, "f1", 0.5, 0.2) for _ in range(100)]
-        found = [climb(t, RUNGS, SIZES, folds=5, one_row=grain) for t, grain in tables]
+        found = [gains_by_stage(t, STAGES, SIZES, folds=5, one_row=grain) for t, grain in tables]
         return np.mean([f.worth.mean for f in found])
 
     honest = mean_worth()
     monkeypatch.setattr(
-        "softset.comparison.ladder.Table.choosing",
+        "softset.comparison.statistics.ScoreTable.nested_scores",
         lambda table: table.scores[table.names.index(table.best())].tolist(),
     )
     flattering = mean_worth()
@@ -58,17 +57,17 @@ def test_the_best_of_sixteen_flatters_itself_and_choosing_does_not(monkeypatch):
 
 
 @pytest.mark.parametrize(("gainers", "step"), [("t", 1), ("m", 2), ("e", 3)])
-def test_a_planted_gain_is_found_on_its_rung(gainers, step):
-    gains = {name: 0.12 for name in RUNGS if name.startswith(gainers)}
+def test_a_planted_gain_is_found_in_its_stage(gainers, step):
+    gains = {name: 0.12 for name in STAGES if name.startswith(gainers)}
     draw = partial(correlated, folds=5, repeats=3, gains=gains)
     random, found = np.random.default_rng(0), []
     for _ in range(50):
         scores, grain = draw(random)
-        found.append(climb(scores, RUNGS, SIZES, folds=5, one_row=grain))
-    assert sum(f.clear for f in found) >= 45
-    assert sum(f.rungs[step].clear for f in found) >= 45
-    others = [r for f in found for k, r in enumerate(f.rungs) if k not in (0, step)]
-    assert sum(r.clear for r in others) <= 5
+        found.append(gains_by_stage(scores, STAGES, SIZES, folds=5, one_row=grain))
+    assert sum(f.total.significant for f in found) >= 45
+    assert sum(f.stages[step].gain.significant for f in found) >= 45
+    others = [r for f in found for k, r in enumerate(f.stages) if k not in (0, step)]
+    assert sum(r.gain.significant for r in others) <= 5
     assert np.mean([f.worth.mean for f in found]) == pytest.approx(0.12, abs=0.03)
 
 

@@ -98,7 +98,7 @@ def result():
         181_297,
         None,
     )
-    forest = replace(warm, id="forest-tuned", name="=Random forest [red]", family="plain")
+    forest = replace(warm, id="forest-tuned", name="=Random forest [red]", family="baseline")
     forest = replace(forest, mean=0.679, low=None, high=None, difference=None)
     failed = CandidateResult(
         "anneal", "Annealed", "metric", "metric", "", "ValueError: bad", scores=[], **empty
@@ -106,9 +106,9 @@ def result():
     found = Comparison.from_dict(comparison("binary"))
     return replace(
         found,
-        ladder=replace(found.ladder, rungs=found.ladder.rungs[:1]),  # one is not shown
+        gains=replace(found.gains, stages=found.gains.stages[:1]),  # one is not shown
         verdict="Training on F1 wins: +0.021 [0.008, 0.034] over [bold]x.",
-        outcome="clear",
+        outcome="significant",
         winner="warm",
         reference="forest-tuned",
         candidates=[warm, forest, failed],
@@ -149,7 +149,7 @@ def _console(width):
 
 def test_the_exported_table_runs_nothing(result):
     rows = list(csv.reader(as_csv(result.candidates).splitlines()))
-    assert rows[2][:3] == ["forest-tuned", "'=Random forest [red]", "plain"]
+    assert rows[2][:3] == ["forest-tuned", "'=Random forest [red]", "baseline"]
     assert rows[1][3:8] == ["metric", "0.7", "0.6", "0.8", "1.5"]
     assert rows[1][-1] == "181297"
     assert rows[3][4] == ""

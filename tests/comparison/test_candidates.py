@@ -6,19 +6,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification, make_multilabel_classification
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from softset import MetricThresholdClassifier, compare
 from softset.comparison import candidates
 from softset.comparison.candidates import BY_ID, CANDIDATES, choose
-from softset.comparison.fits import Candidate, Order, Sizes, first_member
+from softset.comparison.fits import Candidate, FitRequest, Sizes
 from softset.comparison.fits import fit_candidates as fit_rows
+from softset.comparison.runs import network_history
 from softset.metrics.registry import get_metric
+from softset.report import render
 from softset.tasks import BINARY, MULTILABEL, get_task
 
-SMALL = Sizes(members=2, patience=3, max_epochs=6, trees=10, quick=True)
+# Small tables are warned of, and these are small.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*scores of so few are uncertain", "ignore:too good"
+)
+SMALL = Sizes(n_networks=2, patience=3, max_epochs=6, trees=10, quick=True)
 
 
-def fit_candidates(ids, X, order):
-    return fit_rows([BY_ID[c] for c in ids], X, order)
+def fit_candidates(ids, X, request):
+    return fit_rows([BY_ID[c] for c in ids], X, request)
 
 
 def problem(classes=2):
@@ -45,9 +56,9 @@ def test_shared_fits_equal_fits_alone(fit, classes):
     if not ids:
         assert fit == "surrogate" or (fit, task) == ("weighted", "multilabel")
         return
-    order = Order("f1", y, SMALL, seed=3)
-    for found in fit_candidates(ids, X, order):
-        alone = BY_ID[found.candidate].make(order).fit(X, y)
+    request = FitRequest("f1", y, SMALL, random_state=3)
+    for found in fit_candidates(ids, X, request):
+        alone = BY_ID[found.candidate].make(request).fit(X, y)
         np.testing.assert_allclose(
             found.classifier.predict_proba(X), alone.predict_proba(X), atol=1e-12
         )
@@ -58,9 +69,9 @@ def test_shared_fits_equal_fits_alone(fit, classes):
 @pytest.mark.parametrize("ids", [["linear", "linear-tuned"], ["linear-tuned", "linear-metric"]])
 def test_logistic_regression_does_not_depend_on_what_shares_its_fit(ids):
     X, y = problem()
-    order = Order("f1", y, SMALL, seed=0)
-    found = {f.candidate: f.classifier for f in fit_candidates(ids, X, order)}
-    alone = BY_ID["linear-tuned"].make(order).fit(X, y)
+    request = FitRequest("f1", y, SMALL, random_state=0)
+    found = {f.candidate: f.classifier for f in fit_candidates(ids, X, request)}
+    alone = BY_ID["linear-tuned"].make(request).fit(X, y)
     assert found["linear-tuned"].threshold_ == alone.threshold_
     assert found["linear-tuned"].summary() == alone.summary()
     np.testing.assert_array_equal(found["linear-tuned"].coef_, alone.coef_)
@@ -69,8 +80,8 @@ def test_logistic_regression_does_not_depend_on_what_shares_its_fit(ids):
 def test_history_has_soft_and_hard_metric_of_every_epoch():
     X, y = problem()
     phases = {"cross-entropy": ["cross-entropy"], "warm": ["cross-entropy", "soft metric"]}
-    for found in fit_candidates(["cross-entropy", "warm"], X, Order("f1", y, SMALL, 0)):
-        h = first_member(found.classifier)
+    for found in fit_candidates(["cross-entropy", "warm"], X, FitRequest("f1", y, SMALL, 0)):
+        h = network_history(found.classifier)
         assert len(h.epoch) > 0
         for curve in (h.train_loss, h.validation_loss, h.soft, h.hard):
             assert len(curve) == len(h.epoch)
@@ -81,15 +92,15 @@ def test_history_has_soft_and_hard_metric_of_every_epoch():
 @pytest.mark.parametrize("candidate", ["forest-tuned", "boosting-metric", "linear-metric"])
 def test_what_is_no_network_has_no_epochs(candidate):
     X, y = problem()
-    (found,) = fit_candidates([candidate], X, Order("f1", y, SMALL, 0))
-    assert first_member(found.classifier) is None
+    (found,) = fit_candidates([candidate], X, FitRequest("f1", y, SMALL, 0))
+    assert network_history(found.classifier) is None
 
 
 def test_a_metric_on_weighted_rows_is_not_shown_beside_others():
     X, y = problem()
-    (found,) = fit_candidates(["cross-entropy-weighted"], X, Order("f1", y, SMALL, 0))
+    (found,) = fit_candidates(["cross-entropy-weighted"], X, FitRequest("f1", y, SMALL, 0))
     assert found.classifier.history_
-    assert first_member(found.classifier) is None
+    assert network_history(found.classifier) is None
 
 
 def test_which_candidates_fit():
@@ -113,7 +124,7 @@ def test_what_was_asked_for_and_does_not_fit_is_said():
     wanted = ["cross-entropy-weighted", "warm", "forest-tuned"]
     kept, said = choose(get_metric("f1"), "F1", MULTILABEL, wanted)
     assert [c.id for c in kept] == ["forest-tuned", "warm"]
-    assert said == ["left out: cross-entropy-weighted (several labels have no class weights)."]
+    assert said == ["left out: cross-entropy-weighted (labels have no class weights)."]
 
 
 @pytest.mark.parametrize("metric", ["f1", "auroc"])
@@ -125,14 +136,14 @@ def test_names_are_filled_in(metric):
 
 def test_a_candidate_is_one_row(monkeypatch):
     row = Candidate(
-        "stump", "A stump", "plain", "tuned", "stump", "one split", BY_ID["forest-tuned"].make
+        "stump", "A stump", "baseline", "tuned", "stump", "one split", BY_ID["forest-tuned"].make
     )
     monkeypatch.setattr(candidates, "CANDIDATES", (*CANDIDATES, row))
     monkeypatch.setitem(candidates.BY_ID, "stump", row)
     kept, _ = choose(get_metric("f1"), "F1", BINARY, ["stump", "warm"])
     assert [c.id for c in kept] == ["warm", "stump"]
     X, y = problem()
-    (found,) = fit_candidates(["stump"], X, Order("f1", y, SMALL, 0))
+    (found,) = fit_candidates(["stump"], X, FitRequest("f1", y, SMALL, 0))
     assert found.classifier.predict(X).shape == y.shape
 
 
@@ -158,24 +169,104 @@ def test_bad_candidates_are_named(wanted, message):
         choose(get_metric("f1"), "F1", BINARY, wanted)
 
 
-def test_candidates_stand_on_their_rungs():
-    def rungs(metric):
+def test_candidates_are_in_their_stages():
+    def stages(metric):
         found = {}
         for c in choose(get_metric(metric), metric, BINARY)[0]:
-            found.setdefault(c.rung, []).append(c.id)
+            found.setdefault(c.stage, []).append(c.id)
         return found
 
-    of_f1 = rungs("f1")
+    of_f1 = stages("f1")
     assert of_f1["default"] == ["linear", "boosting", "forest", "cross-entropy"]
     assert [c for c in of_f1["tuned"] if not c.endswith("-tuned")] == ["cross-entropy-weighted"]
     assert of_f1["ensemble"] == ["ensemble"]
     assert all(BY_ID[c].family == "metric" for c in of_f1["metric"])
-    assert set(rungs("auroc")) == {"default", "metric", "ensemble"}  # nothing is tuned
+    assert set(stages("auroc")) == {"default", "metric", "ensemble"}  # nothing is tuned
 
 
 def test_the_page_lists_every_candidate():
     page = Path(__file__).parents[2] / "docs" / "comparison.md"
     listed = re.findall(
-        r"^\| `([\w-]+)` \| (?:plain|metric) \|", page.read_text(encoding="utf-8"), re.MULTILINE
+        r"^\| `([\w-]+)` \| (?:baseline|metric) \|", page.read_text(encoding="utf-8"), re.MULTILINE
     )
     assert sorted(listed) == sorted(c.id for c in CANDIDATES)
+
+
+# --- models of the user ---------------------------------------------------------------------------
+
+X, Y = make_classification(300, 5, weights=[0.85], flip_y=0.1, random_state=0)
+MINE = LogisticRegression(C=0.5)
+
+
+def chosen(wanted, metric="f1", task="binary"):
+    return choose(get_metric(metric), "F1", get_task(task), wanted)[0]
+
+
+def test_both_are_one_fit_and_the_first_is_the_estimator_itself():
+    rows = chosen([("mine", MINE)])
+    assert [(c.id, c.stage, c.family) for c in rows] == [
+        ("mine", "user", "baseline"),
+        ("mine-tuned", "tuned", "baseline"),
+    ]
+    assert len({c.fit for c in rows}) == 1
+    request = FitRequest("f1", Y, Sizes(), random_state=3)
+    found = {f.candidate: f.classifier for f in fit_rows(rows, X, request)}
+    plain = LogisticRegression(C=0.5).fit(X, Y)
+    np.testing.assert_array_equal(found["mine"].predict(X), plain.predict(X))
+    for c in rows:
+        alone = c.make(request).fit(X, Y)
+        np.testing.assert_array_equal(found[c.id].predict(X), alone.predict(X))
+    tuned = MetricThresholdClassifier(MINE, "f1", random_state=3).fit(X, Y)
+    assert found["mine-tuned"].threshold_ == tuned.threshold_ < 0.5
+
+
+def test_dots_stand_for_all_the_others():
+    assert [c.id for c in chosen([..., ("mine", MINE)])] == ["mine", "mine-tuned", *BY_ID]
+    assert [c.id for c in chosen(["warm", ("mine", MINE)], "auroc")] == ["mine", "warm"]
+
+
+USER_MODELS = [make_pipeline(StandardScaler(), MINE), RidgeClassifier(), DecisionTreeClassifier()]
+
+
+@pytest.mark.parametrize("estimator", USER_MODELS, ids=lambda e: type(e).__name__)
+def test_a_comparison_with_a_user_model(estimator):
+    given = {"quick": True, "n_jobs": 1, "cv": 3}
+    found = compare(X, Y, candidates=["linear", ("Mine", estimator)], **given)
+    assert {c.id for c in found.candidates} == {"linear", "Mine", "Mine-tuned"}
+    assert not any(c.error for c in found.candidates)
+    assert found.reference == "Mine"
+    assert [r.id for r in found.gains.stages] == ["user", "default", "tuned"]
+    assert "Mine" in found.verdict
+    assert all(c.size > 0 for c in found.candidates)
+    assert set(found.model.predict(X)) <= {0, 1}
+    # What gives no probabilities has none in the report.
+    assert ("Mine" in found.predictions) == hasattr(estimator, "predict_proba")
+    assert "Mine" in render(found)
+
+
+def test_user_fits_are_resumed_with_the_same_estimator_only(tmp_path):
+    given = {"quick": True, "n_jobs": 1, "cv": 2, "directory": tmp_path}
+    first = compare(X, Y, candidates=[("mine", MINE)], **given)
+    again = compare(X, Y, candidates=[("mine", MINE)], resume=True, **given)
+    assert [c.scores for c in first.candidates] == [c.scores for c in again.candidates]
+    with pytest.raises(ValueError, match="other data or settings"):
+        compare(X, Y, candidates=[("mine", LogisticRegression(C=9))], resume=True, **given)
+
+
+BAD_MODELS = [
+    ([("mine", DecisionTreeRegressor())], "must be pairs of a name and a scikit-learn classifier"),
+    ([("mine", LogisticRegression)], "must be pairs of a name and"),
+    ([("", MINE)], "must be pairs of a name and"),
+    ([(MINE, "mine")], "must be pairs of a name and"),
+    ([("mine", MINE, 1)], "must be pairs of a name and"),
+    ([("boosting", MINE)], "got 'boosting' twice"),
+    ([("mine", MINE), ("mine", MINE)], "got 'mine' twice"),
+    ([("mine", MINE), ("mine-tuned", MINE)], "got 'mine-tuned' twice"),
+    ([("mine", MINE), 3], "candidates must be from .* got '3'"),
+]
+
+
+@pytest.mark.parametrize(("wanted", "message"), BAD_MODELS)
+def test_bad_user_models_are_named(wanted, message):
+    with pytest.raises(ValueError, match=message):
+        chosen(wanted)

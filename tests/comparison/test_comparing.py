@@ -18,15 +18,18 @@ from sklearn.datasets import make_classification, make_multilabel_classification
 import softset
 from softset import Comparison, compare
 from softset.comparison.candidates import BY_ID
+from softset.comparison.experiment import Experiment
 from softset.comparison.fits import Sizes
 from softset.comparison.result import ClassCount
-from softset.comparison.worker import Experiment, outcomes
+from softset.comparison.runs import split_results
 from softset.storage.schema import encoded
 from softset.tables.splits import repeated_folds
 from softset.tasks import BINARY
 
 # Small tables are warned of, and these are small.
-pytestmark = pytest.mark.filterwarnings("ignore:.*scores of so few say little", "ignore:too good")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*scores of so few are uncertain", "ignore:too good"
+)
 PAIR = ["cross-entropy-tuned", "metric"]
 LINEAR = ["linear", "linear-tuned"]  # where any will do, for time
 
@@ -46,7 +49,7 @@ def table(found):
         "predictions": encoded(found.predictions),
         "history": encoded(found.history),
         "outcome": (found.outcome, found.winner, found.reference, found.verdict, found.advice),
-        "ladder": encoded(found.ladder),
+        "gains": encoded(found.gains),
     }
 
 
@@ -116,22 +119,22 @@ def test_a_planted_gain_is_found():
     X = r.randn(1500, 3)
     y = (r.rand(1500) < 1 / (1 + np.exp(3.2 - 1.3 * X[:, 0]))).astype(int)
     found = compare(X, y, "f1", quick=True, candidates=["linear", "linear-metric"], n_jobs=1)
-    assert found.outcome == "clear"
-    assert found.verdict.startswith("Use linear model for F1: worth +0.")
-    assert found.verdict.endswith(" of F1 over logistic regression cut at 0.5.")
+    assert found.outcome == "significant"
+    assert found.verdict.startswith("Use linear model for F1: F1 0.")
+    assert found.verdict.endswith(" over logistic regression, default threshold (0.5).")
     assert (found.winner, found.reference) == ("linear-metric", "linear")
-    assert found.ladder.rungs[1].clear
+    assert found.gains.stages[1].gain.significant
 
 
-def test_no_signal_gives_no_clear_difference():
+def test_no_signal_gives_no_significant_difference():
     r = np.random.RandomState(0)
     X, y = r.randn(100, 3), np.arange(100) % 3 == 0
     ids = ["linear", "linear-tuned", "linear-metric", "forest"]
     ids += ["boosting-tuned", "boosting-metric", "forest-tuned"]
     found = compare(X, y, "f1", quick=True, n_jobs=1, candidates=ids)
-    assert found.outcome in ("unclear", "stay")
+    assert found.outcome in ("not significant", "stay")
     assert len(found.candidates) == 7
-    assert not any(rung.clear for rung in found.ladder.rungs)
+    assert not any(stage.gain.significant for stage in found.gains.stages[1:])
 
 
 @pytest.mark.slow
@@ -142,7 +145,7 @@ def test_no_signal_again_and_again(metric):
         r = np.random.RandomState(seed)
         X, y = r.randn(200, 3), r.rand(200) < 0.3
         said.append(compare(X, y, metric, quick=True, random_state=seed).outcome)
-    assert said.count("clear") <= 1
+    assert said.count("significant") <= 1
 
 
 # --- leakage -------------------------------------------------------------------------------------
@@ -178,7 +181,7 @@ def test_an_encoder_that_remembers_its_rows_gives_no_gain(monkeypatch):
             told = [self.seen.get(i, 0.5) for i in frame["id"]]
             return np.column_stack([told, frame["noise"]])
 
-    monkeypatch.setattr("softset.comparison.worker.TableEncoder", Memory)
+    monkeypatch.setattr("softset.comparison.experiment.TableEncoder", Memory)
     r = np.random.RandomState(0)
     y = r.randint(0, 2, 120)
     frame = pd.DataFrame({"id": r.permutation(120) + 0.5, "secret": y, "noise": r.randn(120)})
@@ -206,7 +209,7 @@ def test_test_rows_have_no_say_in_training(framed):
     rows = {fit: [BY_ID[c] for c in ids] for fit, ids in fits.items()}
     for x, target in [(X, y), (changed, flipped)]:
         task = Experiment(x, target, folds, BINARY, "f1", sizes, 0, rows, schema)
-        results.append({fit: outcomes(task, 0, fit) for fit in fits})
+        results.append({fit: split_results(task, 0, fit) for fit in fits})
     for fit, ids in fits.items():
         for c in ids:
             one, other = results[0][fit][c], results[1][fit][c]
@@ -296,7 +299,7 @@ def test_a_metric_of_ones_own():
 
 
 def test_a_candidate_that_fails_is_left_out_and_named(monkeypatch):
-    import softset.comparison.worker as runs  # noqa: PLC0415
+    from softset.comparison import runs  # noqa: PLC0415
 
     fit = runs.fit_candidates
 

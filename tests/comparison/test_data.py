@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from softset.comparison.data import check_table
-from softset.comparison.worker import encode
+from softset.comparison.data import check_dataset
+from softset.comparison.experiment import encode
 
 
 def doubled(n=100):
@@ -17,19 +17,19 @@ def doubled(n=100):
 def test_a_customer_number_does_not_hide_duplicate_rows():  # 18
     frame, y = doubled()
     number = np.random.default_rng(1).permutation(np.delete(np.arange(1000, 1201), 7))
-    with pytest.warns(UserWarning, match="'customer' holds a different whole number"):
-        table = check_table(frame.assign(customer=number), y, None, None, None, 5, "together")
+    with pytest.warns(UserWarning, match="'customer' holds a different (integer|whole number)"):
+        table = check_dataset(frame.assign(customer=number), y, None, None, None, 5, "together")
     assert table.duplicates == 200
     assert np.array_equal(table.groups, np.arange(200) // 2)
     assert [c.identifier for c in table.schema] == [False, False, True]
-    with pytest.warns(UserWarning, match=r"column\(s\) 2 hold a different whole number"):
-        table = check_table(np.column_stack([frame, number]), y, None, None, None, 5, "together")
+    with pytest.warns(UserWarning, match=r"column\(s\) 2 hold a different (integer|whole number)"):
+        table = check_dataset(np.column_stack([frame, number]), y, None, None, None, 5, "together")
     assert table.duplicates == 200
 
 
 def test_a_rare_value_on_one_side_of_a_split_is_no_news():
     frame = pd.DataFrame({"c": ["a", "b"] * 50 + ["rare"], "x": np.linspace(0, 1, 101)})
-    table = check_table(frame, np.arange(101) % 2, None, None, None, 5, "together")
+    table = check_dataset(frame, np.arange(101) % 2, None, None, None, 5, "together")
     _, train, test = encode(table.x, table.schema, np.arange(100), np.array([100]))
     assert train.shape == (100, 3)
     assert test.tolist() == [[0, 0, 1]]

@@ -15,7 +15,9 @@ from scipy.stats import t as student
 from softset import compare
 from softset.report import render
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*scores of so few say little", "ignore:too good")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*scores of so few are uncertain", "ignore:too good"
+)
 CV, REPEATS, N = 3, 2, 150
 CANDIDATES = ["linear", "linear-tuned", "boosting-tuned"]
 NAMES = {
@@ -117,7 +119,7 @@ def test_means_intervals_and_ranks(made):
         assert c.difference.high - c.difference.mean >= least - 1e-9
         assert c.seconds == pytest.approx(np.mean([s[c.id]["seconds"] for s in splits]), abs=1e-3)
     assert found.splits.count == count
-    assert found.splits.test_share == pytest.approx(1 / CV)
+    assert found.splits.test_fraction == pytest.approx(1 / CV)
 
 
 def test_predictions_are_of_the_first_repeat_at_the_median_threshold(made):
@@ -171,7 +173,7 @@ def test_the_report_counts_each_class(made):
         for at in range(0, len(side["thresholds"]), 97):
             said = score_of >= side["thresholds"][at]
             assert (side["tp"][at], side["predicted"][at]) == ((said & own).sum(), said.sum())
-            shown = side["values"]["f1"][at] / data["parts"]
+            shown = side["values"]["f1"][at] / data["scale"]
             assert shown == pytest.approx(sk.f1_score(own, said), abs=1e-6)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import types
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -14,10 +15,13 @@ import pytest
 from softset.comparison.comparing import compare
 from softset.comparison.result import Comparison
 from softset.storage.files import SavedFileError
+from softset.storage.schema import sealed
 from tests.report.examples import comparison
 
 # Small tables are warned of, and these are small.
-pytestmark = pytest.mark.filterwarnings("ignore:.*scores of so few say little", "ignore:too good")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*scores of so few are uncertain", "ignore:too good"
+)
 ROOT = Path(__file__).parents[2]
 
 
@@ -89,18 +93,18 @@ def test_a_changed_score_is_refused(content):
 
 
 CHANGES = [
-    (["candidates", 0, "family"], "other", "family must be 'metric' or 'plain'"),
+    (["candidates", 0, "family"], "other", "family must be 'metric' or 'baseline'"),
     (["candidates", 0, "difference", "p"], "small", "difference.p must be a finite number"),
-    (["outcome"], "maybe", "outcome must be 'clear' or 'unclear' or 'stay'"),
-    (["ladder"], {"rungs": []}, "ladder.worth is missing"),
-    (["ladder", "rungs", 0, "id"], "top", "id must be 'own' or 'default'"),
+    (["outcome"], "maybe", "outcome must be 'significant' or 'not significant' or 'stay'"),
+    (["gains"], {"stages": []}, "gains.total is missing"),
+    (["gains", "stages", 0, "id"], "top", "id must be 'user' or 'default'"),
     (["task"], "ranking", "task must be"),
     (["data", "classes"], {}, "data.classes must be a list"),
     (["settings", "fits"], None, "settings.fits must be"),
-    (["seed"], "0", "seed must be a whole number"),
+    (["random_state"], "0", "random_state must be a whole number"),
     (["surprise"], 1, "surprise is not known"),
-    (["format"], 3, "format 2 was expected, got 3"),
-    (["format"], 1, "format 2 was expected, got 1. Compare again."),
+    (["format"], 4, "format 3 was expected, got 4"),
+    (["format"], 2, "format 3 was expected, got 2. Compare again."),
 ]
 
 
@@ -112,7 +116,7 @@ def test_damage_is_one_line_that_says_where(content, place, value, message):
         inner = inner[key]
     inner[place[-1]] = value
     with pytest.raises(ValueError) as error:  # noqa: PT011
-        Comparison.from_dict(changed)
+        Comparison.from_dict(sealed(changed))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -121,7 +125,18 @@ def test_damage_is_one_line_that_says_where(content, place, value, message):
 def test_every_field_must_be_there(content, name):
     less = {k: v for k, v in content.items() if k not in (name, "checksum")}
     with pytest.raises(ValueError, match=f"{name} is missing"):
+        Comparison.from_dict(sealed(less))
+
+
+def test_a_comparison_without_its_checksum_is_refused(content, tmp_path):
+    """So is a file: whoever changes a number can take the checksum away too."""
+    less = {k: v for k, v in content.items() if k != "checksum"}
+    with pytest.raises(SavedFileError, match="checksum"):
         Comparison.from_dict(less)
+    path = tmp_path / "comparison.json"
+    path.write_text(json.dumps(less))
+    with pytest.raises(SavedFileError, match=r"comparison.json.*checksum"):
+        Comparison.load(path)
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"format": 1}'])

@@ -5,11 +5,15 @@ import pytest
 import torch
 
 from softset.comparison.statistics import (
+    SIMPLER,
+    ScoreTable,
+    gains_by_stage,
     holm,
     interval,
     mean_ranks,
     one_row_of,
     paired,
+    splits_to_choose_on,
 )
 from softset.counting.cells import Confusion
 from softset.metrics.registry import METRICS, get_metric
@@ -135,7 +139,7 @@ def test_ranks_share_ties():
 
 
 BAD = [
-    (lambda: paired([1.0], [2.0], 1.0, FINE), "test_share"),
+    (lambda: paired([1.0], [2.0], 1.0, FINE), "test_fraction"),
     (lambda: paired([1.0], [2.0], 0.2, 0.0), "one_row"),
     (lambda: interval([], 0.2, FINE), "scores must be finite"),
     (lambda: interval([np.nan], 0.2, FINE), "scores must be finite"),
@@ -153,3 +157,118 @@ def test_an_interval_stays_within_what_the_metric_can_be():
     assert interval(scores, 0.2, 0.01)[1] < 0
     assert interval(scores, 0.2, 0.01, within=(0.0, 1.0))[1] == 0
     assert interval([1 - s for s in scores], 0.2, 0.01, within=(0.0, 1.0))[2] == 1
+
+
+# --- stages ---------------------------------------------------------------------------------------
+
+LOW = np.array([0.50, 0.52, 0.49, 0.51, 0.50])
+STAGES = {"half": "default", "tuned": "tuned", "soft": "metric", "all": "ensemble"}
+
+
+def test_a_split_has_no_say_in_what_it_is_scored_by():
+    """Any change of a split's scores leaves the candidate that it is scored by."""
+    random = np.random.default_rng(0)
+    scores = random.random((4, 10))
+    names = tuple("abcd")
+    for split in range(10):
+        changed = scores.copy()
+        changed[:, split] = random.permutation(4) / 10
+        found = [ScoreTable(names, s, folds=5).nested_scores()[split] for s in (scores, changed)]
+        assert np.flatnonzero(scores[:, split] == found[0]) == np.flatnonzero(
+            changed[:, split] == found[1]
+        )
+
+
+def test_other_repeats_have_no_say_either():
+    """The test rows of a split are among theirs."""
+    random = np.random.default_rng(1)
+    scores = random.random((3, 6))
+    changed = scores.copy()
+    changed[:, 3:] = random.random((3, 3))
+    first, second = (
+        ScoreTable(tuple("abc"), s, folds=3).nested_scores()[:3] for s in (scores, changed)
+    )
+    assert first == second
+
+
+def test_ten_folds_are_scored_in_five_groups():
+    """The first two by what is best on the other eight."""
+    scores = np.array([[0.0, 0.9] + [0.1] * 8, [0.5, 0.5] + [0.2] * 8])
+    assert ScoreTable(("a", "b"), scores, folds=10).nested_scores()[:3] == [0.5, 0.5, 0.2]
+    scores[0, 1] = 9.0  # has no say in the first, which is in its group
+    assert ScoreTable(("a", "b"), scores, folds=10).nested_scores()[:3] == [0.5, 0.5, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("count", "folds", "usable"),
+    [(1, 5, 1), (5, 5, 5), (6, 5, 5), (7, 5, 7), (11, 5, 10), (2, 10, 1), (3, 10, 3), (4, 3, 3)],
+)
+def test_a_repeat_of_one_split_is_left_out(count, folds, usable):
+    assert splits_to_choose_on(count, folds) == usable
+    scores = np.arange(2.0 * usable).reshape(2, usable) / 100
+    assert len(ScoreTable(("a", "b"), scores, folds=folds).nested_scores()) == usable
+
+
+def test_a_single_split_cannot_tell():
+    alone = gains_by_stage({"half": [0.5], "tuned": [0.7]}, STAGES, {}, folds=5, one_row=0.01)
+    assert alone.total.mean == pytest.approx(0.2)
+    assert (alone.total.low, alone.total.p, alone.total.significant) == (None, 1, False)
+
+
+def test_of_equal_ones_the_earlier_stage_then_the_smaller_is_chosen():
+    same = dict.fromkeys(("soft", "tuned", "half", "tiny"), LOW)
+    stages = STAGES | {"tiny": "default"}
+    found = gains_by_stage(same, stages, {"half": 100, "tiny": 10}, folds=5, one_row=FINE)
+    assert [r.choice for r in found.stages] == ["tiny"] * 3
+    assert found.total.mean == 0
+    assert not found.total.significant
+
+
+def test_gains_add_up_to_the_total():
+    random = np.random.default_rng(2)
+    scores = {name: LOW + 0.05 * random.standard_normal(5) for name in STAGES}
+    found = gains_by_stage(scores, STAGES, {}, folds=5, one_row=FINE)
+    assert [r.id for r in found.stages] == ["default", "tuned", "metric", "ensemble"]
+    assert sum(r.gain.mean for r in found.stages[1:]) == pytest.approx(found.total.mean)
+    for r in found.stages:
+        assert r.mean == pytest.approx(np.mean(r.scores))
+    last = found.stages[-1].scores
+    assert found.total.p == paired(last, found.stages[0].scores, 0.2, FINE).p
+
+
+def test_holm_is_over_all_claims():
+    random = np.random.default_rng(3)
+    scores = {name: LOW + 0.05 * random.standard_normal(5) for name in STAGES}
+    sizes = {"half": 1, "tuned": 1, "soft": 100, "all": 100}
+    found = gains_by_stage(scores, STAGES, sizes, folds=5, one_row=FINE)
+    claims = [r.gain for r in found.stages[1:]] + [found.total]
+    claims += [found.simpler.difference] if found.simpler else []
+    assert [c.p_adjusted for c in claims] == pytest.approx(holm([c.p for c in claims]))
+
+
+def test_two_stages_have_one_gain_which_is_the_total():
+    found = gains_by_stage({"half": LOW, "tuned": LOW + 0.1}, STAGES, {}, folds=5, one_row=FINE)
+    assert found.stages[1].gain == found.total
+    assert found.total.p_adjusted == found.total.p
+    assert found.total.significant
+
+
+def test_choosing_can_lose():
+    """Each of two splits is scored by what was best on the other."""
+    flips = {"half": [0.5, 0.5], "tuned": [0.9, 0.1]}
+    assert gains_by_stage(flips, STAGES, {}, folds=2, one_row=FINE).total.mean == pytest.approx(
+        -0.2
+    )
+
+
+def test_a_simpler_model_has_a_cost():
+    scores = {"half": LOW - 0.04, "tuned": LOW + 0.002, "soft": LOW + 0.01}
+    sizes = {"half": 10, "tuned": 10, "soft": 10 * int(SIMPLER)}
+    found = gains_by_stage(scores, STAGES, sizes, folds=5, one_row=FINE)
+    assert found.simpler.candidate == "tuned"
+    assert found.simpler.times == SIMPLER
+    assert found.simpler.difference.mean == pytest.approx(-0.008)
+    for changed in ({"soft": 99}, {"soft": None}, {"half": None, "tuned": None}):
+        assert (
+            gains_by_stage(scores, STAGES, sizes | changed, folds=5, one_row=FINE).simpler is None
+        )

@@ -14,7 +14,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.svm import LinearSVC
 
 import softset as ss
-from softset.comparison.data import check_table
+from softset.comparison.data import check_dataset
 from softset.tables.rows import Examples
 from softset.tables.splits import (
     content_folds,
@@ -166,7 +166,7 @@ def test_equal_rows_and_groups_stay_on_one_side():
     for fold in (salted_folds(rows, 4, 3), content_folds(rows, 4), stratified_folds(x, y, 4, 3)):
         assert sides(x, fold)
         assert np.bincount(fold[fold >= 0]).min() > 30
-    known = check_table(x, y, groups, None, None, 4, "together")
+    known = check_dataset(x, y, groups, None, None, 4, "together")
     for fold in repeated_folds(known.strata, known.groups, 4, 3, seed=0):
         assert sides(x, fold)
         assert all(len(set(fold[groups == g])) == 1 for g in set(groups))

@@ -13,11 +13,11 @@ import pytest
 import softset as ss
 from softset.classifiers import path
 from softset.classifiers.explaining import permutation_importances
-from softset.comparison import suspicions
-from softset.comparison.data import check_table
+from softset.comparison import leakage
+from softset.comparison.data import check_dataset
+from softset.comparison.experiment import Experiment
 from softset.comparison.fits import Sizes
-from softset.comparison.plan import Plan
-from softset.comparison.worker import Experiment, _rows
+from softset.comparison.runs import Plan, _held_out
 from softset.tables import streams
 from softset.tables.encoder import infer_schema
 from softset.tables.rows import Examples
@@ -46,7 +46,7 @@ def rows_of_a_report(task):
     own = Experiment(X, y, folds, get_task(task), "f1", Sizes(), 0, {}, most_predictions=FEW)
     found = []
     for split in range(2):
-        kept = _rows(own, split, classifier, own.split(split)[2])
+        kept = _held_out(own, split, classifier, own.split(split)[2])
         p = np.asarray(kept.scores).reshape(len(kept.scores), -1)[:, 0]
         number = np.rint(p * N).astype(int)
         np.testing.assert_array_equal(kept.target, y[number])
@@ -55,9 +55,9 @@ def rows_of_a_report(task):
 
 
 def plan(groups=None):
-    table = check_table(X, LABELS["binary"], groups, None, None, 5, "ignore")
-    empty = dict.fromkeys(("jobs", "backend", "progress", "directory"))
-    more = {"quick": True, "seed": 0, "resume": False, "started": 0, "time_limit": np.inf}
+    table = check_dataset(X, LABELS["binary"], groups, None, None, 5, "ignore")
+    empty = dict.fromkeys(("n_jobs", "backend", "progress", "directory"))
+    more = {"sizes": Sizes(), "random_state": 0, "resume": False, "started": 0, "time_limit": np.inf}
     return Plan(table, "f1", [], folds=5, repeats=1, **more, **empty)
 
 
@@ -80,9 +80,9 @@ def rows_of_doubtful_columns():
         seen.append(rows)
         return iter(())
 
-    table = check_table(X, LABELS["binary"], None, None, None, 5, "ignore")
-    with patch.object(suspicions, "ROWS", FEW), patch.object(suspicions, "_columns", columns):
-        suspicions.telling_columns(table, ss.get_metric("f1"), "F1")
+    table = check_dataset(X, LABELS["binary"], None, None, None, 5, "ignore")
+    with patch.object(leakage, "ROWS", FEW), patch.object(leakage, "_columns", columns):
+        leakage.leaking_columns(table, ss.get_metric("f1"), "F1")
     return seen[0]
 
 

@@ -11,21 +11,23 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 import softset as ss
+from softset import report
+from softset.storage.schema import sealed
 from softset.tables.synthetic import load_synthetic
 
 FOLDS = 2
 NAMES = {
-    "cross-entropy": ("Cross-entropy, threshold 0.5", "plain"),
-    "cross-entropy-tuned": ("Cross-entropy, tuned threshold", "plain"),
-    "cross-entropy-weighted": ("Cross-entropy, class weights", "plain"),
+    "cross-entropy": ("Cross-entropy, default threshold", "baseline"),
+    "cross-entropy-tuned": ("Cross-entropy, tuned threshold", "baseline"),
+    "cross-entropy-weighted": ("Cross-entropy, class weights", "baseline"),
     "metric": ("Soft F1 from scratch", "metric"),
     "anneal": ("Soft F1, annealed (EAST)", "metric"),
     "warm": ("Cross-entropy, then soft F1", "metric"),
     "surrogate-fbeta": ("Surrogate F-beta", "metric"),
-    "boosting": ("Gradient boosting, threshold 0.5", "plain"),
-    "boosting-tuned": ("Gradient boosting, tuned threshold", "plain"),
+    "boosting": ("Gradient boosting, default threshold", "baseline"),
+    "boosting-tuned": ("Gradient boosting, tuned threshold", "baseline"),
     "boosting-metric": ("Gradient boosting for F1", "metric"),
-    "forest-tuned": ("Random forest, tuned threshold", "plain"),
+    "forest-tuned": ("Random forest, tuned threshold", "baseline"),
 }
 
 
@@ -86,27 +88,31 @@ def _held_out(task: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return predictions, {"warm": history, "anneal": history}
 
 
-def _rung(key: str, family: str) -> str:
+def _stage(key: str, family: str) -> str:
     tuned = "tuned" if "tuned" in key or "weighted" in key else "default"
-    return tuned if family == "plain" else "metric"
+    return tuned if family == "baseline" else "metric"
 
 
-def _ladder(candidates: list[dict[str, Any]]) -> dict[str, Any]:
+def _gains(candidates: list[dict[str, Any]]) -> dict[str, Any]:
     """Of the candidates' own scores: how it is made is tested elsewhere."""
     gap = {"mean": 0.02, "low": 0.008, "high": 0.032, "p": 0.01, "probability": 0.99}
     gap |= {"p_adjusted": 0.03}
-    rungs = []
-    names = {"default": "cut at 0.5", "tuned": "tuned threshold", "metric": "trained on F1"}
+    stages = []
+    names = {
+        "default": "default threshold (0.5)",
+        "tuned": "tuned threshold",
+        "metric": "trained for F1",
+    }
     for k, (key, name) in enumerate(names.items()):
-        best = max((c for c in candidates if c["rung"] == key), key=lambda c: c["mean"])
-        rungs.append(
+        best = max((c for c in candidates if c["stage"] == key), key=lambda c: c["mean"])
+        stages.append(
             {"id": key, "name": name, "choice": best["id"], "scores": best["scores"]}
             | {"mean": best["mean"], "low": best["low"], "high": best["high"]}
-            | {"step": gap if k else None, "clear": k == 1}
+            | {"gain": None if k == 0 else gap if k == 1 else gap | {"p_adjusted": 0.4}}
         )
-    simpler = {"candidate": "cross-entropy-tuned", "times": 310.0, "clear": False}
-    simpler |= {"difference": gap | {"mean": -0.004, "low": -0.01}}
-    return {"rungs": rungs, "worth": gap, "clear": True, "simpler": simpler}
+    difference = gap | {"mean": -0.004, "low": -0.01, "p_adjusted": 0.4}
+    simpler = {"candidate": "cross-entropy-tuned", "times": 310.0, "difference": difference}
+    return {"stages": stages, "total": gap, "simpler": simpler}
 
 
 def comparison(task: str = "binary", **changes: Any) -> dict[str, Any]:
@@ -130,7 +136,7 @@ def comparison(task: str = "binary", **changes: Any) -> dict[str, Any]:
             | {"scores": scores.tolist(), "mean": mean, "low": mean - half, "high": mean + half}
             | {"rank": 2.0 + k, "seconds": 0.4 + k, "error": ""}
             | {"thresholds": [0.3, 0.42] if "tuned" in key else None, "difference": None}
-            | {"rung": _rung(key, family), "size": 1000 * (1 + k)}
+            | {"stage": _stage(key, family), "size": 1000 * (1 + k)}
         )
     reference = next(c for c in candidates if c["id"] == "cross-entropy-tuned")
     for c in candidates:
@@ -148,21 +154,22 @@ def comparison(task: str = "binary", **changes: Any) -> dict[str, Any]:
         for k in range(X.shape[1])
     ]
     sizes = np.bincount(y, minlength=len(labels)) if y.ndim == 1 else y.sum(0)
-    return {
-        "format": 2,
+    content = {
+        "format": 3,
         "metric": "f1",
         "task": task,
         "classes": labels,
         "positive": "left" if task == "binary" else None,
-        "verdict": "Use cross-entropy, then soft F1: worth +0.020 [+0.008, +0.032] of F1 over "
-        "cross-entropy cut at 0.5.",
-        "advice": "Clear steps: tuned threshold (+0.020); not clear: trained on F1 (-0.020).",
-        "outcome": "clear",
+        "verdict": "Use cross-entropy, then soft F1: F1 0.462, +0.021 [+0.009, +0.033] over "
+        "cross-entropy, tuned threshold.",
+        "advice": "Significant stages: tuned threshold (+0.020); not significant: trained for F1 "
+        "(-0.020).",
+        "outcome": "significant",
         "winner": "warm",
         "reference": "cross-entropy-tuned",
-        "ladder": _ladder(candidates),
+        "gains": _gains(candidates),
         "candidates": candidates,
-        "splits": {"folds": 5, "repeats": 2, "count": 10, "test_share": 0.2, "groups": None}
+        "splits": {"folds": 5, "repeats": 2, "count": 10, "test_fraction": 0.2, "groups": None}
         | {"duplicates": 12, "note": "10 splits (5 folds, stratified)"},
         "predictions": predictions,
         "history": history,
@@ -181,14 +188,25 @@ def comparison(task: str = "binary", **changes: Any) -> dict[str, Any]:
             "used": len(X),
             "refitted": len(X),
         },
-        "settings": {"members": 2, "patience": 5, "max_epochs": 40, "trees": 50, "leaf": 1}
-        | {"folds": 5, "repeats": 2, "quick": True, "level": 0.05}
+        "settings": {"n_networks": 2, "patience": 5, "max_epochs": 40, "trees": 50}
+        | {"min_samples_leaf": 1, "cv": 5, "repeats": 2, "quick": True, "level": 0.05}
         | {"fits": {"networks": ["cross-entropy", "warm"], "forest": ["forest-tuned"]}},
         "versions": {"softset": "0.1.0", "torch": "2.13.0", "scikit-learn": "1.9.0"},
-        "seed": 0,
+        "random_state": 0,
         "command": "softset compare example.csv --target outcome --metric f1 --seed 0",
         "date": "2026-11-16",
         "duration": 133.0,
         "warnings": [],
         **changes,
     }
+    return sealed(content)
+
+
+def resealed(content: dict[str, Any]) -> dict[str, Any]:
+    """A comparison that a test has changed, with the checksum that it would have."""
+    return sealed({k: v for k, v in content.items() if k != "checksum"})
+
+
+def render(content: Any) -> str:
+    """The page of a comparison that a test may have changed."""
+    return report.render(resealed(content) if isinstance(content, dict) else content)

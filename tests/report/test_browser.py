@@ -8,9 +8,8 @@ import torch
 
 import softset as ss
 from softset.metrics.registry import METRICS, get_metric
-from softset.report import render
 from tests.reference import is_area
-from tests.report.examples import comparison
+from tests.report.examples import comparison, render
 from tests.report.test_writer import HOSTILE, TASKS, hostile
 
 CURVES = ("auroc", "average_precision")
@@ -151,7 +150,7 @@ def test_buttons_the_other_candidate_and_another_curve(visit):
     assert metrics_on(page)["f1"] == pytest.approx(value, abs=6e-7)
     before = page.get_attribute('[data-path="pr"]', "d")
     page.click('[data-side="1"]')
-    assert page.get_attribute('[data-rival="pr"]', "d") == before
+    assert page.get_attribute('[data-other="pr"]', "d") == before
     assert page.get_attribute('[data-path="pr"]', "d") != before
     check_numbers(page, *sides["cross-entropy-tuned"], slide(page, 400), names)
     page.select_option("#curve-metric", "mcc")

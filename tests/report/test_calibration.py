@@ -56,7 +56,7 @@ def test_reliability_counts_every_row_once():
     p, y = drawn(500)
     bins = reliability(p, y, fewest=1)
     assert bins.rows.sum() == 500
-    assert (bins.rows * bins.share).sum() == pytest.approx(y.sum())
+    assert (bins.rows * bins.fraction).sum() == pytest.approx(y.sum())
 
 
 def test_scores_of_exactly_0_and_1_are_fine():

@@ -19,11 +19,11 @@ import softset as ss
 from softset.comparison.result import Comparison
 from softset.metrics.base import Metric
 from softset.metrics.registry import METRICS, Row
-from softset.report import operating, render, write_report
+from softset.report import context, operating, write_report
 from softset.report.layout import source
-from softset.report.sections import base, confusion
+from softset.report.sections import confusion
 from tests.reference import is_area
-from tests.report.examples import comparison
+from tests.report.examples import comparison, render, resealed
 
 TASKS = ("binary", "multiclass", "multilabel")
 HOSTILE = [
@@ -96,8 +96,8 @@ def hostile(task: str, text: str) -> dict:
         found["note"] = text
     c["settings"]["fits"] = {text: [text]}
     c["versions"] = {text: text}
-    for rung in c["ladder"]["rungs"]:
-        rung["name"] = text
+    for stage in c["gains"]["stages"]:
+        stage["name"] = text
     c |= {"verdict": text, "advice": text, "date": text}
     return c | {"command": text, "warnings": [f"{text} warns"]}
 
@@ -105,8 +105,8 @@ def hostile(task: str, text: str) -> dict:
 @pytest.mark.parametrize("task", TASKS)
 def test_sections_come_in_order(task):
     found = re.findall(r'<(?:header|section) id="([a-z-]+)"', render(comparison(task)))
-    wanted = ["verdict", "ladder", "comparison", "threshold", "confusion", "curves", "training"]
-    wanted += ["calibration", "classes", "drivers", "data-summary", "settings", "glossary"]
+    wanted = ["verdict", "stages", "comparison", "threshold", "confusion", "curves", "training"]
+    wanted += ["calibration", "classes", "importances", "data-summary", "settings", "glossary"]
     wanted = [s for s in wanted if s != "threshold" or task != "multiclass"]
     assert found == wanted
     links = [a["href"] for t, a in usual(task).tags if t == "a"]
@@ -150,7 +150,7 @@ def test_names_from_the_data_are_only_text(task, text):
 
 def test_values_that_are_not_there_do_no_harm():
     bare = comparison("binary", predictions={}, history={}, importances=[])
-    del bare["ladder"]["rungs"][1:]
+    del bare["gains"]["stages"][1:]
     for one in bare["candidates"]:
         one |= {"difference": None, "low": None, "high": None, "seconds": None}
     page = render(bare)
@@ -172,10 +172,10 @@ def test_values_that_are_not_there_do_no_harm():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("report.html", "a comparison in format 2 was expected, got 'str'"),
-        ({"metric": "f1"}, "a comparison in format 2 was expected, got None"),
-        ({"format": 1, "metric": "f1"}, "format 2 was expected, got 1. Compare again"),
-        ({"format": 2, "metric": "f1"}, "task is missing"),
+        ("report.html", "a comparison in format 3 was expected, got 'str'"),
+        ({"metric": "f1"}, "a comparison in format 3 was expected, got None"),
+        ({"format": 1, "metric": "f1"}, "format 3 was expected, got 1. Compare again"),
+        ({"format": 3, "metric": "f1"}, "task is missing"),
     ],
 )
 def test_something_else_is_refused(content, message):
@@ -188,23 +188,26 @@ def test_a_comparison_and_its_dictionary_make_the_same_page():
     assert render(found) == render(found.to_dict()) == render(comparison("multiclass"))
 
 
-def test_the_ladder_says_which_steps_are_clear():
+def test_the_stages_say_which_gains_are_significant():
     page = render(comparison("binary"))
-    shown = page.partition('<section id="ladder">')[2].partition("</section>")[0]
+    shown = page.partition('<section id="stages">')[2].partition("</section>")[0]
     rows = re.findall(r"<tr.*?</tr>", shown, flags=re.S)
     assert [re.search(r'"row">([^<]+)<', r)[1] for r in rows[:4]] == [
-        "cut at 0.5",
+        "default threshold (0.5)",
         "tuned threshold",
-        "trained on F1",
-        "all of it",
+        "trained for F1",
+        "all stages",
     ]
     said = [re.findall(r'<span class="tag[^>]*>([^<]+)<', r) for r in rows[:4]]
-    assert said == [[], ["clear"], ["not clear"], ["clear"]]
+    significant, not_significant = "significant (adjusted p 0.030)", "not significant"
+    assert said == [[], [significant], [f"{not_significant} (adjusted p 0.400)"], [significant]]
     assert [r.count('<span class="tag plain">') for r in rows[:4]] == [0, 0, 1, 0]
     assert "chosen on the other splits and scored on this one" in shown
     head = words_of(page.partition('<header id="verdict">')[2].partition("</header>")[0])
-    assert "Clear steps: tuned threshold (+0.020); not clear: trained on F1 (−0.020)." in head
-    assert "F1 to expect" in head
+    assert "Significant stages: tuned threshold (+0.020); not significant: trained for F1" in head
+    for c in comparison("binary")["candidates"]:  # the cards have the numbers of the table
+        if c["id"] in ("warm", "cross-entropy-tuned"):
+            assert f"{c['mean']:.3f} F1, {c['name']}" in " ".join(head.split())
 
 
 def test_the_page_is_the_same_twice():
@@ -245,7 +248,7 @@ def test_of_many_classes_those_with_most_rows_have_curves(task, seed, monkeypatc
     found = {"target": y.tolist(), "scores": scores.tolist(), "note": "", "threshold": None}
     c = comparison(task, classes=[f"c{k}" for k in range(10)])
     c["predictions"] = dict.fromkeys(c["predictions"], found)
-    views = operating.views_of(Comparison.from_dict(c))
+    views = operating.views_of(Comparison.from_dict(resealed(c)))
     largest = np.flatnonzero(sizes > 8)
     assert [view.label for view in views] == [f"c{k}" for k in largest]
     for k, view in zip(largest, views, strict=True):
@@ -260,13 +263,15 @@ def test_confusions_are_listed_from_the_most_frequent(monkeypatch):
     found = {"target": y.tolist(), "scores": np.eye(4)[said].tolist(), "note": ""}
     c = comparison("multiclass")
     c["predictions"] = dict.fromkeys(c["predictions"], found | {"threshold": None})
-    content = Comparison.from_dict(c)
-    pairs = confusion.content(base.Page(content, operating.Operating(content)))["matrix"]["pairs"]
+    content = Comparison.from_dict(resealed(c))
+    pairs = confusion.content(context.Page(content, operating.Operating(content)))["matrix"][
+        "pairs"
+    ]
     off = [(cells[i, j], i, j) for i in range(4) for j in range(4) if i != j]
     largest = sorted(off, reverse=True)[:4]
     labels = content.classes
     wanted = [(labels[i], labels[j], str(count)) for count, i, j in largest]
-    assert [(p["true"], p["said"], p["count"]) for p in pairs] == wanted
+    assert [(p["true"], p["predicted"], p["count"]) for p in pairs] == wanted
 
 
 def test_many_classes_show_their_confusions_instead_of_a_wall():
@@ -307,11 +312,11 @@ def test_values_at_every_stop_are_those_of_the_library(metric):
             given = {"threshold": side["thresholds"][k], "from_logits": False}
             for key in keys:
                 value = ss.evaluate(p, y, key, **given)
-                assert side["values"][key][k] / data["parts"] == pytest.approx(value, abs=6e-7)
+                assert side["values"][key][k] / data["scale"] == pytest.approx(value, abs=6e-7)
             for key, shown in side["negative"].items():
                 at = (p >= side["thresholds"][k]).astype(float)
                 value = ss.evaluate(1 - at, 1 - y, key, from_logits=False)
-                assert shown[k] / data["parts"] == pytest.approx(value, abs=6e-7)
+                assert shown[k] / data["scale"] == pytest.approx(value, abs=6e-7)
         for key in keys:
             assert side["values"][key][side["best"][key]] == max(side["values"][key])
 
@@ -336,7 +341,7 @@ def test_a_new_metric_needs_its_row_only(monkeypatch):
     assert [t for _, t in first["ticks"]] == ["−2", "0", "2"]
     fp = side["predicted"][300] - side["tp"][300]
     value = 3 * (side["tp"][300] - fp) / side["total"]
-    assert side["values"]["surplus"][300] / data["parts"] == pytest.approx(value, abs=6e-7)
+    assert side["values"]["surplus"][300] / data["scale"] == pytest.approx(value, abs=6e-7)
     words = " ".join(page.words)
     assert "3 (tp − fp) / rows" in words
     assert "My surplus against threshold" in words

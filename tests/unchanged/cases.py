@@ -256,7 +256,7 @@ def _() -> Numbers:
     groups = np.arange(180) // 2
     found = ss.compare(x, y, "f1", groups=groups, quick=True, candidates=wanted, n_jobs=1)
     numbers: Numbers = {c.id: c.scores for c in found.candidates}
-    return numbers | _numbers_in("ladder", dataclasses.asdict(found.ladder))
+    return numbers | _numbers_in("gains", dataclasses.asdict(found.gains))
 
 
 @case("commands")

@@ -6,7 +6,7 @@ import contextlib
 import csv
 import io
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,10 +17,15 @@ from softset.cli import app, given, said
 from softset.cli import options as opt
 from softset.cli.inputs import check_files, need, parts, read_labeled, stem
 from softset.cli.outputs import Progress, console, fresh_name, print_json, say, say_notes
-from softset.report.formats import seconds
+from softset.formats import seconds
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from softset.comparison.data import Class
     from softset.comparison.result import CandidateResult, Comparison
+    from softset.typing import JSON, Frame, Labels
 
 # What a comparison leaves in its directory.
 FILES = ("report.html", "comparison.json", "comparison.csv", "model.softset", "runs.jsonl")
@@ -35,7 +40,7 @@ def run(
         typer.Option(
             "--metric",
             "-m",
-            help="What to be good at: f1 if left out, f2, mcc, auroc, … Several (f1,mcc) are one "
+            help="Metric to optimize: f1 by default, f2, mcc, auroc, … Several (f1,mcc) are one "
             "comparison each.",
         ),
     ] = None,
@@ -48,7 +53,7 @@ def run(
         bool,
         typer.Option(
             "--resume",
-            help="Go on with an interrupted comparison, in --output or the name that was chosen.",
+            help="Continue an interrupted comparison, in --output or the default directory.",
         ),
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer splits, smaller models.")] = False,
@@ -62,7 +67,7 @@ def run(
         typer.Option("--candidate", metavar="NAME", help="Only these, e.g. warm,boosting-tuned."),
     ] = None,
     cv: Annotated[int, typer.Option(help="Folds of each repeat.")] = 5,
-    repeats: Annotated[int | None, typer.Option(help="How often the rows are cut anew.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="How often to divide the rows.")] = None,
     pos_label: opt.PosLabel = None,
     drop: opt.Drop = None,
     sep: opt.Sep = None,
@@ -75,9 +80,9 @@ def run(
     ] = None,
     as_json: opt.AsJson = False,
 ) -> None:
-    """How to get the best metric on your data, and what each step is worth.
+    """Compare ways to get the best metric on your data, and the gain of each stage.
 
-    A verdict, a report to look at, and the best model.
+    Prints a verdict, and writes a report and the best model.
 
     \b
     softset compare data.csv --target churn --metric f1
@@ -86,13 +91,14 @@ def run(
     softset compare data.csv -t sports,politics --metric f1_macro
     softset compare data.csv -t churn --output adult --resume
 
-    Models cut at 0.5, the same with tuned thresholds, training on the metric, and the ensemble of
-    all compete on the same repeated splits. The winner is fitted again on all rows.
+    Models at the default threshold (0.5), the same with tuned thresholds, models trained for the
+    metric, and their ensemble are compared on the same repeated splits. The winner is fitted again
+    on all rows.
     """
     need("pandas", "jinja2", *([] if as_json else ["rich"]))
     check_files(file)
     if force and resume:
-        raise ValueError("--force starts anew and --resume goes on: give one of them.")
+        raise ValueError("--force starts again and --resume continues: pass one of them.")
     check_directory(output, file, force=force, resume=resume)
 
     from softset.metrics.registry import one_number
@@ -142,47 +148,49 @@ def run(
         print_json(documents[0] if len(documents) == 1 else documents)
 
 
-def _as_label(label: str | None, y: Any) -> Any:
-    """A class as the file has it: ``1`` is a number where labels are numbers."""
+def _as_label(label: str | None, y: Labels) -> Class | None:
+    """The class of that text: a number if the labels are numbers."""
     if label is None or hasattr(y, "columns"):
         return label
-    return {str(c): c for c in dict.fromkeys(y.tolist())}.get(label, label)
+    import numpy as np
+
+    return {str(c): c for c in dict.fromkeys(np.asarray(y).tolist())}.get(label, label)
 
 
 def check_directory(directory: Path | None, file: Path, *, force: bool, resume: bool) -> None:
-    """Refuse, before the work, a place where the results cannot or must not go."""
+    """Raise, before the work, if the results cannot or must not be written there."""
     from softset.storage.files import check_writable
 
     if directory is None:
         return
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file; --output must name a directory.")
-    there = [name for name in FILES if (directory / name).exists()]
-    if there and not force and not resume:
+    existing = [name for name in FILES if (directory / name).exists()]
+    if existing and not force and not resume:
         raise ValueError(
-            f"{directory} holds a comparison already ({there[0]}). Say --force to replace it, "
-            "--resume to go on with it, or choose another --output."
+            f"{directory} holds a comparison already ({existing[0]}). Pass --force to replace it, "
+            "--resume to continue it, or choose another --output."
         )
     if directory.is_dir():
         for name in FILES:
             check_writable(directory / name, force=True, inputs=[file])
         return
     parent = next(p for p in directory.absolute().parents if p.exists())
-    check_writable(parent / directory.name, force=True)  # so that the directory can be made
+    check_writable(parent / directory.name, force=True)  # the directory can be created
 
 
 def _again(directory: Path, output: Path | None, metrics: int) -> str:
-    """The command that goes on with this one."""
+    """The command that continues this one."""
     words = [word for word in given if word not in ("--force", "--resume")]
-    named = output is not None or metrics > 1  # several have a place each
+    named = output is not None or metrics > 1  # several have a directory each
     return shlex.join(
         ["softset", *words, *([] if named else ["--output", str(directory)]), "--resume"]
     )
 
 
 def compared(
-    table: Any,
-    y: Any,
+    table: Frame,
+    y: Labels,
     directory: Path,
     *,
     resume: bool,
@@ -190,8 +198,8 @@ def compared(
     again: str = "",
     **options: Any,
 ) -> Comparison:
-    """``softset.compare`` with a progress line and its runs kept in ``directory``; if it is
-    stopped, ``again`` is the command that goes on."""
+    """``softset.compare`` with a progress line and its fits stored in ``directory``; if it is
+    stopped, ``again`` is the command that continues it."""
     from softset.comparison.comparing import compare
     from softset.storage.files import locked
 
@@ -208,19 +216,19 @@ def compared(
             )
     except (KeyboardInterrupt, SystemExit):  # SIGTERM
         if again and progress.done:
-            kept = f"{progress.done} of {progress.total} runs are kept in {runs}"
-            say(f"softset: stopped; {kept}. To go on: {again}")
+            stored = f"{progress.done} of {progress.total} fits are stored in {runs}"
+            say(f"softset: stopped; {stored}. To continue: {again}")
         raise
     except ValueError:
-        if fresh and not runs.exists():  # nothing was done: leave nothing behind
+        if fresh and not runs.exists():  # nothing was fitted: leave nothing behind
             runs.with_name("runs.jsonl.lock").unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 directory.rmdir()
         raise
 
 
-def write(result: Comparison, directory: Path, info: dict[str, Any]) -> None:
-    """Report, tables and model, each whole or not at all."""
+def write(result: Comparison, directory: Path, info: Mapping[str, JSON]) -> None:
+    """Write report, tables and model, each whole or not at all."""
     from softset.report import write_report
     from softset.storage.files import write_safely
 
@@ -238,13 +246,13 @@ def as_csv(candidates: Iterable[CandidateResult]) -> str:
 
     keys = ("mean", "low", "high", "rank")
     paired = ("mean", "low", "high", "p", "p_adjusted", "probability")
-    head = ["candidate", "name", "family", "rung", *keys]
+    head = ["candidate", "name", "family", "stage", *keys]
     head += [*(f"difference_{k}" for k in paired), "seconds", "size"]
-    rows: list[list[Any]] = [head]
+    rows: list[list[object]] = [list(head)]
     for c in candidates:
         gap = {} if c.difference is None else asdict(c.difference)
         numbers = [getattr(c, k) for k in keys] + [gap.get(k) for k in paired]
-        rows.append([c.id, c.name, c.family, c.rung, *numbers, c.seconds, c.size])
+        rows.append([c.id, c.name, c.family, c.stage, *numbers, c.seconds, c.size])
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(guarded_rows(rows))
     return out.getvalue()
@@ -253,7 +261,7 @@ def as_csv(candidates: Iterable[CandidateResult]) -> str:
 # --- on the terminal ------------------------------------------------------------------------------
 
 
-def _brief(result: Comparison, directory: Path) -> dict[str, Any]:
+def _brief(result: Comparison, directory: Path) -> dict[str, JSON]:
     left_out = ("predictions", "history", "checksum")
     brief = {k: v for k, v in result.to_dict().items() if k not in left_out}
     files = {n.split(".")[0]: str(directory / n) for n in FILES if (directory / n).exists()}
@@ -261,7 +269,7 @@ def _brief(result: Comparison, directory: Path) -> dict[str, Any]:
 
 
 def tell(result: Comparison, directory: Path) -> None:
-    """The verdict, the table, and where everything is."""
+    """Print the verdict, the table, and the names of the files."""
     say_notes(result.data.notes)
     show(result)
     print(f"\nreport: {directory / 'report.html'}")
@@ -269,11 +277,11 @@ def tell(result: Comparison, directory: Path) -> None:
     print(f"        softset predict {directory / 'model.softset'} NEW_ROWS")
 
 
-_COLORS = {"clear": "green", "stay": "yellow"}
+_COLORS = {"significant": "green", "stay": "yellow"}
 
 
 def show(result: Comparison) -> None:
-    """The verdict, what each step is worth, then the candidates, as wide as there is room."""
+    """Print the verdict, the stages, then the candidates, as wide as the terminal allows."""
     from rich.table import Table
     from rich.text import Text
 
@@ -283,7 +291,7 @@ def show(result: Comparison) -> None:
     if result.advice:
         out.print(Text(result.advice))
     out.print()
-    has_steps = _show_ladder(result, out)
+    has_stages = _show_stages(result, out)
     measure = result.metric if len(result.metric) <= 6 else "mean"
     columns = ["", "candidate", measure, "95 % interval", "difference"]
     for name, width in (("95 % interval", 98), ("p", 105), ("p adj.", 113), ("rank", 119)):
@@ -308,11 +316,12 @@ def show(result: Comparison) -> None:
         else "* winner, = reference (differences are to it)"
     ]
     if "p" in names:
-        lines.append("p is of that pair alone, p adj. allows for having looked at all of them")
-    if has_steps:
-        lines.append("the verdict goes by the steps above")
+        tests = sum(c.difference is not None for c in result.candidates)
+        lines.append(f"p is of that pair alone, p adj. is corrected for {tests} such tests (Holm)")
+    if has_stages:
+        lines.append("the verdict uses the stages above, which are corrected among themselves")
     if result.importances:
-        lines.append(result.drivers())
+        lines.append(result.importances_note())
     for line in (*lines, f"{result.splits.note}; {seconds(result.duration)}"):
         out.print(Text(line, style="dim"))
     for warning in result.warnings:
@@ -320,48 +329,45 @@ def show(result: Comparison) -> None:
             out.print(Text(f"note: {warning}", style="dim"))
 
 
-def _show_ladder(result: Comparison, out: Any) -> bool:
-    """Whether there is more than one rung to show."""
+def _show_stages(result: Comparison, out: Console) -> bool:
+    """Print the stages; whether there is more than one."""
     from rich.table import Table
     from rich.text import Text
 
-    from softset.comparison.verdict import significance, span
+    from softset.comparison.result import significance, span
 
-    if len(result.ladder.rungs) < 2:
+    if len(result.gains.stages) < 2:
         return False
     names = {c.id: c.name for c in result.candidates}
     measure = result.metric if len(result.metric) <= 6 else "mean"
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("what each step is worth", "best so far", measure, "step", "95 % interval", ""):
-        right = name in (measure, "step", "95 % interval")
+    for name in ("stage", "best so far", measure, "gain", "95 % interval", ""):
+        right = name in (measure, "gain", "95 % interval")
         table.add_column(name, justify="right" if right else "left", no_wrap=name != "best so far")
-    rows = [
-        (r.name, names[r.choice], f"{r.mean:.3f}", r.step, r.clear) for r in result.ladder.rungs
-    ]
-    rows.append(("all of it", "", "", result.ladder.worth, result.ladder.clear))
-    for name, choice, mean, step, clear in rows:
+    rows = [(s.name, names[s.choice], f"{s.mean:.3f}", s.gain) for s in result.gains.stages]
+    rows.append(("all stages", "", "", result.gains.total))
+    for name, choice, mean, gain in rows:
         cells = ["", "", ""]
-        if step is not None:
-            cells = [f"{step.mean:+.3f}", span(step.low, step.high, "+")]
-            cells += [significance(clear)]
-        style = "bold" if clear else None
+        if gain is not None:
+            cells = [f"{gain.mean:+.3f}", span(gain.low, gain.high, "+"), significance(gain)]
+        style = "bold" if gain is not None and gain.significant else None
         table.add_row(Text(name), Text(choice), mean, *cells, style=style)
     out.print(table)
-    out.print(Text(result.steps_note(), style="dim"))
+    out.print(Text(result.stages_note(), style="dim"))
     out.print()
     return True
 
 
-def _row(c: CandidateResult, result: Comparison, columns: int) -> list[Any]:
+def _row(c: CandidateResult, result: Comparison, columns: int) -> list[str | Text]:
     from rich.text import Text
 
-    from softset.comparison.verdict import span
+    from softset.comparison.result import span
 
     mark = {result.reference: "=", result.winner: "*"}.get(c.id, "")
     if c.mean is None:
         return [mark, Text(f"{c.name}: {c.error[:60]}", style="red"), *[""] * (columns - 1)]
     d = c.difference
-    cells = [mark, Text(c.name), f"{c.mean:.3f}", span(c.low, c.high)]
+    cells: list[str | Text] = [mark, Text(c.name), f"{c.mean:.3f}", span(c.low, c.high)]
     cells += [f"{d.mean:+.3f}", span(d.low, d.high, "+")] if d else ["", ""]
     cells += [f"{d.p:.3f}", f"{d.p_adjusted:.3f}"] if d and d.low is not None else ["", ""]
     cells += ["" if c.rank is None else f"{c.rank:.1f}"]

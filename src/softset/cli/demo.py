@@ -1,4 +1,4 @@
-"""``softset demo``: two comparisons on data that needs no download, where it pays and where not."""
+"""``softset demo``: two comparisons on data that needs no download."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Of each comparison, so that both take less than a minute.
 _SECONDS = 27.0
-# Not all, for time: without the networks that are trained from scratch on the metric.
+# For time, without the networks that are trained from scratch for the metric.
 _CANDIDATES = [
     *("linear", "linear-tuned", "linear-metric"),
     *("cross-entropy", "cross-entropy-tuned", "warm"),
@@ -34,20 +34,20 @@ def run(
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
-    """Compare on two built-in sets, within a minute.
+    """Compare on two built-in datasets, within a minute.
 
     \b
     softset demo
 
-    On one of them it pays to do more than to cut at 0.5, on the other it does not.
+    On one of them something beats the default threshold, on the other nothing does.
     """
     need("pandas", "jinja2", "rich")
-    sets = [
+    datasets = [
         ("breast-cancer", "Breast cancer: 569 tumors, 30 measurements", *_breast_cancer()),
         ("rare", "Rare: 3000 rows, 9 % positives, classes that overlap", *_rare()),
     ]
-    said = []
-    for name, title, table, labels in sets:
+    answers = []
+    for name, title, table, labels in datasets:
         directory = output / name
         print(f"{title}\n{'=' * len(title)}")
         result = compared(
@@ -68,16 +68,16 @@ def run(
         write(result, directory, {"file": name})
         tell(result, directory)
         print()
-        said.append(f"{title.partition(':')[0]}: {_in_short(result)}")
-    print("Does it pay to do more than to cut at 0.5?")
-    print("\n".join(said))
+        answers.append(f"{title.partition(':')[0]}: {_in_short(result)}")
+    print("Does anything beat the default threshold?")
+    print("\n".join(answers))
 
 
 def _in_short(result: Comparison) -> str:
-    """Whether it pays, by the verdict."""
+    """Whether anything does, by the verdict."""
     from softset.comparison.verdict import answer
 
-    return f"{answer(result.outcome)}, {result.ladder.worth.mean:+.3f} of F1"
+    return f"{answer(result.outcome)}, {result.gains.total.mean:+.3f} of F1"
 
 
 def _breast_cancer() -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from softset.report.formats import seconds
+from softset.formats import seconds
 from softset.training.progress import Line
 
 

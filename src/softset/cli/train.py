@@ -173,13 +173,13 @@ def _held_out(data: Labeled, metric: str, settings: dict[str, Any]) -> HeldOut |
     import numpy as np
 
     from softset.classifiers.model import train_model
-    from softset.comparison.data import check_table
+    from softset.comparison.data import check_dataset
     from softset.tables.splits import repeated_folds
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # all of it was said of the whole table
         try:
-            table = check_table(
+            table = check_dataset(
                 data.table, data.y, None, settings["pos_label"], None, _FOLDS, "together"
             )
         except ValueError as error:

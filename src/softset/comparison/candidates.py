@@ -1,11 +1,15 @@
-"""What is compared: training for the metric, and the plain ways it has to beat; one row each."""
+"""The candidates: training for the metric, its baselines, and models of the user; one row each."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
+from types import EllipsisType
+from typing import TypeAlias
 
+import numpy as np
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.ensemble import RandomForestClassifier
 
 from softset.checks import nearest
@@ -14,8 +18,7 @@ from softset.classifiers.ensemble import MetricEnsembleClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricMLPClassifier
 from softset.classifiers.threshold import MetricThresholdClassifier
-from softset.comparison.fits import Candidate, Make, Obstacle, Order
-from softset.comparison.own import own_candidates, split_off
+from softset.comparison.fits import Candidate, FitRequest, Make, Obstacle, Sizes
 from softset.losses.surrogate import SurrogateFBetaLoss
 from softset.metrics.formulas import FBeta
 from softset.metrics.goals import Goal
@@ -25,66 +28,76 @@ from softset.tasks import Task
 # Folds of the ensemble: those of ``softset train``, and fewer where the comparison is quick.
 ENSEMBLE_FOLDS = {False: 5, True: 3}
 
+# An id, a user's model with its name, or ``...`` for all ids.
+CandidateLike: TypeAlias = "str | tuple[str, BaseEstimator] | EllipsisType"
+
 # --- how they are made ----------------------------------------------------------------------------
 
 
-def _network(recipe: Any, **settings: Any) -> Make:
-    """Networks; ``recipe`` may be a function of the order."""
+def _network(
+    recipe: str | Callable[[FitRequest], SurrogateFBetaLoss],
+    threshold: str | None = "tuned",
+    class_weight: str | None = None,
+) -> Make:
+    """Networks; ``recipe`` may be a function of the request."""
 
-    def make(order: Order) -> MetricMLPClassifier:
+    def make(request: FitRequest) -> MetricMLPClassifier:
         return MetricMLPClassifier(
-            order.metric,
-            recipe=recipe(order) if callable(recipe) else recipe,
-            n_networks=order.sizes.members,
-            patience=order.sizes.patience,
-            max_epochs=order.sizes.max_epochs,
-            random_state=order.seed,
-            **settings,
+            request.metric,
+            recipe=recipe(request) if callable(recipe) else recipe,
+            n_networks=request.sizes.n_networks,
+            patience=request.sizes.patience,
+            max_epochs=request.sizes.max_epochs,
+            random_state=request.random_state,
+            threshold=threshold,
+            class_weight=class_weight,
         )
 
     return make
 
 
-def _surrogate(order: Order) -> SurrogateFBetaLoss:
-    beta = get_goal(order.metric).metric.beta  # type: ignore[attr-defined]
-    return SurrogateFBetaLoss(float(order.target.mean()), beta=beta)
+def _surrogate(request: FitRequest) -> SurrogateFBetaLoss:
+    beta = get_goal(request.metric).metric.beta  # type: ignore[attr-defined]
+    return SurrogateFBetaLoss(float(request.target.mean()), beta=beta)
 
 
 def _boosting(n_metric_estimators: int, tuned: bool) -> Make:
-    def make(order: Order) -> MetricBoostingClassifier:
+    def make(request: FitRequest) -> MetricBoostingClassifier:
         return MetricBoostingClassifier(
-            order.metric,
+            request.metric,
             n_metric_estimators=n_metric_estimators,
             threshold="tuned" if tuned else None,
             n_jobs=1,
-            random_state=order.seed,
+            random_state=request.random_state,
         )
 
     return make
 
 
 def _forest(tuned: bool) -> Make:
-    def make(order: Order) -> MetricThresholdClassifier:
+    def make(request: FitRequest) -> MetricThresholdClassifier:
         forest = RandomForestClassifier(
-            order.sizes.trees, min_samples_leaf=order.sizes.leaf, random_state=order.seed
+            request.sizes.trees,
+            min_samples_leaf=request.sizes.min_samples_leaf,
+            random_state=request.random_state,
         )
         threshold = "tuned" if tuned else None
-        return MetricThresholdClassifier(forest, order.metric, cv="oob", threshold=threshold)
+        return MetricThresholdClassifier(forest, request.metric, cv="oob", threshold=threshold)
 
     return make
 
 
-def _linear(moves: bool, tuned: bool) -> Make:
-    def make(order: Order) -> MetricLinearClassifier:
-        model = MetricLinearClassifier(order.metric, threshold="tuned" if tuned else None)
-        return model if moves else model.set_params(path=())
+def _linear(fine_tuned: bool, tuned: bool) -> Make:
+    def make(request: FitRequest) -> MetricLinearClassifier:
+        model = MetricLinearClassifier(request.metric, threshold="tuned" if tuned else None)
+        return model if fine_tuned else model.set_params(path=())
 
     return make
 
 
-def _ensemble(order: Order) -> MetricEnsembleClassifier:
-    cv = ENSEMBLE_FOLDS[order.sizes.quick]
-    return MetricEnsembleClassifier(order.metric, cv=cv, random_state=order.seed)
+def _ensemble(request: FitRequest) -> MetricEnsembleClassifier:
+    cv = ENSEMBLE_FOLDS[request.sizes.quick]
+    return MetricEnsembleClassifier(request.metric, cv=cv, random_state=request.random_state)
 
 
 # --- when they do not fit -------------------------------------------------------------------------
@@ -98,12 +111,12 @@ def _fbeta_of_two(goal: Goal, task: Task) -> bool:
 
 _NO_THRESHOLD = Obstacle("the metric has no threshold to tune", lambda goal, task: not goal.tunes)
 _OWN_THRESHOLD = Obstacle("the goal has its own threshold", lambda goal, task: goal.where.exact)
-_NO_WEIGHTS = Obstacle("several labels have no class weights", lambda goal, task: task.independent)
+_NO_WEIGHTS = Obstacle("labels have no class weights", lambda goal, task: task.independent)
 _NOT_FBETA = Obstacle(
     "it is for F-beta of two classes", lambda goal, task: not _fbeta_of_two(goal, task)
 )
-_NOT_MOVED = Obstacle(
-    "areas under curves leave logistic regression where it is",
+_NOT_FINE_TUNED = Obstacle(
+    "logistic regression is not fine-tuned for areas under curves",
     lambda goal, task: not goal.tunes,
 )
 _SAME_FOREST = Obstacle("without a threshold it is forest-tuned", lambda goal, task: goal.by_scores)
@@ -122,21 +135,21 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate(
         "linear",
         "Logistic regression",
-        "plain",
+        "baseline",
         "default",
         "linear",
         "a linear model{half}",
-        _linear(moves=False, tuned=False),
+        _linear(fine_tuned=False, tuned=False),
         (_OWN_THRESHOLD,),
     ),
     Candidate(
         "linear-tuned",
         "Logistic regression{tuned}",
-        "plain",
+        "baseline",
         "tuned",
         "linear",
-        "the same, threshold tuned for {metric} on rows out of fold",
-        _linear(moves=False, tuned=True),
+        "the same, {parameter} tuned for {metric} out of fold",
+        _linear(fine_tuned=False, tuned=True),
         (_NO_THRESHOLD,),
     ),
     Candidate(
@@ -145,79 +158,79 @@ CANDIDATES: tuple[Candidate, ...] = (
         "metric",
         "metric",
         "linear",
-        "logistic regression moved to soft {metric}, as far as rows out of fold say it helps",
-        _linear(moves=True, tuned=True),
-        (_NOT_MOVED,),
-        goes_on=True,
+        "logistic regression fine-tuned for soft {metric}, as far as it helps out of fold",
+        _linear(fine_tuned=True, tuned=True),
+        (_NOT_FINE_TUNED,),
+        continues=True,
     ),
     Candidate(
         "boosting",
         "Gradient boosting",
-        "plain",
+        "baseline",
         "default",
         "boosting",
-        "trees trained on log-loss{half}",
+        "trees trained for log loss{half}",
         _boosting(n_metric_estimators=0, tuned=False),
         (_OWN_THRESHOLD, _NO_LIGHTGBM),
     ),
     Candidate(
         "boosting-tuned",
         "Gradient boosting{tuned}",
-        "plain",
+        "baseline",
         "tuned",
         "boosting",
-        "the same trees, threshold tuned for {metric}",
+        "the same trees, {parameter} tuned for {metric}",
         _boosting(n_metric_estimators=0, tuned=True),
         (_NO_THRESHOLD, _NO_LIGHTGBM),
     ),
     Candidate(
         "boosting-metric",
-        "Gradient boosting on {metric}",
+        "Gradient boosting for {metric}",
         "metric",
         "metric",
         "boosting",
-        "log-loss rounds, then rounds with {metric} as objective",
+        "rounds for log loss, then rounds with {metric} as objective",
         _boosting(n_metric_estimators=200, tuned=True),
         (_NO_LIGHTGBM,),
-        goes_on=True,
+        continues=True,
     ),
     Candidate(
         "forest",
         "Random forest",
-        "plain",
+        "baseline",
         "default",
         "forest",
-        "trees on rows and columns drawn at random{half}",
+        "{forest}{half}",
         _forest(tuned=False),
         (_SAME_FOREST,),
     ),
     Candidate(
         "forest-tuned",
         "Random forest{tuned}",
-        "plain",
+        "baseline",
         "tuned",
         "forest",
-        "judged on rows out of bag{tuned}",
+        "{forest}{out_of_bag}",
         _forest(tuned=True),
-        goes_on=True,
+        continues=True,
     ),
     Candidate(
         "cross-entropy",
         "Cross-entropy",
-        "plain",
+        "baseline",
         "default",
         "networks",
-        "networks trained on cross-entropy{half}",
+        "networks trained for cross-entropy{half}",
         _network("cross-entropy", threshold=None),
         (_OWN_THRESHOLD,),
     ),
     Candidate(
         "cross-entropy-tuned",
         "Cross-entropy{tuned}",
-        "plain",
+        "baseline",
         "tuned",
         "networks",
-        "the same networks, threshold tuned for {metric}",
+        "the same networks, {parameter} tuned for {metric}",
         _network("cross-entropy", threshold="tuned"),
         (_NO_THRESHOLD,),
     ),
@@ -229,15 +242,15 @@ CANDIDATES: tuple[Candidate, ...] = (
         "networks",
         "starts from the cross-entropy networks, at a tenth of the learning rate",
         _network("warm"),
-        goes_on=True,
+        continues=True,
     ),
     Candidate(
         "cross-entropy-weighted",
         "Class-weighted cross-entropy",
-        "plain",
+        "baseline",
         "tuned",
         "weighted",
-        "classes weigh the same{half}",
+        "every class has the same total weight{half}",
         _network("cross-entropy", threshold=None, class_weight="balanced"),
         (_NO_WEIGHTS, _OWN_THRESHOLD),
     ),
@@ -271,12 +284,12 @@ CANDIDATES: tuple[Candidate, ...] = (
     ),
     Candidate(
         "ensemble",
-        "The ensemble",
+        "Ensemble",
         "metric",
         "ensemble",
         "ensemble",
-        "linear models, trees, boosting and networks, cross-fitted in {folds} folds, blended and "
-        "cut for {metric}",
+        "linear models, trees, boosting and networks, cross-fitted in {folds} folds and "
+        "blended{for_metric}",
         _ensemble,
     ),
 )
@@ -284,47 +297,146 @@ BY_ID = {c.id: c for c in CANDIDATES}
 
 
 def choose(
-    metric: MetricLike, label: str, task: Task, wanted: Any = None, quick: bool = False
+    metric: MetricLike,
+    label: str,
+    task: Task,
+    candidates: CandidateLike | Sequence[CandidateLike] | None = None,
+    sizes: Sizes | None = None,
 ) -> tuple[list[Candidate], list[str]]:
-    """The candidates that fit the metric and the task, and a sentence on each left out.
+    """The candidates that fit the metric and the task, and a sentence on each that is left out.
 
-    ``wanted`` are ids, or one, and pairs of a name and an estimator of the user's own; all ids if
-    left out, or for ``...`` among them. ``label`` is the metric in running text; ``quick`` says
-    that the fits are those of a quick comparison.
+    ``candidates`` are ids, or one, and pairs of a name and a model of the user; by default, or for
+    ``...`` among them, all ids. ``label`` is the metric in running text.
     """
-    goal = get_goal(metric)
-    names, own = split_off(wanted, BY_ID)
+    goal, sizes = get_goal(metric), sizes or Sizes()
+    names, user_models = split_candidates(candidates, BY_ID)
     ids = list(BY_ID) if names is None else names
-    for c in ids:
-        if c not in BY_ID:
+    for name in ids:
+        if name not in BY_ID:
             raise ValueError(
-                f"candidates must be from {', '.join(BY_ID)}; got {c!r}.{nearest(str(c), BY_ID)}"
+                f"candidates must be from {', '.join(BY_ID)}; got {name!r}.{nearest(name, BY_ID)}"
             )
-    known = [(c, c.obstacle(goal, task)) for c in CANDIDATES]
-    kept = [c for c, o in known if o is None and c.id in ids]
+    obstacles = [(c, c.obstacle(goal, task)) for c in CANDIDATES]
+    chosen = [c for c, o in obstacles if o is None and c.id in ids]
     left_out: dict[str, list[str]] = {}
-    for c, o in known:
+    for c, o in obstacles:
         if o is not None and c.id in ids and (names is not None or not o.quiet):
             left_out.setdefault(o.reason, []).append(c.id)
-    said = [f"left out: {', '.join(some)} ({reason})." for reason, some in left_out.items()]
-    mine = own_candidates(own, label, goal)
-    if len(kept) + len(mine) < 2:
-        possible = ", ".join(c.id for c, o in known if o is None)
-        got = ", ".join(c.id for c in [*kept, *mine]) or "none"
-        raise ValueError(
-            " ".join([f"candidates must hold at least two of {possible}, got {got}.", *said])
-        )
+    notes = [f"left out: {', '.join(group)} ({reason})." for reason, group in left_out.items()]
     words = {
         "metric": label,
-        "tuned": "" if goal.by_scores else ", tuned threshold",
-        "half": "" if goal.by_scores else ", threshold 0.5",
-        "folds": str(ENSEMBLE_FOLDS[quick]),
+        "parameter": "offsets" if task.exclusive else "threshold",
+        "tuned": "",
+        "half": "",
+        "out_of_bag": "",
+        "for_metric": "",
+        "folds": str(ENSEMBLE_FOLDS[sizes.quick]),
+        "forest": f"{sizes.trees} trees, at least {sizes.min_samples_leaf} rows in a leaf",
     }
-    return [*mine, *(_named(c, words, goal.by_scores) for c in kept)], said
+    if not goal.by_scores:
+        words["tuned"] = f", tuned {words['parameter']}"
+        words["out_of_bag"] = f", {words['parameter']} tuned for {label} on out-of-bag scores"
+        words["for_metric"] = f", {words['parameter']} tuned for {label}"
+        words["half"] = ", largest probability" if task.exclusive else ", default threshold (0.5)"
+    users = user_candidates(user_models, words, goal)
+    if len(chosen) + len(users) < 2:
+        possible = ", ".join(c.id for c, o in obstacles if o is None)
+        got = ", ".join(c.id for c in [*chosen, *users]) or "none"
+        raise ValueError(
+            " ".join([f"candidates must hold at least two of {possible}, got {got}.", *notes])
+        )
+    return [*users, *(_named(c, words, goal.by_scores) for c in chosen)], notes
 
 
 def _named(c: Candidate, words: dict[str, str], by_scores: bool) -> Candidate:
-    """With the metric in its texts. Where scores are judged, all that is plain is the default."""
-    rung = "default" if by_scores and c.rung == "tuned" else c.rung
+    """The candidate with the metric in its texts. Areas have no threshold: all baselines are in the
+    default stage."""
+    stage = "default" if by_scores and c.stage == "tuned" else c.stage
     name, description = (text.format(**words) for text in (c.name, c.description))
-    return replace(c, name=name, description=description, rung=rung, obstacles=())
+    return replace(c, name=name, description=description, stage=stage, obstacles=())
+
+
+# --- models of the user ---------------------------------------------------------------------------
+
+
+def split_candidates(
+    candidates: CandidateLike | Sequence[CandidateLike] | None, ids: Collection[str]
+) -> tuple[list[str] | None, dict[str, BaseEstimator]]:
+    """The ids, None for all of them (``...``), and the user's models by name.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> split_candidates(["warm", ("mine", LogisticRegression())], ["warm"])
+    (['warm'], {'mine': LogisticRegression()})
+    >>> split_candidates([..., ("mine", LogisticRegression())], ["warm"])
+    (None, {'mine': LogisticRegression()})
+    """
+    if candidates is None or isinstance(candidates, str):
+        return None if candidates is None else [candidates], {}
+    names: list[str] = []
+    models: dict[str, BaseEstimator] = {}
+    every = candidates is ...
+    for each in [] if isinstance(candidates, EllipsisType) else candidates:
+        if isinstance(each, EllipsisType):
+            every = True
+            continue
+        if not isinstance(each, tuple):
+            names.append(str(each))
+            continue
+        name, estimator = _checked(each)
+        taken = {*ids, *models, *(f"{other}-tuned" for other in models)}
+        if {name, f"{name}-tuned"} & taken:
+            raise ValueError(f"candidates must have distinct names, got {name!r} twice.")
+        models[name] = estimator
+    return None if every else names, models
+
+
+def _checked(pair: tuple[str, BaseEstimator]) -> tuple[str, BaseEstimator]:
+    usable = len(pair) == 2 and isinstance(pair[0], str) and bool(pair[0].strip())
+    if not usable or isinstance(pair[1], type) or not is_classifier(pair[1]):
+        raise ValueError(
+            "models of your own must be pairs of a name and a scikit-learn classifier, such as "
+            f"('mine', RandomForestClassifier()), got {pair!r}."
+        )
+    return pair
+
+
+def user_candidates(
+    models: dict[str, BaseEstimator], words: dict[str, str], goal: Goal
+) -> list[Candidate]:
+    """Each model as it is, unless the goal has its own threshold, and with a tuned one if it has
+    any."""
+    result = []
+    for name, estimator in models.items():
+        kind, fit, printed = type(estimator).__name__, f"user {name}", repr(estimator)
+        if not goal.where.exact:
+            text, make = f"your {kind} as it is", _user_model(estimator, None)
+            result.append(
+                Candidate(name, name, "baseline", "user", fit, text, make, user_model=printed)
+            )
+        if goal.tunes:
+            text = f"your {kind}, {words['parameter']} tuned for {words['metric']} out of fold"
+            tuned = Candidate(
+                f"{name}-tuned",
+                f"{name}{words['tuned']}",
+                "baseline",
+                "tuned",
+                fit,
+                text,
+                _user_model(estimator, "tuned"),
+            )
+            result.append(replace(tuned, continues=True, user_model=printed))
+    return result
+
+
+def _user_model(estimator: BaseEstimator, threshold: str | None) -> Make:
+    def make(request: FitRequest) -> MetricThresholdClassifier:
+        rarest = 5 if request.target.ndim == 2 else int(np.bincount(request.target).min())
+        return MetricThresholdClassifier(
+            estimator,
+            request.metric,
+            cv=max(2, min(5, rarest)),
+            threshold=threshold,
+            random_state=request.random_state,
+        )
+
+    return make

@@ -1,32 +1,78 @@
-"""``compare``: what to do for the best metric on this data, and what it is worth."""
+"""``compare``: which model to use for a metric on this data, and the gain of each stage."""
 
 from __future__ import annotations
 
+import datetime
 import math
 import os
+import platform
 import time
-from collections.abc import Callable
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+import numpy as np
+
+import softset
 from softset.checks import check_choice, check_number, warn_user
-from softset.comparison.candidates import choose
-from softset.comparison.data import check_table
-from softset.comparison.plan import Plan
-from softset.comparison.result import Comparison
-from softset.comparison.summary import Summary
-from softset.comparison.suspicions import few_rows, telling_columns
-from softset.metrics.registry import MetricLike, decided_elsewhere, get_goal, label_of, one_number
+from softset.classifiers.model import Model
+from softset.comparison.candidates import CandidateLike, choose
+from softset.comparison.data import Class, check_dataset
+from softset.comparison.experiment import encode
+from softset.comparison.fits import Candidate, FitRequest, Sizes
+from softset.comparison.importances import order_warning, winner_importances
+from softset.comparison.leakage import few_rows, leaking_columns, too_good
+from softset.comparison.result import (
+    LEVEL,
+    CandidateResult,
+    ClassCount,
+    ColumnSummary,
+    Comparison,
+    ComparisonSettings,
+    DataSummary,
+    Predictions,
+    SplitResult,
+    Splits,
+    TaskName,
+    ThresholdValue,
+    TrainingHistory,
+)
+from softset.comparison.runs import FinishedFit, Plan, rows_in_time
+from softset.comparison.statistics import (
+    adjusted,
+    gains_by_stage,
+    interval,
+    mean_ranks,
+    one_row_of,
+    paired,
+    splits_to_choose_on,
+)
+from softset.comparison.verdict import advice, headline, stage_names, verdict
+from softset.decisions.constants import ConstantWarning
+from softset.metrics.registry import (
+    MetricLike,
+    decided_elsewhere,
+    get_goal,
+    label_of,
+    one_number,
+    range_of,
+)
+from softset.tables.encoder import TableEncoder
+from softset.typing import ArrayLike, Labels, Rows
 
 
 def compare(
-    X: Any,
-    y: Any,
+    X: Rows,
+    y: Labels,
     metric: MetricLike = "f1",
     *,
     task: str | None = None,
-    groups: Any = None,
-    pos_label: Any = None,
+    groups: ArrayLike | None = None,
+    pos_label: Class | None = None,
     quick: bool = False,
     time_limit: float | None = None,
     random_state: int = 0,
@@ -34,7 +80,7 @@ def compare(
     backend: str | None = None,
     directory: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    candidates: Any = None,
+    candidates: CandidateLike | Sequence[CandidateLike] | None = None,
     cv: int = 5,
     repeats: int | None = None,
     duplicates: str = "together",
@@ -42,35 +88,35 @@ def compare(
     command: str | None = None,
     file: str | None = None,
 ) -> Comparison:
-    """What to do for the best ``metric``, and what each step is worth, on repeated splits.
+    """Compare ways to get the best ``metric``, and the gain of each stage, on repeated splits.
 
     Args:
         X: a data frame of mixed columns, or an array of numbers ``(rows, features)``.
-        y: labels ``(rows,)`` of any kind, or several columns of 0 and 1.
+        y: labels ``(rows,)`` of any kind, or a matrix of 0 and 1, a column for each label.
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
         task: ``"binary"``, ``"multiclass"`` or ``"multilabel"``; checked if given.
         groups: a label for each row; rows of a group stay on one side of every split.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
             the rarer class (``softset.tables.labels.positive_class``).
         quick: fewer networks, fewer trees, one repeat.
-        time_limit: seconds that all of it may take; fewer splits are made if need be.
-        n_jobs, backend: how many runs at once, and any joblib backend (``"dask"`` for a cluster).
-        directory: where ``runs.jsonl`` keeps the finished runs; ``resume=True`` goes on from it.
-        candidates: ids to compare; all that fit the metric and the task if left out. A pair
-            ``("mine", estimator)`` is any scikit-learn classifier of your own, which is compared as
-            it is and with a tuned threshold, and is what all others are held against; ``...``
+        time_limit: seconds for all of it; fewer candidates and splits are run if need be.
+        n_jobs, backend: how many fits at once, and any joblib backend (``"dask"`` for a cluster).
+        directory: where ``runs.jsonl`` holds the finished fits; ``resume=True`` continues from it.
+        candidates: ids to compare; by default all that fit the metric and the task. A pair
+            ``("mine", estimator)`` is any scikit-learn classifier of yours, which is compared as
+            it is and with a tuned threshold, and is the reference for all others; ``...``
             stands for all ids: ``candidates=[..., ("mine", estimator)]``.
         cv, repeats: splits; 5 folds, twice (once if quick).
         duplicates: ``"together"`` keeps equal rows on one side of every split, ``"ignore"`` not.
-        progress: called with runs done, runs in all, and seconds left.
+        progress: called with fits done, fits in all, and seconds left.
         command, file: to be shown in the report.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(300, weights=[0.8], random_state=0)
-    >>> found = compare(X, y, "f1", candidates=["boosting-tuned", "boosting-metric"], n_jobs=1,
-    ...                 quick=True)
-    >>> found.outcome, found.model.predict(X[:2]).shape
-    ('unclear', (2,))
+    >>> result = compare(X, y, "f1", candidates=["boosting-tuned", "boosting-metric"], n_jobs=1,
+    ...                  quick=True)
+    >>> result.outcome, result.model.predict(X[:2]).shape
+    ('not significant', (2,))
     """
     started = time.monotonic()
     measured = one_number(decided_elsewhere(metric))
@@ -81,34 +127,286 @@ def compare(
         check_number("time_limit", time_limit, 0, math.inf, hint="It is in seconds.")
     check_choice("duplicates", duplicates, ("together", "ignore"))
     if directory is None and resume:
-        raise ValueError("resume needs the directory of the comparison to go on with.")
-    table = check_table(X, y, groups, pos_label, task, cv, duplicates)
+        raise ValueError("resume needs the directory of the comparison to continue.")
+    table = check_dataset(X, y, groups, pos_label, task, cv, duplicates)
     label = label_of(measured)
-    doubts = [*few_rows(table, int(cv)), *telling_columns(table, metric, label)]
+    doubts = [*few_rows(table, int(cv)), *leaking_columns(table, metric, label)]
     for text in doubts:
         warn_user(text)
-    chosen, left_out = choose(measured, label, table.task, candidates, quick)
+    seconds = math.inf if time_limit is None else time_limit
+    sizes = Sizes.of(rows_in_time(len(table.y), table.features, seconds), quick)
+    chosen, left_out = choose(measured, label, table.task, candidates, sizes)
     plan = Plan(
         table,
         metric,
         chosen,
         folds=int(cv),
         repeats=int(repeats) if repeats is not None else 1 if quick else 2,
-        quick=quick,
-        seed=random_state,
-        jobs=n_jobs,
+        sizes=sizes,
+        random_state=random_state,
+        n_jobs=n_jobs,
         backend=backend,
         progress=progress,
         directory=None if directory is None else Path(directory),
         resume=resume,
         started=started,
-        time_limit=math.inf if time_limit is None else time_limit,
+        time_limit=seconds,
     )
-    found = Summary(plan, plan.run(), label, [*table.warnings, *doubts, *left_out])
-    return found.comparison(started, command or _call(metric, quick, random_state), file)
+    summary = Summary(plan, plan.run(), label, [*table.warnings, *doubts, *left_out])
+    return summary.comparison(started, command or _call(metric, quick, random_state), file)
 
 
 def _call(metric: MetricLike, quick: bool, random_state: int) -> str:
     name = repr(metric) if isinstance(metric, str) else get_goal(metric).name
     quickly = ", quick=True" if quick else ""
     return f"softset.compare(X, y, {name}{quickly}, random_state={random_state})"
+
+
+class Summary:
+    """The ``Comparison`` of the fits on all splits.
+
+    ``label`` is the metric in running text, ``messages`` are further warnings.
+    """
+
+    def __init__(
+        self, plan: Plan, splits: list[list[FinishedFit]], label: str, messages: list[str]
+    ) -> None:
+        self.plan, self.label, self.messages = plan, label, list(messages)
+        # One set of splits for the stages and for the table.
+        splits = splits[: splits_to_choose_on(len(splits), plan.folds)]
+        self.errors: dict[str, str] = {}
+        self.by_split: list[dict[str, SplitResult]] = []  # by candidate
+        counts: Counter[str] = Counter()
+        for number, fits in enumerate(splits, 1):
+            results: dict[str, SplitResult] = {}
+            for fit in fits:
+                if fit.result is None:
+                    for c in plan.fits[fit.fit]:
+                        self.errors.setdefault(c, f"split {number}: {fit.error}")
+                    continue
+                results.update(fit.result.candidates)
+                counts.update(fit.result.warnings)
+            self.by_split.append(results)
+        total = sum(map(len, splits))
+        self.messages += [f"{text} (in {times} of {total} fits)" for text, times in counts.items()]
+        for c, text in self.errors.items():
+            self.messages.append(f"candidate {c} failed and is left out. {text}")
+        self.finished = [c for c in plan.chosen if c.id not in self.errors]
+        if len(self.finished) < 2:
+            error = next(iter(self.errors.values()), "no split was finished in time")
+            raise ValueError(f"at least two candidates must be fitted; {error}")
+
+    def comparison(self, started: float, command: str, file: str | None) -> Comparison:
+        """The numbers, the verdict and the refitted winner."""
+        plan, table = self.plan, self.plan.table
+        goal = get_goal(plan.metric)
+        scores = {c.id: [results[c.id].score for results in self.by_split] for c in self.finished}
+        fraction = 1 / plan.folds
+        in_test = plan.rows / len(table.y) * fraction
+        one_row = one_row_of(
+            goal,
+            table.task,
+            [round(rows * in_test) for _, rows in table.counts()],
+            round(plan.rows * fraction),
+        )
+        sizes = {c.id: self.by_split[0][c.id].size for c in self.finished}
+        gains = gains_by_stage(
+            scores,
+            {c.id: c.stage for c in self.finished},
+            sizes,
+            folds=plan.folds,
+            one_row=one_row,
+            names=stage_names(self.label, table.task, goal.by_scores),
+            within=range_of(plan.metric),
+        )
+        decision = verdict(gains)
+        candidates = self._candidates(scores, sizes, decision.reference, one_row)
+        means = {c.id: c.mean for c in candidates if c.mean is not None}
+        difference = next(c.difference for c in candidates if c.id == decision.winner)
+        names = {c.id: c.in_text for c in self.finished}
+        model, encoder, refitted = self._refit(decision.winner)
+        seconds = self.by_split[0][decision.winner].seconds
+        importances = winner_importances(plan, decision.winner, seconds)
+        self.messages += order_warning(table, importances, self.label)
+        self.messages += too_good(list(means.values()))
+        # The winner and its reference; the best of the others if these are the same.
+        shown = list(dict.fromkeys([decision.winner, decision.reference, *means]))[:2]
+        return Comparison(
+            metric=goal.name,
+            task=cast(TaskName, table.task.name),
+            classes=list(table.classes),
+            positive=table.classes[1] if table.task.single else None,
+            verdict=headline(decision, gains, names, self.label, means, difference),
+            advice=advice(decision, gains, names, self.label),
+            outcome=decision.outcome,
+            winner=decision.winner,
+            reference=decision.reference,
+            gains=gains,
+            candidates=candidates,
+            splits=self._splits(),
+            predictions={c: p for c in shown if (p := self._predictions(c)).target},
+            history=self._history(),
+            importances=importances,
+            data=DataSummary(
+                rows=len(table.y),
+                features=table.features,
+                outputs=int(model.classifier.n_features_in_),
+                classes=[ClassCount(name, rows) for name, rows in table.counts()],
+                columns=_columns(encoder),
+                notes=list(dict.fromkeys([*table.notes, *(encoder.notes_ if encoder else [])])),
+                file=file,
+                used=plan.rows,
+                refitted=refitted,
+            ),
+            settings=ComparisonSettings(
+                **asdict(plan.sizes),
+                cv=plan.folds,
+                repeats=plan.repeats,
+                level=LEVEL,
+                fits=plan.fits,
+            ),
+            versions=_versions(),
+            random_state=plan.random_state,
+            command=command,
+            date=datetime.date.today().isoformat(),
+            duration=round(time.monotonic() - started, 1),
+            warnings=self.messages,
+            model=model,
+        )
+
+    def _refit(self, winner: str) -> tuple[Model, TableEncoder | None, int]:
+        """The winner on all rows (on fewer if time is short), its encoder, and how many rows."""
+        plan, table = self.plan, self.plan.table
+        rows = None if plan.used is None else plan.sample(self._refit_rows(winner))
+        if rows is None:
+            rows = np.arange(len(table.y))
+        else:
+            self.messages.append(f"the winner was refitted on {len(rows)} rows, for want of time.")
+        encoder, x, _ = encode(table.x, table.schema, rows, rows[:1])
+        y = table.y[rows]
+        make = plan.by_id[winner].make
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore", UserWarning)
+            warnings.simplefilter("always", ConstantWarning)
+            classifier = make(FitRequest(plan.metric, y, plan.sizes, plan.random_state)).fit(x, y)
+        self.messages += [str(w.message) for w in caught if w.category is ConstantWarning]
+        info = {"classes": table.classes, "candidate": winner}
+        return Model(encoder, classifier, info), encoder, len(rows)
+
+    def _refit_rows(self, winner: str) -> int:
+        """As many rows as the time allows, by the seconds of the fits; at least those used."""
+        plan = self.plan
+        assert plan.used is not None
+        fitted = len(plan.used) * (1 - 1 / plan.folds)
+        seconds = float(np.mean([results[winner].seconds for results in self.by_split]))
+        # The importances take another fit on a split.
+        left = plan.deadline - time.monotonic() - plan.margin - seconds
+        return max(len(plan.used), int(fitted * left / (1.1 * seconds + 1e-9)))
+
+    def _candidates(
+        self,
+        scores: dict[str, list[float]],
+        sizes: dict[str, int | None],
+        reference: str,
+        one_row: float,
+    ) -> list[CandidateResult]:
+        """The best first, those that failed last."""
+        ranks, fraction = mean_ranks(scores), 1 / self.plan.folds
+        differences = adjusted(
+            {
+                c: paired(values, scores[reference], fraction, one_row)
+                for c, values in scores.items()
+                if c != reference
+            }
+        )
+        rows = []
+        for c in self.plan.chosen:
+            if c.id in self.errors:
+                rows.append(_without_numbers(c, self.errors[c.id]))
+                continue
+            mean, low, high = interval(
+                scores[c.id], fraction, one_row, within=range_of(self.plan.metric)
+            )
+            outcomes = [results[c.id] for results in self.by_split]
+            thresholds = [o.threshold for o in outcomes if o.threshold is not None]
+            rows.append(
+                CandidateResult(
+                    c.id,
+                    c.name,
+                    c.family,
+                    c.stage,
+                    c.description,
+                    error="",
+                    scores=scores[c.id],
+                    mean=mean,
+                    low=low,
+                    high=high,
+                    rank=ranks[c.id],
+                    difference=differences.get(c.id),
+                    seconds=round(float(np.mean([o.seconds for o in outcomes])), 3),
+                    size=sizes[c.id],
+                    thresholds=thresholds or None,
+                )
+            )
+        return sorted(rows, key=lambda r: math.inf if r.mean is None else -r.mean)
+
+    def _splits(self) -> Splits:
+        plan, table = self.plan, self.plan.table
+        count = len(self.by_split)
+        note = f"{count} split{'s' if count > 1 else ''} ({plan.folds} folds, stratified)"
+        if table.duplicates:
+            note += f", {table.duplicates} duplicate rows kept on one side"
+        if table.grouped:
+            note += ", groups kept together"
+        return Splits(
+            folds=plan.folds,
+            repeats=-(-count // plan.folds),
+            count=count,
+            test_fraction=1 / plan.folds,
+            duplicates=table.duplicates,
+            groups=table.grouped,
+            note="; ".join([note, *plan.notes]),
+        )
+
+    def _predictions(self, candidate: str) -> Predictions:
+        """Out of fold, first repeat; the threshold is the median of those of the folds."""
+        outcomes = [results[candidate] for results in self.by_split[: self.plan.folds]]
+        rows = [o.predictions for o in outcomes if o.predictions is not None]
+        thresholds = [o.threshold for o in outcomes if o.threshold is not None]
+        median: ThresholdValue | None = (
+            np.median(thresholds, axis=0).tolist() if thresholds else None
+        )
+        target = [t for p in rows for t in p.target]
+        scores = [s for p in rows for s in p.scores]
+        note = f"out of fold, first repeat, {len(target)} of {self.plan.rows} rows"
+        return Predictions(target, scores, median, note)  # type: ignore[arg-type]
+
+    def _history(self) -> dict[str, TrainingHistory]:
+        histories = {c.id: self.by_split[0][c.id].history for c in self.finished}
+        return {c: h for c, h in histories.items() if h is not None}
+
+
+def _without_numbers(c: Candidate, error: str) -> CandidateResult:
+    names = ("mean", "low", "high", "rank", "difference", "seconds", "size", "thresholds")
+    return CandidateResult(
+        c.id, c.name, c.family, c.stage, c.description, error, scores=[], **dict.fromkeys(names)
+    )
+
+
+def _columns(encoder: TableEncoder | None) -> list[ColumnSummary]:
+    if encoder is None:
+        return []
+    return [
+        ColumnSummary(c.name, c.kind, c.missing, c.values, c.outputs, c.note)
+        for c in encoder.columns_
+    ]
+
+
+def _versions() -> dict[str, str]:
+    versions = {"softset": softset.__version__, "python": platform.python_version()}
+    for name in ("torch", "numpy", "scikit-learn", "pandas", "lightgbm"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions

@@ -4,89 +4,94 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from softset.checks import listed, warn_user
-from softset.comparison.result import ClassCount
 from softset.tables.encoder import Schema, infer_schema
 from softset.tables.kinds.number import is_identifier
 from softset.tables.labels import read_labels
 from softset.tables.rows import alike, strata_of
 from softset.tables.splits import join
 from softset.tasks import Task, task_of
+from softset.typing import Array, ArrayLike, Frame, Ints, Labels, Rows
 
-Ints = NDArray[np.int64]
+Class: TypeAlias = "bool | int | float | str"
 
 
 @dataclass
-class Table:
+class Dataset:
     """Rows that can be split. ``x`` is a data frame (with ``schema``) or an array of numbers."""
 
-    x: Any
+    x: Frame | Array
     schema: Schema | None
     y: Ints
-    classes: list[Any]
+    classes: list[Class]
     task: Task
     strata: Ints
     groups: Ints | None
     grouped: str | None
     duplicates: int  # rows that have an equal one
     features: int
-    identifiers: list[Any]  # columns with a different whole number in every row: names or numbers
+    identifiers: list[str | int]  # columns with a different integer in every row: names or numbers
     notes: list[str]
     warnings: list[str]
 
-    def counts(self) -> list[ClassCount]:
-        """The rows of each class, or of each label."""
+    def counts(self) -> list[tuple[str, int]]:
+        """The rows of each class, or of each label, by its name."""
         counts = self.task.counts(self.y, len(self.classes))
-        labels = [c.item() if isinstance(c, np.generic) else c for c in self.classes]
-        return [ClassCount(str(c), int(k)) for c, k in zip(labels, counts, strict=True)]
+        return [(str(c), int(k)) for c, k in zip(self.classes, counts, strict=True)]
 
 
-def check_table(
-    X: Any, y: Any, groups: Any, pos_label: Any, task: str | None, folds: int, duplicates: str
-) -> Table:
-    """Check everything; what is doubtful is a warning and stands in ``Table.warnings``."""
+def check_dataset(
+    X: Rows,
+    y: Labels,
+    groups: ArrayLike | None,
+    pos_label: Class | None,
+    task: str | None,
+    folds: int,
+    duplicates: str,
+) -> Dataset:
+    """Check ``X``, ``y`` and ``groups``; doubts are warnings, also in ``Dataset.warnings``."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         codes, classes = _labels(y, pos_label)
         x, schema = _inputs(X, codes)
-    said = list(
+    messages = list(
         dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     )
-    for text in said:
+    for text in messages:
         warn_user(text)
     kind = task_of(codes, len(classes))
     if task is not None and task != kind:
         raise ValueError(f"task is {task!r}, but y is {kind} ({len(classes)} classes or labels).")
     compared = x
-    if schema is None:
-        identifiers: list[Any] = [i for i, column in enumerate(x.T) if is_identifier(column)]
+    if isinstance(x, np.ndarray) or schema is None:
+        numbers = [i for i, column in enumerate(x.T) if is_identifier(column)]
+        identifiers: list[str | int] = [*numbers]
         if identifiers and len(identifiers) < x.shape[1] and duplicates != "ignore":
             warn_user(
-                f"column(s) {listed(identifiers)} hold a different whole number in every row, as a "
+                f"column(s) {listed(identifiers)} hold a different integer in every row, as a "
                 "customer number does; duplicate rows are searched for without them. If they are "
                 "identifiers, leave them out."
             )
-            compared = np.delete(x, identifiers, axis=1)
+            compared = np.delete(x, numbers, axis=1)
     else:
         used = [c for c in schema if c.kind != "dropped"]
         if not used:
             raise ValueError("X has no column left to learn from: all are constant or identifiers.")
         identifiers = [c.name for c in used if c.identifier]
-        # A number of its own in every row would make no two rows equal.
+        # With an identifier no two rows would be equal.
         compared = x[[c.name for c in used if not c.identifier] or identifiers]
-    joined, repeated, more = _groups(compared, groups, folds, duplicates)
-    for text in more:
+    joined, repeated, doubts = _groups(compared, groups, folds, duplicates)
+    for text in doubts:
         warn_user(text)
     _enough(codes, classes, joined, folds)
     strata = np.unique(strata_of(codes), return_inverse=True)[1].ravel()
     name = None if groups is None else str(getattr(groups, "name", None) or "given")
-    return Table(
+    return Dataset(
         x,
         schema,
         codes,
@@ -99,25 +104,26 @@ def check_table(
         x.shape[1],
         identifiers,
         [c.note for c in schema or [] if c.note],
-        [*said, *more],
+        [*messages, *doubts],
     )
 
 
-def _labels(y: Any, pos_label: Any) -> tuple[Ints, list[Any]]:
-    """Class numbers and classes, the positive one of two last; of several columns their names."""
+def _labels(y: Labels, pos_label: Class | None) -> tuple[Ints, list[Class]]:
+    """Class numbers and classes, the positive one of two last; the names of label columns."""
     labels, codes = read_labels(y, pos_label)
     if not labels.task.independent:
-        return codes, labels.names
+        names = [c.item() if isinstance(c, np.generic) else c for c in labels.names]
+        return codes, [c if isinstance(c, bool | int | float | str) else str(c) for c in names]
     if hasattr(y, "columns"):
         return codes, [str(c) for c in y.columns]
     return codes, [f"label {k}" for k in range(codes.shape[1])]
 
 
-def _inputs(X: Any, codes: Ints) -> tuple[Any, Schema | None]:
+def _inputs(X: Rows, codes: Ints) -> tuple[Frame | Array, Schema | None]:
     if hasattr(X, "columns") and hasattr(X, "iloc"):
-        if len(X) != len(codes):
-            raise ValueError(f"X has {len(X)} rows, y has {len(codes)}.")
-        frame = X.reset_index(drop=True)
+        frame = cast("Frame", X).reset_index(drop=True)
+        if len(frame) != len(codes):
+            raise ValueError(f"X has {len(frame)} rows, y has {len(codes)}.")
         frame.columns = [str(c) for c in frame.columns]
         return frame, infer_schema(frame)
     x = check_array(X, dtype=np.float64, ensure_min_samples=4)
@@ -127,48 +133,48 @@ def _inputs(X: Any, codes: Ints) -> tuple[Any, Schema | None]:
 
 
 def _groups(
-    compared: Any, groups: Any, folds: int, duplicates: str
+    compared: Frame | Array, groups: ArrayLike | None, folds: int, duplicates: str
 ) -> tuple[Ints | None, int, list[str]]:
-    """Rows that stay together, how many have an equal one, and what could not be kept."""
+    """Rows that stay together, how many have an equal one, and warnings."""
     n = len(compared)
-    given = None
+    codes = None
     if groups is not None:
         values = np.asarray(groups)
         if values.shape != (n,):
             raise ValueError(
                 f"groups must have one label for each of {n} rows, got {values.shape}."
             )
-        given = np.unique(values.astype(str), return_inverse=True)[1].ravel()
-        if given.max() + 1 < folds:
+        codes = np.unique(values.astype(str), return_inverse=True)[1].ravel()
+        if codes.max() + 1 < folds:
             raise ValueError(
-                f"groups holds {given.max() + 1} groups, fewer than cv={folds}: every fold "
+                f"groups holds {codes.max() + 1} groups, fewer than cv={folds}: every fold "
                 "needs one."
             )
     if duplicates == "ignore":
-        return given, 0, []
+        return codes, 0, []
     equal = alike(compared, 1 / folds)
     sizes = np.bincount([] if equal is None else equal)
     repeated = int(sizes[sizes > 1].sum())
     if equal is None or repeated == 0:
-        return given, 0, []
-    joined = equal if given is None else join(given, equal)
+        return codes, 0, []
+    joined = equal if codes is None else join(codes, equal)
     largest = int(np.bincount(joined).max())
-    if given is not None and largest > 2 * n / folds:
-        text = f"{largest} of {n} rows hang together by groups and equal rows, too many for one"
-        return given, 0, [f"{text} side of a split: equal rows may be on both sides."]
+    if codes is not None and largest > 2 * n / folds:
+        text = f"{largest} of {n} rows are connected by groups and equal rows, too many for one"
+        return codes, 0, [f"{text} side of a split: equal rows may be on both sides."]
     return joined, repeated, []
 
 
-def _enough(codes: Ints, classes: list[Any], groups: Ints | None, folds: int) -> None:
-    """Every class (of a label: with and without it) must be in as many groups as folds."""
-    several = codes.ndim == 2
+def _enough(codes: Ints, classes: list[Class], groups: Ints | None, folds: int) -> None:
+    """Raise unless every class (rows with and without each label) is in as many groups as folds."""
+    labels = codes.ndim == 2
     for k, name in enumerate(classes):
-        for value in (0, 1) if several else (k,):
-            rows = np.flatnonzero((codes[:, k] if several else codes) == value)
+        for value in (0, 1) if labels else (k,):
+            rows = np.flatnonzero((codes[:, k] if labels else codes) == value)
             apart = len(rows) if groups is None else len(np.unique(groups[rows]))
             if apart >= folds:
                 continue
-            what = f"label {name!r} is {value} in" if several else f"class {name!r} has"
+            what = f"label {name!r} is {value} in" if labels else f"class {name!r} has"
             unit = "rows" if apart == len(rows) else "different rows or groups"
             raise ValueError(
                 f"{what} {apart} {unit}, fewer than cv={folds}. Use fewer folds, more rows, or "

@@ -1,4 +1,4 @@
-"""What a candidate of a comparison is, and how one fit serves several of them.
+"""Candidates of a comparison, and how one fit serves several of them.
 
 A threshold is tuned after training, and training for the metric from a cross-entropy solution
 passes through that solution: one fit gives both.
@@ -9,32 +9,30 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softset.classifiers.base import DecidingClassifier
-from softset.classifiers.network import MetricMLPClassifier, PhasedClassifier
-from softset.comparison.ladder import RungId
-from softset.comparison.result import Family, History
+from softset.classifiers.network import PhasedClassifier
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike
-from softset.tasks import BINARY, Task
-from softset.training.phases import make_phases
+from softset.tasks import Task
+from softset.typing import Array
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from softset.comparison.result import Family, StageId
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is spent on a fit: the same for all candidates of a kind."""
+    """How large the models are: the same for all candidates of a kind."""
 
-    members: int = 8
+    n_networks: int = 8
     patience: int = 10
     max_epochs: int = 100
     trees: int = 200
-    leaf: int = 1
+    min_samples_leaf: int = 1
     quick: bool = False
 
     @classmethod
@@ -42,38 +40,38 @@ class Sizes:
         """Large tables need less patience and fewer leaves."""
         large = rows > 10_000
         return cls(
-            members=4 if quick else 8,
+            n_networks=4 if quick else 8,
             patience=5 if large or quick else 10,
             max_epochs=50 if quick else 100,
             trees=100 if quick else 200,
-            leaf=5 if large else 1,
+            min_samples_leaf=5 if large else 1,
             quick=quick,
         )
 
 
 @dataclass(frozen=True)
-class Order:
-    """What a classifier is made for: the metric, class numbers ``[rows]``, sizes and a seed."""
+class FitRequest:
+    """Arguments of a fit: the metric, class numbers ``[rows]``, sizes and a seed."""
 
     metric: MetricLike
     target: Array
     sizes: Sizes
-    seed: int
+    random_state: int
 
 
-# ``make(order).fit(x, order.target)`` is a fitted ``DecidingClassifier``.
-Make = Callable[[Order], Any]
+# ``make(request).fit(x, request.target)`` is a fitted ``DecidingClassifier``.
+Make = Callable[[FitRequest], DecidingClassifier]
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why a candidate is left out where ``stands(metric, task)``.
+    """Why a candidate is left out where ``applies(goal, task)``.
 
-    A quiet one is said only to those who asked for the candidate: nobody else misses it.
+    A quiet one is reported only to those who asked for the candidate.
     """
 
     reason: str
-    stands: Callable[[Goal, Task], bool]
+    applies: Callable[[Goal, Task], bool]
     quiet: bool = True
 
 
@@ -82,30 +80,30 @@ class Candidate:
     """One way to train. In ``name`` and ``description``, ``{metric}`` stands for the metric's name
     and ``{tuned}``, ``{half}`` for words on the threshold, which areas under curves do not have.
 
-    ``rung`` is its place on the ladder of ``softset.comparison.ladder``. ``fit`` names what trains
-    it. Candidates of one fit are trained together: the one that ``goes_on`` where the others stop
-    is cut back to them, by the function in ``SHARED``.
+    ``fit`` names the fit that trains it. Candidates of one fit are trained together: the one that
+    ``continues`` where the others stop is reduced to them, by the functions in ``SHARED``.
+    ``user_model`` is the user's estimator, as it prints itself; empty for our candidates.
     """
 
     id: str
     name: str
     family: Family
-    rung: RungId
+    stage: StageId
     fit: str
     description: str
     make: Make
     obstacles: tuple[Obstacle, ...] = ()
-    goes_on: bool = False
-    own: str = ""  # the estimator of the user, as it writes itself
+    continues: bool = False
+    user_model: str = ""
 
     def obstacle(self, goal: Goal, task: Task) -> Obstacle | None:
-        """What stands in the way of it, if anything."""
-        return next((o for o in self.obstacles if o.stands(goal, task)), None)
+        """The first obstacle that applies, None if there is none."""
+        return next((o for o in self.obstacles if o.applies(goal, task)), None)
 
     @property
     def in_text(self) -> str:
         """Its name inside a sentence."""
-        return self.name if self.own else self.name[:1].lower() + self.name[1:]
+        return self.name if self.user_model else self.name[:1].lower() + self.name[1:]
 
 
 @dataclass(frozen=True)
@@ -119,24 +117,24 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Sharing:
-    """How one fit serves several candidates: ``prepare`` makes of the classifier that goes on
-    furthest one that can be cut ``back`` to another; ``share`` of its time is that other's."""
+    """How one fit serves several candidates: ``prepare`` makes of the classifier that continues
+    furthest one that ``reduce`` turns into another; ``fraction`` of its time is that other's."""
 
     prepare: Callable[[Any], Any]
-    share: Callable[[Any], float]
-    back: Callable[[Any, Any], DecidingClassifier]
+    fraction: Callable[[Any], float]
+    reduce: Callable[[Any, Any], DecidingClassifier]
 
 
 def _with_rounds(model: Any) -> Any:
-    """Log-loss only, but both thresholds: of no rounds for the metric there is nothing to cut."""
+    """At least one round for the metric: without any there is nothing to reduce."""
     return model if model.n_metric_estimators else model.set_params(n_metric_estimators=1)
 
 
-def _log_loss_share(model: Any) -> float:
+def _log_loss_fraction(model: Any) -> float:
     warm = int(np.sum(model.n_estimators_))
-    several = isinstance(model.n_estimators_, list)  # labels with a booster each
-    more = sum(map(len, model.history_)) if several else len(model.history_)
-    return warm / max(1, warm + more)
+    one_each = isinstance(model.n_estimators_, list)  # labels with a booster each
+    rounds = sum(map(len, model.history_)) if one_each else len(model.history_)
+    return warm / max(1, warm + rounds)
 
 
 SHARED: dict[str, Sharing] = {
@@ -148,63 +146,36 @@ SHARED: dict[str, Sharing] = {
     ),
     # Log-loss trees, and the rounds for the metric that go on from them.
     "boosting": Sharing(
-        _with_rounds, _log_loss_share, lambda model, other: model.log_loss_part(other.threshold)
+        _with_rounds, _log_loss_fraction, lambda model, other: model.log_loss_part(other.threshold)
     ),
-    # Logistic regression, and what moves on from it: a point of the path takes about as long.
+    # Logistic regression, and its fine-tuning: a point of the path takes about as long.
     "linear": Sharing(
         lambda model: model,
         lambda model: 1 / (1 + len(model.path)),
         lambda model, other: model.logistic_part(other.threshold),
     ),
 }
-# One model with a tuned threshold, and the same cut at 1/2.
-_CUT = Sharing(
+# One model with a tuned threshold, and the same at the default threshold.
+_THRESHOLD = Sharing(
     lambda model: model,
     lambda model: 1.0,
     lambda model, other: model.with_threshold(other.threshold),
 )
 
 
-def fit_candidates(rows: Sequence[Candidate], x: Array, order: Order) -> list[Fitted]:
-    """Fit candidates that share one fit; each is what its ``make`` gives on its own."""
-    first = next((c for c in rows if c.goes_on), rows[0])
-    how = SHARED.get(first.fit, _CUT)
+def fit_candidates(rows: Sequence[Candidate], x: Array, request: FitRequest) -> list[Fitted]:
+    """Fit candidates that share one fit; each equals the result of its own ``make``."""
+    first = next((c for c in rows if c.continues), rows[0])
+    how = SHARED.get(first.fit, _THRESHOLD)
     started = time.perf_counter()
-    model = first.make(order)
-    model = (how.prepare(model) if len(rows) > 1 else model).fit(x, order.target)
+    model = first.make(request)
+    model = (how.prepare(model) if len(rows) > 1 else model).fit(x, request.target)
     seconds = time.perf_counter() - started
     if len(rows) == 1:
         return [Fitted(first.id, model, seconds)]
     return [
         Fitted(c.id, model, seconds)
-        if c.goes_on
-        else Fitted(c.id, how.back(model, c.make(order)), how.share(model) * seconds)
+        if c.continues
+        else Fitted(c.id, how.reduce(model, c.make(request)), how.fraction(model) * seconds)
         for c in rows
     ]
-
-
-def first_member(classifier: DecidingClassifier) -> History | None:
-    """The epochs of one network: losses, the soft and the hard metric on validation rows.
-
-    None where the validation rows are weighted by their class, too: such a metric stands beside no
-    other.
-    """
-    if not isinstance(classifier, MetricMLPClassifier) or not classifier.history_:
-        return None
-    if classifier.class_weight is not None:
-        return None
-    h = classifier.history_[0]
-    # What phases are called depends on neither metric nor task.
-    phases = [phase.name for phase in make_phases(classifier.recipe, "f1", BINARY)]
-    return History(
-        epoch=list(range(1, len(h["loss"]) + 1)),
-        train_loss=_rounded(h["loss"]),
-        validation_loss=_rounded(h["validation_loss"]),
-        soft=_rounded(h["validation_soft"]),
-        hard=_rounded(h["validation_metric"]),
-        phases=[(phases[k], h["phase"].index(k) + 1) for k in sorted(set(h["phase"]))],
-    )
-
-
-def _rounded(values: list[Any]) -> list[float | None]:
-    return [None if v is None or not np.isfinite(v) else float(f"{v:.6g}") for v in values]

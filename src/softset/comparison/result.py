@@ -1,80 +1,154 @@
-"""What ``compare`` found, typed. These dataclasses are the schema of ``comparison.json``."""
+"""The result of ``compare``, typed, and the words for its differences.
+
+These dataclasses are the schema of ``comparison.json`` and of the lines of ``runs.jsonl``.
+"""
 
 from __future__ import annotations
 
 import html
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from softset.classifiers.explaining import Importance
 from softset.classifiers.model import Model
-from softset.comparison.ladder import Ladder, RungId
-from softset.comparison.statistics import Difference
-from softset.comparison.verdict import Outcome, span, step_in_words, steps_note
 from softset.metrics.registry import label_of
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError, write_safely
 from softset.storage.schema import decoded, encoded, sealed, unsealed
+from softset.typing import JSON
 
-FORMAT = 2
+FORMAT = 3
+# Of all claims about gains together, by Holm's method.
+LEVEL = 0.05
 Label = bool | int | float | str
-Threshold = float | list[float]  # of two classes; of each label, or the offsets of several classes
+# Of two classes; of each label, or the offsets of the classes.
+ThresholdValue = float | list[float]
 TaskName = Literal["binary", "multiclass", "multilabel"]
-Family = Literal["metric", "plain"]
+Family = Literal["metric", "baseline"]
+StageId = Literal["user", "default", "tuned", "metric", "ensemble"]
+STAGES: tuple[StageId, ...] = ("user", "default", "tuned", "metric", "ensemble")
+Outcome = Literal["significant", "not significant", "stay"]
+
+
+# --- gains ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class CandidateResult:
-    """One candidate on all splits; ``error`` says why it has no numbers, and is empty else.
+class Difference:
+    """The mean of paired differences, its 95 % interval, two-sided ``p``, and P(mean > 0).
 
-    ``rung`` is its place on the ladder, ``size`` the bytes of its model.
+    ``probability`` is the posterior of the correlated Bayesian t-test with a flat prior (Corani
+    and Benavoli 2015): how sure one may be that the mean difference is above zero. ``p_adjusted``
+    is corrected by Holm's method for all differences that were tested with it. A single split has
+    no interval.
     """
 
-    id: str
-    name: str
-    family: Family
-    rung: RungId
-    description: str
-    error: str
-    scores: list[float]
-    mean: float | None
+    mean: float
     low: float | None
     high: float | None
-    rank: float | None
-    difference: Difference | None
-    seconds: float | None
-    size: int | None
-    thresholds: list[Threshold] | None
+    p: float
+    probability: float
+    p_adjusted: float = 1.0
+
+    @property
+    def significant(self) -> bool:
+        """Whether the adjusted p is at most ``LEVEL``."""
+        return self.p_adjusted <= LEVEL
 
 
 @dataclass(frozen=True)
-class Splits:
-    """How the rows were split."""
+class Stage:
+    """Choosing among the candidates of a stage and of those before it.
 
-    folds: int
-    repeats: int
-    count: int
-    test_share: float
-    duplicates: int
-    groups: str | None
-    note: str
+    ``choice`` is the best on all splits; ``scores`` are those of candidates that were chosen on
+    other splits, with their ``mean`` and its 95 % interval. ``gain`` is the difference to the
+    stage before.
+    """
 
-
-@dataclass(frozen=True)
-class Predictions:
-    """Scores of rows that the model did not see, and the median of the folds' thresholds."""
-
-    target: list[int] | list[list[int]]
-    scores: list[float] | list[list[float]]
-    threshold: Threshold | None
-    note: str
+    id: StageId
+    name: str
+    choice: str
+    scores: list[float]
+    mean: float
+    low: float | None
+    high: float | None
+    gain: Difference | None
 
 
 @dataclass(frozen=True)
-class History:
+class Simpler:
+    """Choosing among models that are at most a tenth as large as the best one.
+
+    ``difference`` is to choosing among all, ``times`` how often ``candidate`` fits into the best.
+    """
+
+    candidate: str
+    times: float
+    difference: Difference
+
+
+@dataclass(frozen=True)
+class Gains:
+    """The stages in their order, and the gain of the last over the first."""
+
+    stages: list[Stage]
+    total: Difference
+    simpler: Simpler | None
+
+
+def significance(difference: Difference, brief: bool = False) -> str:
+    """Whether a difference is significant, in the words of terminal and report; with its adjusted p
+    unless ``brief``.
+
+    >>> significance(Difference(0.1, 0.05, 0.15, 0.004, 0.99, p_adjusted=0.012))
+    'significant (adjusted p 0.012)'
+    >>> significance(Difference(0.1, None, None, 1.0, 0.5))
+    'not significant'
+    """
+    word = "significant" if difference.significant else "not significant"
+    if brief or difference.low is None:
+        return word
+    p = difference.p_adjusted
+    return f"{word} (adjusted p {'< 0.001' if p < 0.001 else f'{p:.3f}'})"
+
+
+def span(low: float | None, high: float | None, sign: str = "") -> str:
+    """An interval; empty for that of a single split, which has none.
+
+    >>> span(0.1, 0.25, "+"), span(None, None)
+    ('[+0.100, +0.250]', '')
+    """
+    return "" if low is None or high is None else f"[{low:{sign}.3f}, {high:{sign}.3f}]"
+
+
+def signed(difference: Difference) -> str:
+    """A difference and its interval.
+
+    >>> signed(Difference(0.1, 0.05, 0.15, 0.01, 0.99))
+    '+0.100 [+0.050, +0.150]'
+    """
+    return f"{difference.mean:+.3f} {span(difference.low, difference.high, '+')}".rstrip()
+
+
+def stages_note(splits: int) -> str:
+    """How the gains of the stages are measured, and when they are significant."""
+    if splits < 2:
+        return "Each stage: the best so far. One split is too few for intervals and p-values."
+    return (
+        "Each stage: the best so far, chosen on the other splits and scored on this one. "
+        f"Significant: adjusted p of at most {LEVEL:g}, by Holm's method over all stages."
+    )
+
+
+# --- a run: a line of runs.jsonl ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrainingHistory:
     """The epochs of one network: losses, and the metric on validation rows, soft and hard."""
 
     epoch: list[int]
@@ -86,6 +160,85 @@ class History:
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """Class numbers (0 and 1 of labels) and probabilities of test rows."""
+
+    target: list[int] | list[list[int]]
+    scores: list[float] | list[list[float]]
+
+
+@dataclass(frozen=True)
+class SplitResult:
+    """One candidate on one split. Held-out rows are those of the first repeat, epochs and the
+    bytes of the model (``size``) those of the first split."""
+
+    score: float
+    seconds: float
+    threshold: ThresholdValue | None
+    predictions: HeldOut | None = None
+    history: TrainingHistory | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a fit on a split gives: a result for each of its candidates."""
+
+    candidates: dict[str, SplitResult]
+    warnings: list[str]
+
+
+# --- the comparison -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CandidateResult:
+    """One candidate on all splits; ``error`` says why it has no numbers, and is empty else.
+
+    ``size`` is the bytes of its model.
+    """
+
+    id: str
+    name: str
+    family: Family
+    stage: StageId
+    description: str
+    error: str
+    scores: list[float]
+    mean: float | None
+    low: float | None
+    high: float | None
+    rank: float | None
+    difference: Difference | None
+    seconds: float | None
+    size: int | None
+    thresholds: list[ThresholdValue] | None
+
+
+@dataclass(frozen=True)
+class Splits:
+    """How the rows were split."""
+
+    folds: int
+    repeats: int
+    count: int
+    test_fraction: float
+    duplicates: int
+    groups: str | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Scores of rows that the model did not see, and the median of the folds' thresholds."""
+
+    target: list[int] | list[list[int]]
+    scores: list[float] | list[list[float]]
+    threshold: ThresholdValue | None
+    note: str
+
+
+@dataclass(frozen=True)
 class ClassCount:
     """The rows of a class, or those that have a label."""
 
@@ -94,7 +247,7 @@ class ClassCount:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnSummary:
     """A column of the table, as it was read."""
 
     name: str
@@ -106,14 +259,14 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Data:
+class DataSummary:
     """The table: ``used`` rows were split, the winner was refitted on ``refitted`` of them."""
 
     rows: int
     features: int
     outputs: int
     classes: list[ClassCount]
-    columns: list[Column]
+    columns: list[ColumnSummary]
     notes: list[str]
     file: str | None
     used: int | None = None
@@ -121,15 +274,15 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ComparisonSettings:
     """What the candidates were given; ``fits`` says which of them share one."""
 
-    members: int
+    n_networks: int
     patience: int
     max_epochs: int
     trees: int
-    leaf: int
-    folds: int
+    min_samples_leaf: int
+    cv: int
     repeats: int
     quick: bool
     level: float
@@ -138,18 +291,18 @@ class Settings:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What ``compare`` found. All but ``model`` is what JSON can hold; see ``docs/comparison.md``.
+    """The result of ``compare``. All but ``model`` is plain data; see ``docs/comparison.md``.
 
     ``model`` is the refitted winner (``predict``, ``predict_proba``), None after ``from_dict``.
 
     >>> import softset as ss
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, weights=[0.8], random_state=0)
-    >>> found = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1,
+    >>> result = ss.compare(X, y, "f1", candidates=["linear-tuned", "linear-metric"], n_jobs=1,
     ...                    quick=True)
-    >>> found.outcome, len(found.candidates), found.model.predict(X[:2]).shape
+    >>> result.outcome, len(result.candidates), result.model.predict(X[:2]).shape
     ('stay', 2, (2,))
-    >>> Comparison.from_dict(found.to_dict()).verdict == found.verdict
+    >>> Comparison.from_dict(result.to_dict()).verdict == result.verdict
     True
     """
 
@@ -162,16 +315,16 @@ class Comparison:
     outcome: Outcome
     winner: str
     reference: str
-    ladder: Ladder
+    gains: Gains
     candidates: list[CandidateResult]
     splits: Splits
     predictions: dict[str, Predictions]
-    history: dict[str, History]
+    history: dict[str, TrainingHistory]
     importances: list[Importance]
-    data: Data
-    settings: Settings
+    data: DataSummary
+    settings: ComparisonSettings
     versions: dict[str, str]
-    seed: int
+    random_state: int
     command: str
     date: str
     duration: float
@@ -180,22 +333,22 @@ class Comparison:
         default=None, repr=False, compare=False, metadata={"in_json": False}
     )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the model, for ``json.dump``; a checksum tells changes."""
+    def to_dict(self) -> dict[str, JSON]:
+        """Everything but the model, for ``json.dump``, with a checksum."""
         return sealed({"format": FORMAT, **encoded(self)})
 
     @classmethod
-    def from_dict(cls, found: Any) -> Comparison:
-        """The inverse of ``to_dict``. What is damaged or was changed is a ``SavedFileError``; a
-        dictionary without a checksum is taken as it is."""
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
-            got = found.get("format") if isinstance(found, dict) else type(found).__name__
+    def from_dict(cls, content: Mapping[str, JSON]) -> Comparison:
+        """The inverse of ``to_dict``. A ``SavedFileError`` if it is damaged, was changed or has no
+        checksum."""
+        version = content.get("format") if isinstance(content, dict) else type(content).__name__
+        if version != FORMAT:
             raise SavedFileError(
-                f"a comparison in format {FORMAT} was expected, got {got!r}. Compare again."
+                f"a comparison in format {FORMAT} was expected, got {version!r}. Compare again."
             )
-        content = unsealed(found) if "checksum" in found else dict(found)
-        del content["format"]
-        comparison: Comparison = decoded(cls, content)
+        fields = unsealed(content)
+        del fields["format"]
+        comparison: Comparison = decoded(cls, fields)
         return comparison
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -205,7 +358,7 @@ class Comparison:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Comparison:
-        """Read what ``save`` wrote; an error if it is not that."""
+        """Read the file that ``save`` wrote; a ``SavedFileError`` if it is another one."""
         data = Path(path).read_bytes()
         with whole(Path(path).name, "comparison"):
             return cls.from_dict(json.loads(data))
@@ -215,11 +368,13 @@ class Comparison:
         head = f"{label_of(self.metric)} on test rows"
         lines = [self.verdict, *([self.advice] if self.advice else []), ""]
         names = {c.id: c.name for c in self.candidates}
-        across = max(len(rung.name) for rung in self.ladder.rungs)
-        for rung in self.ladder.rungs:
-            line = f"{rung.name:{across}}  {rung.mean:6.3f}  {names[rung.choice]:{width}}"
-            lines.append(f"{line}  {step_in_words(rung.step, rung.clear)}".rstrip())
-        lines += [self.steps_note(), ""]
+        across = max(len(stage.name) for stage in self.gains.stages)
+        for stage in self.gains.stages:
+            line = f"{stage.name:{across}}  {stage.mean:6.3f}  {names[stage.choice]:{width}}"
+            if stage.gain is not None:
+                line += f"  {signed(stage.gain)}  {significance(stage.gain)}"
+            lines.append(line.rstrip())
+        lines += [self.stages_note(), ""]
         lines.append(f"{head:{width + 2}}  mean  95 % interval      difference")
         for c in self.candidates:
             mark = {self.winner: ">", self.reference: "="}.get(c.id, " ")
@@ -227,37 +382,34 @@ class Comparison:
                 lines.append(f"{mark} {c.name:{width}}  failed: {c.error}")
                 continue
             line = f"{mark} {c.name:{width}} {c.mean:6.3f}  {span(c.low, c.high)}"
-            if c.difference:
-                d = c.difference
-                line += f"  {d.mean:+.3f} {span(d.low, d.high, '+')}"
-            lines.append(line)
+            lines.append(f"{line}  {signed(c.difference)}" if c.difference else line)
         end = f"> winner, = reference; {self.splits.note}"
-        return "\n".join([*lines, "", end, *([self.drivers()] if self.importances else [])])
+        importances = [self.importances_note()] if self.importances else []
+        return "\n".join([*lines, "", end, *importances])
 
-    def steps_note(self) -> str:
-        """Under the ladder, wherever it is shown."""
-        return steps_note(self.splits.count)
+    def stages_note(self) -> str:
+        """How the gains of the stages are measured."""
+        return stages_note(self.splits.count)
 
-    def drivers(self, most: int = 5) -> str:
-        """The columns that matter most to the winner, in a line."""
+    def importances_note(self, most: int = 5) -> str:
+        """The columns with the largest permutation importances, in one line."""
         shown = [f"{i.column} ({i.falls:.3f})" for i in self.importances[:most]]
         more = ", …" if len(self.importances) > most else ""
-        return f"{label_of(self.metric)} falls without (shuffled): {', '.join(shown)}{more}"
+        label = label_of(self.metric)
+        return f"permutation importances (decrease of {label}): {', '.join(shown)}{more}"
 
     def _repr_html_(self) -> str:
         rows = []
         for c in self.candidates:
-            d = c.difference
             bold = "font-weight:bold" if c.id == self.winner else ""
             cells = [
                 c.name,
                 "failed" if c.mean is None else f"{c.mean:.3f} {span(c.low, c.high)}",
-                f"{d.mean:+.3f} {span(d.low, d.high, '+')}" if d else "",
+                signed(c.difference) if c.difference else "",
             ]
             texts = "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells)
             rows.append(f"<tr style='{bold}'>{texts}</tr>")
         head = f"<tr><th></th><th>{html.escape(label_of(self.metric))}</th><th>difference</th></tr>"
-        said = "".join(
-            f"<p>{html.escape(text)}</p>" for text in (self.verdict, self.advice) if text
-        )
-        return f"{said}<table>{head}{''.join(rows)}</table>"
+        sentences = (self.verdict, self.advice)
+        above = "".join(f"<p>{html.escape(text)}</p>" for text in sentences if text)
+        return f"{above}<table>{head}{''.join(rows)}</table>"

@@ -8,11 +8,11 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, Self, TypedDict
 
 import joblib
 import torch
@@ -21,17 +21,25 @@ from threadpoolctl import threadpool_limits
 from softset.checks import check_number
 from softset.storage.files import SavedFileError, locked
 from softset.storage.schema import decoded, encoded, sealed, unsealed
+from softset.typing import JSON
 
-Run = dict[str, Any]
+# The parameters of a run: distinct for each, and plain values.
+RunParams = dict[str, JSON]
+Work = Callable[[RunParams], JSON]
 
 
-class Record(TypedDict):
-    """A run and its result, or the error that it ended in."""
+class Finished(TypedDict):
+    """Seconds and result of a run, or the error that it ended in."""
 
-    run: Run
     seconds: float
     result: NotRequired[Any]
     error: NotRequired[str]
+
+
+class Record(Finished):
+    """The same, with the parameters of the run."""
+
+    run: RunParams
 
 
 _FORMAT = "softset runs 1"
@@ -39,22 +47,23 @@ _BREAKDOWNS = 3  # of the workers in a row, without a finished run in between
 
 
 def sweep(
-    work: Callable[[Run], Any],
-    runs: Sequence[Run],
+    work: Work,
+    runs: Sequence[RunParams],
     *,
     path: str | os.PathLike[str] | None = None,
-    settings: Any = None,
+    settings: JSON = None,
     resume: bool = False,
     jobs: int | None = None,
     backend: str | None = None,
     deadline: float | None = None,
+    stop: float | None = None,
     progress: Callable[[int, int, float], None] | None = None,
 ) -> list[Record | None]:
     """``work(run)`` for every run; the records in the order of ``runs``.
 
-    A record is ``{"run", "seconds", "result"}``, or ``{"run", "seconds", "error"}`` where
-    ``work`` raised; it is None where the deadline came first. A run whose worker was killed is
-    tried again, as is, on resume, one that ended in an error.
+    A record is ``{"run", "seconds", "result"}``, or ``{"run", "seconds", "error"}`` if ``work``
+    raised; it is None if the deadline came first. A run whose worker was killed is tried again;
+    so is, on resume, one that ended in an error.
 
     Args:
         work: a function that can be pickled; its result must be something JSON can hold.
@@ -62,9 +71,10 @@ def sweep(
         path: a file of JSON lines that gets each record as it comes; only this process writes.
         settings: what else determines the results (data, options); a file belongs to its settings.
         resume: take finished runs from the file instead of refusing one that exists.
-        jobs: how many at once; all cores if left out. Each worker gets its share of the threads.
+        jobs: how many at once; by default all cores. The threads are divided among the workers.
         backend: any joblib backend: ``"loky"`` (default), ``"threading"``, ``"dask"``, …
         deadline: a time of ``time.monotonic()`` after which no run is started.
+        stop: a time at which runs in processes of ours are stopped, unfinished.
         progress: called with runs done, runs in all, and an estimate of the seconds left.
 
     >>> records = sweep(_double, [{"x": 1}, {"x": 2}], jobs=1)
@@ -75,32 +85,34 @@ def sweep(
     if len(set(keys)) < len(keys):
         raise ValueError(f"runs must be distinct, got {len(keys) - len(set(keys))} twice.")
     if jobs is not None:
-        check_number("jobs", jobs, 1, 1 << 16, closed="both", hint="Leave it out for all cores.")
+        check_number("jobs", jobs, 1, 1 << 16, closed="both", hint="The default is all cores.")
     with _Log(path, settings, resume) if path is not None else nullcontext() as log:
         done = {} if log is None else {k: r for k, r in log.records.items() if "error" not in r}
         todo = [k for k in keys if k not in done]
         clock = _Clock(len(keys), len(todo), progress)
         pending = dict(zip(keys, runs, strict=True))
-        for key, found in _records(work, {k: pending[k] for k in todo}, jobs, backend, deadline):
-            record: Record = {"run": pending[key], **found}  # type: ignore[typeddict-item]
+        remaining = {k: pending[k] for k in todo}
+        for key, finished in _records(work, remaining, jobs, backend, deadline, stop):
+            record: Record = {"run": pending[key], **finished}
             done[key] = record if log is None else log.append(record)
             clock.tick()
     return [done.get(key) for key in keys]
 
 
 def _records(
-    work: Callable[[Run], Any],
-    todo: dict[str, Run],
+    work: Work,
+    todo: dict[str, RunParams],
     jobs: int | None,
     backend: str | None,
     deadline: float | None,
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Keys and records as they are finished; runs of killed workers are given out again."""
+    stop: float | None,
+) -> Iterator[tuple[str, Finished]]:
+    """Keys and records as they are finished; runs of killed workers are started again."""
     cores = joblib.cpu_count()
     workers = min(jobs or cores, max(len(todo), 1))
     threads = max(1, cores // workers) if workers > 1 else None
 
-    def tasks() -> Iterator[Any]:
+    def tasks() -> Iterator[object]:
         for key, run in list(todo.items()):
             if deadline is not None and time.monotonic() >= deadline:
                 return
@@ -110,8 +122,8 @@ def _records(
     while todo:
         # Backends of others ("dask", "ray") are known to parallel_config, not to Parallel.
         with joblib.parallel_config(backend=backend) if backend else nullcontext():
-            # Workers that are our own children; those of a cluster belong to it. A configuration of
-            # the caller's may have named the backend.
+            # Workers of loky are children of this process; those of a cluster are not. The caller's
+            # configuration may have named the backend.
             used, _ = joblib.parallel.get_active_backend()
             children = workers > 1 and isinstance(used, joblib.parallel.LokyBackend)
             parallel = joblib.Parallel(
@@ -122,13 +134,17 @@ def _records(
             )
         with _interrupts_later():  # workers that are started here inherit it
             finished = parallel(tasks())
+        stopped = _Stop(stop if children else None)
         try:
-            for key, record in finished:
-                del todo[key]
-                breakdowns = 0
-                yield key, record
+            with stopped:
+                for key, record in finished:
+                    del todo[key]
+                    breakdowns = 0
+                    yield key, record
             return
         except _worker_deaths() as error:
+            if stopped.happened:
+                return
             breakdowns += 1
             if breakdowns == _BREAKDOWNS:
                 raise OSError(
@@ -139,11 +155,37 @@ def _records(
             finished.close()
 
 
+class _Stop:
+    """Ends all workers at a time of ``time.monotonic()``, unless left before it."""
+
+    def __init__(self, at: float | None) -> None:
+        self.happened = False
+        self.timer: threading.Timer | None = None
+        if at is not None:
+            self.timer = threading.Timer(max(0.0, at - time.monotonic()), self._end)
+            self.timer.daemon = True
+
+    def _end(self) -> None:
+        from joblib.externals.loky import get_reusable_executor  # noqa: PLC0415
+
+        self.happened = True
+        get_reusable_executor(reuse=True).shutdown(wait=False, kill_workers=True)
+
+    def __enter__(self) -> Self:
+        if self.timer is not None:
+            self.timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+
+
 @contextmanager
 def _interrupts_later() -> Iterator[None]:
     """Hold back Ctrl-C. Processes that are started meanwhile never get it: their parent ends them.
 
-    Else each worker would print a traceback of its own.
+    Otherwise each worker would print its own traceback.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -173,15 +215,18 @@ def _end_with(parent: int) -> None:
 def _worker_deaths() -> tuple[type[Exception], ...]:
     from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415
 
-    from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415
+    from joblib.externals.loky.process_executor import (  # noqa: PLC0415
+        ShutdownExecutorError,
+        TerminatedWorkerError,
+    )
 
-    return (BrokenProcessPool, TerminatedWorkerError)
+    return (BrokenProcessPool, TerminatedWorkerError, ShutdownExecutorError)
 
 
 def _timed(
-    work: Callable[[Run], Any], key: str, run: Run, threads: int | None, parent: int | None
-) -> tuple[str, dict[str, Any]]:
-    """One run in a worker, which may use its share of the threads."""
+    work: Work, key: str, run: RunParams, threads: int | None, parent: int | None
+) -> tuple[str, Finished]:
+    """One run in a worker, with so many threads."""
     if parent is not None:
         _end_with(parent)
     started = time.perf_counter()
@@ -190,18 +235,21 @@ def _timed(
         if threads is not None:
             torch.set_num_threads(min(threads, before))
         with threadpool_limits(threads):
-            record = {"result": work(run)}
+            record: Finished = {"seconds": 0.0, "result": work(run)}
     except Exception as error:
-        record = {"error": f"{type(error).__name__}: {error}"}
+        record = {"seconds": 0.0, "error": f"{type(error).__name__}: {error}"}
     finally:
         torch.set_num_threads(before)
-    return key, {"seconds": round(time.perf_counter() - started, 3), **record}
+    record["seconds"] = round(time.perf_counter() - started, 3)
+    return key, record
 
 
 class _Clock:
-    """Tells the caller how far it is and how long it will take."""
+    """Reports the runs done and the seconds left to the caller."""
 
-    def __init__(self, total: int, todo: int, tell: Callable[..., None] | None) -> None:
+    def __init__(
+        self, total: int, todo: int, tell: Callable[[int, int, float], None] | None
+    ) -> None:
         self.total, self.todo, self.tell = total, todo, tell
         self.started, self.ticks = time.monotonic(), 0
         if tell is not None and todo < total:
@@ -218,7 +266,7 @@ class _Clock:
 class _Log:
     """The file of a sweep: a header, then a line for each record. Locked while in use."""
 
-    def __init__(self, path: str | os.PathLike[str], settings: Any, resume: bool) -> None:
+    def __init__(self, path: str | os.PathLike[str], settings: JSON, resume: bool) -> None:
         self.path, self.resume = Path(path), resume
         text = json.dumps(settings, sort_keys=True, default=str)
         self.header = {"format": _FORMAT, "settings": hashlib.sha256(text.encode()).hexdigest()}
@@ -228,54 +276,53 @@ class _Log:
         self._lock = locked(self.path)
         self._lock.__enter__()
         try:
-            kept = self._read() if self.path.exists() else 0
+            length = self._read() if self.path.exists() else 0
             self._file = open(self.path, "ab")
-            self._file.truncate(kept)
-            if kept == 0:
+            self._file.truncate(length)
+            if length == 0:
                 self._write(self.header)
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
         self._lock.__exit__(None, None, None)
 
     def append(self, record: Record) -> Record:
-        """Write a record down; what comes back is what a later resume will read."""
-        kept: Any = unsealed(self._write(sealed(dict(record))))
-        return kept
+        """Write a record; returns it as a later resume will read it."""
+        line = self._write(sealed(dict(record)))
+        return _record(line)
 
-    def _write(self, value: dict[str, Any]) -> dict[str, Any]:
-        line = json.dumps(value)
-        self._file.write(line.encode() + b"\n")
+    def _write(self, value: Mapping[str, JSON]) -> bytes:
+        line = json.dumps(value).encode()
+        self._file.write(line + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        found: dict[str, Any] = json.loads(line)
-        return found
+        return line
 
     def _read(self) -> int:
-        """Take the records in; the length of the file without a torn last line."""
+        """Read the records; returns the length of the file without an incomplete last line."""
         data = self.path.read_bytes()
-        kept = data.rfind(b"\n") + 1
-        lines = data[:kept].splitlines()
+        length = data.rfind(b"\n") + 1
+        lines = data[:length].splitlines()
         if not lines:
             return 0
         if not self.resume:
             raise SavedFileError(
-                f"{self.path.name} holds an earlier sweep. Resume it, or choose another place."
+                f"{self.path.name} holds an earlier sweep. Resume it, or choose another directory."
             )
         header = _parsed(lines[0])
         if not isinstance(header, dict) or header.get("format") != _FORMAT:
             raise SavedFileError(
                 f"{self.path.name} is damaged or not a sweep of this version of softset. Move it "
-                "away and start anew."
+                "away and start again."
             )
         if header != self.header:
             raise SavedFileError(
                 f"{self.path.name} belongs to a sweep with other data or settings, or of another "
-                "version of softset. Use those, or choose another place."
+                "version of softset. Use those, or choose another directory."
             )
         for number, line in enumerate(lines[1:], 2):
             try:
@@ -283,13 +330,13 @@ class _Log:
             except SavedFileError as error:
                 raise SavedFileError(
                     f"{self.path.name} is damaged in line {number}: {error} Remove that line, and "
-                    "its run is made again."
+                    "its run is repeated."
                 ) from None
             self.records[_key(record["run"])] = record
-        return kept
+        return length
 
 
-def _parsed(line: bytes) -> Any:
+def _parsed(line: bytes) -> JSON:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -297,34 +344,34 @@ def _parsed(line: bytes) -> Any:
 
 
 @dataclass(frozen=True)
-class _Finished:
+class _Success:
     """A line of a run that has a result."""
 
-    run: Run
+    run: dict[str, Any]
     seconds: float
     result: Any
 
 
 @dataclass(frozen=True)
-class _Failed:
+class _Failure:
     """A line of a run that ended in an error."""
 
-    run: Run
+    run: dict[str, Any]
     seconds: float
     error: str
 
 
 def _record(line: bytes) -> Record:
-    """What a line of the file says; ``SavedFileError`` if it is not as it was written."""
+    """The record in a line of the file; ``SavedFileError`` unless it is as it was written."""
     content = unsealed(_parsed(line))
-    record: Record = encoded(decoded(_Failed if "error" in content else _Finished, content))
+    record: Record = encoded(decoded(_Failure if "error" in content else _Success, content))
     return record
 
 
-def _key(run: Run) -> str:
+def _key(run: RunParams) -> str:
     return json.dumps(run, sort_keys=True)
 
 
-def _double(run: Run) -> int:
+def _double(run: RunParams) -> int:
     """For the example above: work must be a function that a worker can import."""
-    return 2 * int(run["x"])
+    return 2 * int(str(run["x"]))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from softset.report.layout import escape, page
+from softset.formats import escape
+from softset.report.layout import page
 
 __all__ = ["escape", "page", "render", "write_report"]
 

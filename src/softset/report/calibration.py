@@ -1,21 +1,23 @@
-"""Do scores mean what they say, and a map that makes them do so.
+"""Calibration of scores, and a map that recalibrates them.
 
-Training on a metric rewards the right side of the threshold, not honest probabilities; a
-monotone map repairs them and leaves the order of the rows as it is.
+Training for a metric rewards the right side of the threshold, not calibrated probabilities; a
+monotone map recalibrates them and keeps the order of the rows.
 """
 
 from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from softset.report.counts import Scores
-from softset.report.geometry import Floats
+from softset.typing import Floats, Ints
+
+if TYPE_CHECKING:
+    from softset.report.counts import Scores
 
 _FOLDS = 5
 _FEWEST = 25  # positives, and negatives, below which a map would be noise
@@ -25,11 +27,11 @@ _POINTS = 60  # of an isotonic map, as written on the page
 
 @dataclass(frozen=True)
 class Bins:
-    """Mean score, share of positives and number of rows in equal parts of [0, 1]."""
+    """Mean score, fraction of positives and number of rows in equal bins of [0, 1]."""
 
     score: Floats
-    share: Floats
-    rows: NDArray[np.int64]
+    fraction: Floats
+    rows: Ints
 
 
 @dataclass(frozen=True)
@@ -42,20 +44,20 @@ class Recalibrated:
 
 
 def reliability(p: Floats, y: np.ndarray, bins: int = 10, fewest: int = 5) -> Bins:
-    """What the scores say and what came, in bins with at least ``fewest`` rows."""
-    place = np.minimum((p * bins).astype(int), bins - 1)
-    rows = np.bincount(place, minlength=bins)
-    kept = rows >= min(fewest, rows.max(initial=1))
+    """Scores and fractions of positives, in bins with at least ``fewest`` rows."""
+    index = np.minimum((p * bins).astype(int), bins - 1)
+    rows = np.bincount(index, minlength=bins)
+    shown = rows >= min(fewest, rows.max(initial=1))
     weight = np.maximum(rows, 1)
-    score = np.bincount(place, p, bins) / weight
-    share = np.bincount(place, y, bins) / weight
-    return Bins(score[kept], share[kept], rows[kept])
+    score = np.bincount(index, p, bins) / weight
+    fraction = np.bincount(index, y, bins) / weight
+    return Bins(score[shown], fraction[shown], rows[shown])
 
 
 def calibration_error(p: Floats, y: np.ndarray) -> float:
-    """The mean distance between score and share of positives, over ten bins."""
+    """The mean distance between score and fraction of positives, over ten bins."""
     b = reliability(p, y, fewest=1)
-    return float((b.rows * abs(b.score - b.share)).sum() / len(p))
+    return float((b.rows * abs(b.score - b.fraction)).sum() / len(p))
 
 
 def brier(p: Floats, y: np.ndarray) -> float:
@@ -64,9 +66,9 @@ def brier(p: Floats, y: np.ndarray) -> float:
 
 
 def recalibrate(s: Scores) -> Recalibrated | None:
-    """Platt's map or, if its held-out Brier score is clearly better, an isotonic one.
+    """Platt's map or, if its held-out Brier score is better by 2 %, an isotonic one.
 
-    Each of five parts of the rows gets the map of the other four, so that the result is honest.
+    Each of five folds of the rows gets the map of the other four, so that it is out of fold.
     ``None`` if there are too few rows of a class.
     """
     if min(s.positives, s.total - s.positives) < _FEWEST:
@@ -96,15 +98,15 @@ def recalibrate(s: Scores) -> Recalibrated | None:
 
 def _isotonic_code(x: Floats, v: Floats) -> str:
     if len(x) > _POINTS:
-        kept = np.unique(np.linspace(0, len(x) - 1, _POINTS).round().astype(int))
-        x, v = x[kept], v[kept]
+        index = np.unique(np.linspace(0, len(x) - 1, _POINTS).round().astype(int))
+        x, v = x[index], v[index]
 
     def listed(name: str, a: Floats) -> str:
         text = f"{name} = [{', '.join(f'{t:.4g}' for t in a)}]"
         return "\n".join(textwrap.wrap(text, 88, subsequent_indent="    "))
 
-    lists = f"{listed('scores', x)}\n{listed('shares', v)}"
-    return f"{lists}\nrecalibrated = np.interp(p, scores, shares)"
+    lists = f"{listed('scores', x)}\n{listed('fractions', v)}"
+    return f"{lists}\nrecalibrated = np.interp(p, scores, fractions)"
 
 
 def _fit_isotonic(p: Floats, y: np.ndarray) -> tuple[Floats, Floats]:

@@ -1,10 +1,11 @@
-"""Scores and labels -> what the page needs of them: counts at thresholds, curves, histograms."""
+"""Counts at thresholds, curves and histograms of scores and labels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,11 +15,11 @@ from torch import Tensor
 from softset.counting.cells import Confusion
 from softset.counting.cuts import all_cuts
 from softset.decisions.evaluation import evaluate
-from softset.metrics.custom import Custom
-from softset.metrics.goals import Goal
-from softset.metrics.registry import get_goal
-from softset.report.geometry import Axis, Floats
 from softset.tasks import BINARY
+from softset.typing import Floats
+
+if TYPE_CHECKING:
+    from softset.report.drawing import Axis
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Scores:
         return len(self.y)
 
     @cached_property
-    def cuts(self) -> tuple[Floats, Confusion]:
+    def at_every_score(self) -> tuple[Floats, Confusion]:
         """Every distinct score, and the counts at each as the threshold and above all of them."""
         w = None if self.w is None else torch.from_numpy(self.w)
         cuts = all_cuts(torch.from_numpy(self.p), torch.from_numpy(self.y), w, BINARY)
@@ -52,9 +53,9 @@ class Scores:
 
     def confusion(self, thresholds: Floats) -> Confusion:
         """The counts where ``p >= threshold`` is positive, with a dimension of thresholds."""
-        scores, counts = self.cuts
-        place = torch.from_numpy(np.searchsorted(scores, thresholds, "left"))
-        return counts.map(lambda t: t[place])
+        scores, counts = self.at_every_score
+        index = torch.from_numpy(np.searchsorted(scores, thresholds, "left"))
+        return counts.map(lambda t: t[index])
 
     def values(self, metric: Callable[[Confusion], Tensor], thresholds: Floats) -> Floats:
         """The metric at each threshold."""
@@ -67,8 +68,8 @@ class Scores:
         return float(evaluate(self.p, self.y, metric, from_logits=False))
 
     def curves(self) -> dict[str, tuple[Floats, Floats]]:
-        """``pr``: recall and precision; ``roc``: false and true positive rate; at every cut."""
-        downwards = self.cuts[1].map(lambda t: t.flip(0))  # from "all are negative" on
+        """``pr``: recall and precision; ``roc``: false and true positive rate, by threshold."""
+        downwards = self.at_every_score[1].map(lambda t: t.flip(0))  # from "all are negative" on
         cells = (downwards.tp, downwards.fp, downwards.predicted)
         tp, fp, predicted = (cell.numpy() for cell in cells)
         recall, rejected = tp / max(self.positives, 1), fp / max(self.total - self.positives, 1)
@@ -77,16 +78,7 @@ class Scores:
         return {"pr": (recall, precision), "roc": (rejected, recall)}
 
     def histogram(self, axis: Axis, bins: int = 40) -> tuple[Floats, Floats]:
-        """The share of the positives, and of the negatives, in each of equal parts of the axis."""
-        place = np.minimum((axis(self.p) * bins).astype(int), bins - 1)
-        found = [np.bincount(place[k], minlength=bins) for k in (self.y, ~self.y)]
-        return found[0] / max(found[0].sum(), 1), found[1] / max(found[1].sum(), 1)
-
-
-def known_goal(name: str) -> Goal | None:
-    """The goal of that name if it can be computed from counts, else ``None``."""
-    try:
-        goal = get_goal(name)
-    except ValueError:
-        return None
-    return None if isinstance(goal.metric, Custom) else goal
+        """The fraction of the positives, and of the negatives, in equal bins of the axis."""
+        index = np.minimum((axis(self.p) * bins).astype(int), bins - 1)
+        positives, negatives = (np.bincount(index[k], minlength=bins) for k in (self.y, ~self.y))
+        return positives / max(positives.sum(), 1), negatives / max(negatives.sum(), 1)

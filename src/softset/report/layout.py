@@ -1,48 +1,30 @@
-"""The page around everything: style, light and dark, and a policy that lets nothing in or out."""
+"""The HTML page: style, light and dark theme, and a policy that loads and sends nothing."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
 import math
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from softset import formats
 from softset.checks import require
-from softset.report import formats
+from softset.formats import shorten
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SECTIONS = Path(__file__).parent / "sections"  # which have their templates beside them
 
 
-def escape(text: object, longest: int = 300) -> str:
-    """Text from the data as HTML: quotes and angle brackets escaped, cut if very long.
-
-    >>> escape("<script>")
-    '&lt;script&gt;'
-    """
-    return html.escape(shorten(text, longest))
-
-
-def shorten(text: object, longest: int = 300) -> str:
-    """The text in one line, without control characters, its end cut off if it is very long.
-
-    >>> shorten("a" * 10, 5)
-    'aaaa…'
-    """
-    # A file name may hold half of a surrogate pair, which no file in UTF-8 can.
-    plain = str(text).encode("utf-8", "replace").decode()
-    plain = "".join(c if c.isprintable() else " " for c in plain)
-    return plain if len(plain) <= longest else plain[: longest - 1] + "…"
-
-
-def page(title: str, body_html: str, *, script: str = "", data: Any = None) -> str:
+def page(title: str, body_html: str, *, script: str = "", data: object = None) -> str:
     """A whole HTML page, with the style of all our pages inside.
 
-    ``body_html`` is put in as it is: pass what comes from data through ``escape``. Style
+    ``body_html`` is put in as it is: pass text from the data through ``formats.escape``. Style
     attributes and inline handlers do nothing (the page's Content-Security-Policy admits its own
     style and its own script by their hashes, and nothing else); use the classes below.
     ``data`` becomes JSON in ``<script id="data">``, which ``script`` may read.
@@ -79,7 +61,7 @@ def page(title: str, body_html: str, *, script: str = "", data: Any = None) -> s
     return str(text)
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """JSON that may stand inside ``<script>``: no ``<``, no NaN (``null`` in its place).
 
     >>> to_json({"label": "</script>", "value": float("nan")})
@@ -89,7 +71,7 @@ def to_json(value: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {str(k): _finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -104,23 +86,23 @@ def source(name: str) -> str:
 
 
 @cache
-def environment() -> Any:
+def environment() -> Environment:
     """The templates, with everything escaped that is not marked as HTML."""
     jinja2 = require("jinja2", "report", "the report")
-    found = jinja2.Environment(
+    templates: Environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([_TEMPLATES, _SECTIONS]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {
+    templates.filters |= {
         "count": formats.count,
         "number": formats.number,
         "percent": formats.percent,
         "threshold": formats.threshold,
     }
-    return found
+    return templates
 
 
 def _hash(text: str) -> str:

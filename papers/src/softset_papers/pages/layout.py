@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from softset import __version__
+from softset.formats import escape
 from softset.metrics.registry import label_of
-from softset.report.layout import escape, page
+from softset.report.layout import page
 from softset_papers.networks.searched import TIE
 from softset_papers.pages.summary import TRAINED, Cell, Shown, Summary, has_networks, summarize
 from softset_papers.results import Record

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from softset.report.sections.base import Page
+from softset.report.context import Content, Page
 
 ID, GROUP = "calibration", ""
 TITLE = "What the scores mean"
 
 
-def content(page: Page) -> dict[str, Any] | None:
-    """What the template reads."""
+def content(page: Page) -> Content | None:
+    """The values of the template."""
     if not page.operating.views:
         return None
-    return {"texts": page.operating.data()["views"][0]["sides"][0]["texts"]}
+    return {"texts": page.operating.sides[0][0]["texts"]}

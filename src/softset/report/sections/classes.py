@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from softset import formats
+from softset.formats import shorten
 from softset.metrics.registry import get_metric, label_of
-from softset.report import formats
-from softset.report.layout import shorten
-from softset.report.operating import PER_CLASS
-from softset.report.sections.base import ROWS, Page
+from softset.report.context import PER_CLASS, ROWS, Content, Page
 from softset.tasks import get_task
 
 ID, GROUP = "classes", ""
 TITLE = "Per {unit}"
 
 
-def content(page: Page) -> dict[str, Any] | None:
-    """What the template reads: of the winner, and the last metric of the other too."""
+def content(page: Page) -> Content | None:
+    """The values of the template: of the winner, and the last metric of the other too."""
     if not page.operating.views:
         return None
     labels = [shorten(c, 80) for c in page.comparison.classes][:ROWS]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from softset import formats
 from softset.comparison.result import CandidateResult
-from softset.report import formats, plots
-from softset.report.geometry import difference_rows, score_rows
-from softset.report.layout import shorten
-from softset.report.sections.base import Page
+from softset.formats import shorten
+from softset.report.context import Content, Page
+from softset.report.drawing import difference_rows, forest, score_rows
 
 ID, GROUP = "comparison", ""
 TITLE = "Every candidate, same splits"
-REFERENCE = "The reference is what people do by default, or your own model if you gave one."
+REFERENCE = "The reference is the best baseline at the default threshold, or your model."
 
 
-def content(page: Page) -> dict[str, Any] | None:
-    """What the template reads."""
+def content(page: Page) -> Content | None:
+    """The values of the template."""
     c = page.comparison
     done = [x for x in c.candidates if x.mean is not None]
     shown = {x.id: _candidate(x, page) for x in done}
@@ -24,8 +22,8 @@ def content(page: Page) -> dict[str, Any] | None:
         "metric": page.metric,
         "reference": page.names[c.reference],
         "reference_is": REFERENCE,
-        "scores": plots.forest(score_rows(done)),
-        "differences": plots.forest(difference_rows(done), difference=True),
+        "scores": forest(score_rows(done)),
+        "differences": forest(difference_rows(done), difference=True),
         "shown": shown,
         "single": c.splits.count < 2,
         "families": {x.family for x in done},
@@ -36,11 +34,12 @@ def content(page: Page) -> dict[str, Any] | None:
         ],
         "splits": shorten(c.splits.note.strip().rstrip("."), 500),
         "has_thresholds": any(x.thresholds for x in done),
+        "tests": len(done) - 1,
         "has_sizes": any(x.size for x in done),
     }
 
 
-def _candidate(c: CandidateResult, page: Page) -> dict[str, Any]:
+def _candidate(c: CandidateResult, page: Page) -> Content:
     d = c.difference
     return {
         "name": page.names[c.id],
@@ -62,9 +61,9 @@ def _candidate(c: CandidateResult, page: Page) -> dict[str, Any]:
 
 
 def _thresholds(c: CandidateResult) -> str:
-    known = [v for v in c.thresholds or [] if not isinstance(v, list)]
-    if not known:
+    values = [v for v in c.thresholds or [] if not isinstance(v, list)]
+    if not values:
         return formats.DASH
-    digits = 2 if min(known) >= 0.01 and max(known) <= 0.99 else 4
-    low, high = (formats.number(t, digits) for t in (min(known), max(known)))
+    digits = 2 if min(values) >= 0.01 and max(values) <= 0.99 else 4
+    low, high = (formats.number(t, digits) for t in (min(values), max(values)))
     return low if low == high else f"{low}–{high}"

@@ -1,4 +1,4 @@
-"""The confusion matrix: four cells that move with the slider, or one for several classes."""
+"""The confusion matrix: four cells that follow the slider, or one of all classes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from softset import formats
 from softset.decisions.evaluation import evaluate
+from softset.formats import shorten
 from softset.metrics.registry import METRICS, get_goal, label_of
-from softset.report import formats
-from softset.report.layout import shorten
-from softset.report.sections.base import Page
+from softset.report.context import Content, Page
 from softset.tasks import MULTICLASS
 
 ID, GROUP = "confusion", "operating"
@@ -19,8 +19,8 @@ _CLASSES = 25  # a matrix with more is a wall of numbers
 _CONFUSIONS = 15
 
 
-def content(page: Page) -> dict[str, Any] | None:
-    """What the template reads."""
+def content(page: Page) -> Content | None:
+    """The values of the template."""
     operating = page.operating
     if not operating.views:
         return None
@@ -38,11 +38,11 @@ def content(page: Page) -> dict[str, Any] | None:
     }
 
 
-def _matrix(page: Page) -> dict[str, Any]:
+def _matrix(page: Page) -> Content:
     """Of the winner, and its most frequent confusions."""
     labels = [shorten(c, 60) for c in page.comparison.classes]
     cells = page.counts(page.shown[0]).matrix.numpy()
-    share = cells / np.maximum(cells.sum(1, keepdims=True), 1)
+    fraction = cells / np.maximum(cells.sum(1, keepdims=True), 1)
     # How often classes are taken for each other, off the diagonal.
     wrong = cells - np.diag(np.diag(cells))
     order = np.argsort(-wrong, axis=None, kind="stable")[:_CONFUSIONS]
@@ -60,8 +60,8 @@ def _matrix(page: Page) -> dict[str, Any]:
                 "cells": [
                     {
                         "count": formats.count(cells[i, j]) if cells[i, j] else "",
-                        "share": formats.percent(float(share[i, j])),
-                        "tint": int(np.ceil(10 * share[i, j] - 1e-9)),
+                        "fraction": formats.percent(float(fraction[i, j])),
+                        "tint": int(np.ceil(10 * fraction[i, j] - 1e-9)),
                         "right": i == j,
                     }
                     for j in range(len(labels))
@@ -72,9 +72,9 @@ def _matrix(page: Page) -> dict[str, Any]:
         "pairs": [
             {
                 "true": labels[i],
-                "said": labels[j],
+                "predicted": labels[j],
                 "count": formats.count(cells[i, j]),
-                "share": formats.percent(float(share[i, j])),
+                "fraction": formats.percent(float(fraction[i, j])),
             }
             for i, j in pairs
         ],
@@ -85,11 +85,11 @@ def _joint_metrics(page: Page) -> list[dict[str, Any]]:
     """Every metric over all classes, for each candidate with predictions."""
     rows: dict[str, list[float]] = {}
     for key in page.shown:
-        found, counted = page.comparison.predictions[key], page.counts(key)
+        held_out, counted = page.comparison.predictions[key], page.counts(key)
         for name in METRICS:
             goal = get_goal(name)
             if goal.by_scores:
-                p, y = np.asarray(found.scores), np.asarray(found.target)
+                p, y = np.asarray(held_out.scores), np.asarray(held_out.target)
                 value = evaluate(p, y, goal, task=MULTICLASS, from_logits=False)
             else:
                 value = float(goal(counted))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from softset.report.sections.base import Page
+from softset.report.context import Content, Page
 
 ID, GROUP = "curves", "operating"
 TITLE = "Precision, recall and ROC"
 
 
-def content(page: Page) -> dict[str, Any] | None:
-    """What the template reads."""
+def content(page: Page) -> Content | None:
+    """The values of the template."""
     if not page.operating.views:
         return None
     scores = page.operating.views[0].sides[0].scores

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from softset.report import formats
-from softset.report.layout import shorten
-from softset.report.sections.base import ROWS, Page
+from softset import formats
+from softset.formats import shorten
+from softset.report.context import ROWS, Content, Page
 
 ID, GROUP = "data-summary", ""
 TITLE = "Data"
 _NOTES = 50
 
 
-def content(page: Page) -> dict[str, Any] | None:
-    """What the template reads. What the head of the page warns of is not said again."""
+def content(page: Page) -> Content | None:
+    """The values of the template. Warnings of the page's head are not repeated."""
     data = page.comparison.data
     notes = [n for n in dict.fromkeys(data.notes) if n not in page.comparison.warnings]
     return {
@@ -28,7 +26,7 @@ def content(page: Page) -> dict[str, Any] | None:
             {
                 "label": shorten(c.label, 80),
                 "rows": formats.count(c.rows),
-                "share": formats.percent(c.rows / max(data.rows, 1)),
+                "fraction": formats.percent(c.rows / max(data.rows, 1)),
                 "wide": f"{100 * min(1, c.rows / max(data.rows, 1)):.2f}%",
             }
             for c in data.classes[:ROWS]
@@ -50,10 +48,10 @@ def content(page: Page) -> dict[str, Any] | None:
 
 def _fewer(page: Page) -> str:
     """How many rows were really used, if not all."""
-    data, said = page.comparison.data, []
+    data, sentences = page.comparison.data, []
     if data.used is not None and data.used < data.rows:
-        said.append(f"{formats.count(data.used)} of the rows were compared on")
+        sentences.append(f"{formats.count(data.used)} of the rows were compared on")
     if data.refitted is not None and data.refitted < data.rows:
-        said.append(f"the model was fitted on {formats.count(data.refitted)}")
-    text = ", ".join(said)
+        sentences.append(f"the model was fitted on {formats.count(data.refitted)}")
+    text = ", ".join(sentences)
     return f"{text[:1].upper()}{text[1:]}." if text else ""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from softset.report import formats
-from softset.report.layout import shorten
-from softset.report.sections.base import Page
+from softset import formats
+from softset.formats import shorten
+from softset.report.context import Content, Page
 from softset.storage.schema import encoded
 
 ID, GROUP = "settings", ""
 TITLE = "How to get this again"
 
 
-def content(page: Page) -> dict[str, Any] | None:
-    """What the template reads."""
+def content(page: Page) -> Content | None:
+    """The values of the template."""
     c = page.comparison
     return {
         "settings": _pairs(encoded(c.settings)),
         "versions": _pairs(c.versions),
-        "seed": c.seed,
+        "seed": c.random_state,
         "date": shorten(c.date, 40),
         "duration": formats.seconds(c.duration),
         "command": shorten(c.command, 2000),

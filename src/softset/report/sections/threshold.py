@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from softset.report.sections.base import Page
+from softset.report.context import Content, Page
 
 ID, GROUP = "threshold", "operating"
 TITLE = "{Curve} against threshold"
 
 
-def content(page: Page) -> dict[str, Any] | None:
-    """What the template reads; several classes have no single threshold."""
+def content(page: Page) -> Content | None:
+    """The values of the template; multiclass targets have no single threshold."""
     operating = page.operating
     if not operating.views or not operating.has_slider:
         return None
@@ -21,4 +19,6 @@ def content(page: Page) -> dict[str, Any] | None:
         "at": operating.at_start(),
         "values": operating.values_at_start(),
         "held_out": page.held_out,
+        "name": page.names[page.shown[0]],
+        "mean": next(c.mean for c in page.comparison.candidates if c.id == page.shown[0]),
     }

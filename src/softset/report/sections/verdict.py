@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from softset.comparison.ladder import Ladder, Rung
-from softset.comparison.verdict import significance
-from softset.report import formats
-from softset.report.layout import shorten
-from softset.report.sections.base import Page
+from softset import formats
+from softset.comparison.result import significance
+from softset.formats import shorten
+from softset.report.context import Content, Page
 
 
-def content(page: Page) -> dict[str, Any]:
-    """What its template reads."""
+def content(page: Page) -> Content:
+    """The values of its template."""
     c = page.comparison
     return {
         "eyebrow": _eyebrow(page),
         "verdict": _with_minus(shorten(c.verdict, 600)),
         "advice": _with_minus(shorten(c.advice, 1000)),
-        "cards": _cards(page, c.ladder),
+        "cards": _cards(page),
         "warnings": [shorten(w, 500) for w in dict.fromkeys(c.warnings)],
     }
 
@@ -42,19 +40,25 @@ def _with_minus(text: str) -> str:
     return re.sub(r"(?<![\w.)-])-(?=\d)", formats.MINUS, text)
 
 
-def _cards(page: Page, ladder: Ladder) -> list[dict[str, str]]:
-    """What choosing gives, what people do by default, and what is between them."""
-    c, first, last = page.comparison, ladder.rungs[0], ladder.rungs[-1]
-    cards = [_card(f"{page.metric}, {shorten(first.name, 60)}", first)]
+def _cards(page: Page) -> list[dict[str, str]]:
+    """Winner and reference as in the table, and the gain of choosing between them."""
+    c = page.comparison
+    cards = [_card(page, c.reference)]
     if c.winner != c.reference:
-        cards.insert(0, _card(f"{page.metric} to expect", last) | {"class_": "accent"})
-    worth = ladder.worth
-    around = formats.interval(worth.low, worth.high, formats.signed)
-    detail = f"{around} {significance(ladder.clear)}".strip()
-    gain = {"label": "worth", "value": formats.signed(worth.mean), "detail": detail, "class_": ""}
+        cards.insert(0, _card(page, c.winner) | {"class_": "accent"})
+    total = c.gains.total
+    around = formats.interval(total.low, total.high, formats.signed)
+    detail = f"{around} {significance(total)}".strip()
+    label = "gain of choosing on other splits"
+    gain = {"label": label, "value": formats.signed(total.mean), "detail": detail, "class_": ""}
     return [*cards, gain]
 
 
-def _card(label: str, rung: Rung) -> dict[str, str]:
-    value, detail = formats.number(rung.mean), formats.interval(rung.low, rung.high)
-    return {"label": label, "value": value, "detail": detail, "class_": ""}
+def _card(page: Page, candidate: str) -> dict[str, str]:
+    row = next(c for c in page.comparison.candidates if c.id == candidate)
+    return {
+        "label": f"{page.metric}, {page.names[candidate]}",
+        "value": formats.number(row.mean),
+        "detail": formats.interval(row.low, row.high),
+        "class_": "",
+    }

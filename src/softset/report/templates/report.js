@@ -5,9 +5,9 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const all = (selector) => Array.from(document.querySelectorAll(selector));
   const one = (selector) => document.querySelector(selector);
-  const part = (whole) => (whole === null ? NaN : whole / data.parts);
+  const scaled = (integer) => (integer === null ? NaN : integer / data.scale);
   // A metric of one candidate at its stop k.
-  const value = (s, key, k) => part(s.values[key][k]);
+  const value = (s, key, k) => scaled(s.values[key][k]);
 
   // --- where a threshold stands on the axis ---------------------------------------------------
   const logit = (t) => Math.log(t) - Math.log1p(-t);
@@ -84,10 +84,10 @@
 
   // --- what changes with the candidate, the label or the curve's metric -------------------------
   const showView = () => {
-    const s = side(), rival = side(1 - state.side);
+    const s = side(), other = side(1 - state.side);
     for (const [key, d] of Object.entries(s.paths)) {
       all(`[data-path="${key}"]`).forEach((e) => e.setAttribute("d", d));
-      if (rival) all(`[data-rival="${key}"]`).forEach((e) => e.setAttribute("d", rival.paths[key]));
+      if (other) all(`[data-other="${key}"]`).forEach((e) => e.setAttribute("d", other.paths[key]));
     }
     for (const [key, words] of Object.entries(s.texts)) setText(key, words);
     all('[data-show="map"]').forEach((e) => { e.hidden = !s.texts.map; });
@@ -103,11 +103,11 @@
     if (slider) { showCurve(); showPoint(); }
   };
   const showCurve = () => {
-    const rival = side(1 - state.side);
+    const other = side(1 - state.side);
     drawAxis();
     setText("metricName", state.metric.name);
     one('[data-path="metric"]').setAttribute("d", curve(side()));
-    if (rival) one('[data-rival="metric"]').setAttribute("d", curve(rival));
+    if (other) one('[data-other="metric"]').setAttribute("d", curve(other));
     move(one("[data-chosen]"), place(side().thresholds[side().start]));
   };
 
@@ -150,15 +150,15 @@
     return weights > 0 ? sum / weights : 0;
   };
   const showClasses = (s, k) => {
-    const rival = side(1 - state.side);
+    const other = side(1 - state.side);
     all("#per-class [data-class]").forEach((row) => {
       const positive = row.dataset.class === "positive";
-      const of = (c, key, n) => part((positive ? c.values : c.negative)[key][n]);
+      const of = (c, key, n) => scaled((positive ? c.values : c.negative)[key][n]);
       row.querySelectorAll("[data-cell]").forEach((e) => {
         const key = e.dataset.cell;
         if (key === "support") e.textContent = whole(positive ? s.positives : s.total - s.positives);
         else if (key === "predicted") e.textContent = whole(positive ? s.predicted[k] : s.total - s.predicted[k]);
-        else if (key === "other") e.textContent = fixed(of(rival, e.previousElementSibling.dataset.cell, rival.start));
+        else if (key === "other") e.textContent = fixed(of(other, e.previousElementSibling.dataset.cell, other.start));
         else e.textContent = fixed(of(s, key, k));
       });
     });

@@ -1,23 +1,24 @@
-"""Numbers and names as people read them."""
+"""Numbers and text as people read them."""
 
 from __future__ import annotations
 
+import html
 import math
 import numbers
 from collections.abc import Callable
-from typing import Any
+from typing import TypeGuard
 
 MINUS, DASH = "−", "–"
 _SWITCHES = {True: "yes", False: "no", None: DASH}
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a finite number."""
     return isinstance(value, numbers.Real) and math.isfinite(value)
 
 
-def number(value: Any, digits: int = 3) -> str:
-    """A fixed number of decimals, a real minus sign, a dash for what is not there.
+def number(value: object, digits: int = 3) -> str:
+    """A fixed number of decimals, a real minus sign; a dash if it is no finite number.
 
     >>> number(0.71239), number(-0.5, 2), number(None)
     ('0.712', '−0.50', '–')
@@ -30,7 +31,7 @@ def number(value: Any, digits: int = 3) -> str:
     return text.replace("-", MINUS)
 
 
-def signed(value: Any, digits: int = 3) -> str:
+def signed(value: object, digits: int = 3) -> str:
     """The same with its sign.
 
     >>> signed(0.0213), signed(-0.0001)
@@ -40,15 +41,15 @@ def signed(value: Any, digits: int = 3) -> str:
     return f"+{text}" if is_number(value) and float(f"{value:.{digits}f}") > 0 else text
 
 
-def interval(low: Any, high: Any, write: Callable[[Any], str] = number) -> str:
+def interval(low: object, high: object, write: Callable[[object], str] = number) -> str:
     """``[0.701, 0.723]``, or nothing; ``write=signed`` for that of a difference."""
     if not (is_number(low) and is_number(high)):
         return ""
     return f"[{write(low)}, {write(high)}]"
 
 
-def count(value: Any) -> str:
-    """A whole number with thousands apart.
+def count(value: object) -> str:
+    """An integer with separated thousands.
 
     >>> count(48842)
     '48,842'
@@ -56,8 +57,8 @@ def count(value: Any) -> str:
     return f"{round(value):,}" if is_number(value) else DASH
 
 
-def percent(value: Any, digits: int = 1) -> str:
-    """A share in per cent.
+def percent(value: object, digits: int = 1) -> str:
+    """A fraction in per cent.
 
     >>> percent(0.2393)
     '23.9 %'
@@ -65,8 +66,8 @@ def percent(value: Any, digits: int = 1) -> str:
     return f"{number(100 * value, digits)} %" if is_number(value) else DASH
 
 
-def p_value(value: Any) -> str:
-    """Two digits that matter, never "0".
+def p_value(value: object) -> str:
+    """Two significant digits, never "0".
 
     >>> p_value(0.0312), p_value(1e-9), p_value(1)
     ('0.031', '< 0.001', '1')
@@ -80,7 +81,7 @@ def p_value(value: Any) -> str:
     return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
 
 
-def threshold(value: Any) -> str:
+def threshold(value: object) -> str:
     """Three decimals, more near 0 and 1, as the page's script writes it.
 
     >>> threshold(0.31249), threshold(0.00012345), threshold(0.9995)
@@ -93,7 +94,7 @@ def threshold(value: Any) -> str:
     return f"{value:.{digits}f}"
 
 
-def words(value: Any) -> str:
+def words(value: object) -> str:
     """A setting in plain words: lists with commas, yes and no.
 
     >>> words({"networks": ["warm", "metric"], "quick": True})
@@ -106,7 +107,7 @@ def words(value: Any) -> str:
     return _SWITCHES[value] if isinstance(value, bool | None) else str(value)
 
 
-def seconds(value: Any) -> str:
+def seconds(value: object) -> str:
     """A duration.
 
     >>> seconds(0.42), seconds(71.3), seconds(133), seconds(7260)
@@ -124,7 +125,7 @@ def seconds(value: Any) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def size(value: Any) -> str:
+def size(value: object) -> str:
     """Bytes.
 
     >>> size(412), size(5300), size(181_297), size(5_433_106), size(None)
@@ -136,3 +137,24 @@ def size(value: Any) -> str:
         if value >= factor:
             return f"{value / factor:.{1 if value < 10 * factor else 0}f} {unit}"
     return f"{value:.0f} B"
+
+
+def escape(text: object, longest: int = 300) -> str:
+    """Text from the data as HTML: quotes and angle brackets escaped, shortened if very long.
+
+    >>> escape("<script>")
+    '&lt;script&gt;'
+    """
+    return html.escape(shorten(text, longest))
+
+
+def shorten(text: object, longest: int = 300) -> str:
+    """The text in one line, without control characters, shortened if it is very long.
+
+    >>> shorten("a" * 10, 5)
+    'aaaa…'
+    """
+    # A file name may hold half of a surrogate pair, which no file in UTF-8 can.
+    plain = str(text).encode("utf-8", "replace").decode()
+    plain = "".join(c if c.isprintable() else " " for c in plain)
+    return plain if len(plain) <= longest else plain[: longest - 1] + "…"

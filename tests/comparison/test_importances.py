@@ -6,8 +6,8 @@ import pytest
 
 import softset as ss
 from softset.classifiers.explaining import Importance
-from softset.comparison.data import check_table
-from softset.comparison.drivers import suspicious_drivers
+from softset.comparison.data import check_dataset
+from softset.comparison.importances import order_warning
 
 
 def rows(n=300):
@@ -55,9 +55,9 @@ def test_a_winner_driven_by_row_numbers_or_time_is_warned_of(column, values, why
     X, y = rows()
     if values is not None:
         X[column] = values
-    table = check_table(X, y, None, None, None, 5, "together")
+    table = check_dataset(X, y, None, None, None, 5, "together")
     strong = [Importance(column, 0.2, 0.01), Importance("noise", 0.0, 0.01)]
-    said = suspicious_drivers(table, strong, "F1")
+    said = order_warning(table, strong, "F1")
     assert (why in said[0]) if why else said == []
-    assert suspicious_drivers(table, [Importance(column, 0.01, 0.01)], "F1") == []
-    assert suspicious_drivers(table, [], "F1") == []
+    assert order_warning(table, [Importance(column, 0.01, 0.01)], "F1") == []
+    assert order_warning(table, [], "F1") == []

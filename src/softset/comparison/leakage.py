@@ -1,37 +1,38 @@
-"""What looks too good, or too little, to be believed: said before anyone acts on it."""
+"""Leakage checks: columns and scores that are too good to be true, and classes with few rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.feature_selection import f_classif
 from sklearn.tree import DecisionTreeClassifier
 
-from softset.comparison.data import Table
 from softset.decisions.evaluation import evaluate
 from softset.metrics.registry import MetricLike
 from softset.tables.encoder import TableEncoder
+from softset.typing import Array
 
-Array = NDArray[Any]
-# A column is asked about if it goes this share of the way from a guess to a perfect score.
-TELLING = 0.95
-# Rows and columns that are looked at, at most; of more columns those that tell classes apart best.
+if TYPE_CHECKING:
+    from softset.comparison.data import Dataset
+
+# A column is reported if it goes this fraction of the way from a constant to a perfect score.
+LEAKING = 0.95
+# The most rows and columns that are checked; of more columns those with the largest F ratio.
 ROWS, COLUMNS = 4000, 300
-# With fewer rows of a class than this, nothing can be told from chance.
+# With fewer rows of a class than this, no difference can be significant.
 FEW = 20
-# A score from which on all candidates together are too good to be true.
+# If all candidates score at least this, something is wrong.
 PERFECT = 0.9995
 
 
-def telling_columns(table: Table, metric: MetricLike, label: str) -> list[str]:
-    """A sentence on each column that alone nearly gives the label.
+def leaking_columns(table: Dataset, metric: MetricLike, label: str) -> list[str]:
+    """A sentence on each column that alone nearly determines the label.
 
-    A small tree on the column is fitted on one half of the rows and judged on the other. One class
-    for all rows is the guess that it is compared with: an accuracy of .99 means nothing where 99 %
-    are negative. Several labels are not looked at.
+    A small tree on the column is fitted on one half of the rows and scored on the other, and
+    compared with one class for all rows: an accuracy of .99 means nothing where 99 % are negative.
+    Multilabel targets are not checked.
     """
     if table.task.independent:
         return []
@@ -39,56 +40,55 @@ def telling_columns(table: Table, metric: MetricLike, label: str) -> list[str]:
     y, middle = table.y[rows], len(rows) // 2
     if len(np.unique(y[:middle])) != len(table.classes) or len(np.unique(y[middle:])) < 2:
         return []
-    guess = max(
+    constant = max(
         _value(np.full(len(y) - middle, k), y[middle:], table, metric)
         for k in range(len(table.classes))
     )
-    found = []
+    sentences = []
     for name, x in _columns(table, rows, y):
         tree = DecisionTreeClassifier(max_leaf_nodes=16, min_samples_leaf=3, random_state=0)
         decided = tree.fit(x[:middle], y[:middle]).predict(x[middle:])
         value = _value(decided, y[middle:], table, metric)
-        if guess < 1 and (value - guess) / (1 - guess) >= TELLING:
-            found.append(
+        if constant < 1 and (value - constant) / (1 - constant) >= LEAKING:
+            sentences.append(
                 f"too good: column {name!r} alone gives {value:.3f} of {label}. Is it known when "
                 "you predict? If it comes from the label, drop it."
             )
-    return found
+    return sentences
 
 
-def few_rows(table: Table, folds: int) -> list[str]:
-    """A sentence on a class with too few rows for any difference to mean something."""
-    rarest = min(table.counts(), key=lambda count: count.rows)
-    if rarest.rows >= FEW:
+def few_rows(table: Dataset, folds: int) -> list[str]:
+    """A sentence on a class with too few rows for any difference to be significant."""
+    label, rows = min(table.counts(), key=lambda count: count[1])
+    if rows >= FEW:
         return []
-    kind = table.task.unit
     return [
-        f"{rarest.rows} rows of {kind} {rarest.label!r}, about {rarest.rows / folds:.0f} in each "
-        "test part: scores of so few say little, and so do their intervals. Collect more of them "
-        "before you choose."
+        f"{rows} rows of {table.task.unit} {label!r}, about {rows / folds:.0f} in each test fold: "
+        "scores of so few are uncertain, and so are their intervals. Collect more of them before "
+        "you choose."
     ]
 
 
 def too_good(means: Sequence[float]) -> list[str]:
-    """A sentence where every candidate is right about everything."""
+    """A sentence if every candidate is nearly perfect."""
     if min(means) < PERFECT:
         return []
     return [
         f"too good: every candidate scores {min(means):.3f} or more. Look for a column that is "
-        "made from the label, or for rows of one case on both sides of a split (groups)."
+        "computed from the label, or for rows of one case on both sides of a split (groups)."
     ]
 
 
-def _value(decided: Array, y: Array, table: Table, metric: MetricLike) -> float:
+def _value(decided: Array, y: Array, table: Dataset, metric: MetricLike) -> float:
     p = decided.astype(np.float64)
     if table.task.exclusive:
         p = np.eye(len(table.classes))[decided]
     return float(evaluate(p, y, metric, task=table.task, from_logits=False))
 
 
-def _columns(table: Table, rows: Array, y: Array) -> Iterator[tuple[Any, Array]]:
-    """Each column with the numbers that the encoder makes of it."""
-    if table.schema is None:
+def _columns(table: Dataset, rows: Array, y: Array) -> Iterator[tuple[str | int, Array]]:
+    """Each column with its encoded numbers."""
+    if isinstance(table.x, np.ndarray) or table.schema is None:
         x = table.x[rows]
         for i in _best(x, y, list(range(x.shape[1]))):
             yield i, x[:, [i]]
@@ -101,7 +101,7 @@ def _columns(table: Table, rows: Array, y: Array) -> Iterator[tuple[Any, Array]]
 
 
 def _best(x: Array, y: Array, origin: list[int]) -> list[int]:
-    """Numbers of the columns to look at, from the columns that their outputs come from."""
+    """Numbers of the columns to check, from the columns that their outputs come from."""
     columns = sorted(set(origin))
     if len(columns) <= COLUMNS:
         return columns

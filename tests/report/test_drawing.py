@@ -4,8 +4,7 @@ import re
 
 import numpy as np
 
-from softset.report.geometry import Axis
-from softset.report.svg import UNIT, path, tag
+from softset.report.drawing import UNIT, Axis, path, tag
 
 
 def test_long_curves_are_thinned_and_keep_their_ends():
