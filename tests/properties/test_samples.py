@@ -57,7 +57,8 @@ def rows_of_a_report(task):
 def plan(groups=None):
     table = check_dataset(X, LABELS["binary"], groups, None, None, 5, "ignore")
     empty = dict.fromkeys(("n_jobs", "backend", "progress", "directory"))
-    more = {"sizes": Sizes(), "random_state": 0, "resume": False, "started": 0, "time_limit": np.inf}
+    more = {"sizes": Sizes(), "random_state": 0, "resume": False}
+    more |= {"started": 0, "time_limit": np.inf}
     return Plan(table, "f1", [], folds=5, repeats=1, **more, **empty)
 
 
