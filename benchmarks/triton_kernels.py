@@ -6,8 +6,8 @@
 ``compile`` translates every kernel for sm_80 and sm_90, and prints registers, spilled bytes and
 shared memory, as ``ptxas`` tells them. ``problems`` runs them on random problems of at most 2 10^5
 scores by Triton's interpreter, and compares cells and gradients with ``compose`` in float64 on the
-same scores; it stops at the first that is off by more than is allowed (``ALLOWED``), or that has
-other bits when it is run again. ``make test-gpu`` runs 60 of them.
+same scores; it fails if one is off by more than is allowed (``ALLOWED``), or has other bits when it
+is run again. ``make test-gpu`` runs 60 of them.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ ALLOWED = {
 # So near to a corner of the step, or to a tie of the second and the third class, the derivative
 # jumps: these positions are left out of the comparison, and counted.
 NEAR = 1e-5
-# The interpreter adds up the rows of a tile one after another, and not by pairs as a GPU does: no
-# more than a thousand, in which float32 loses no digit that is looked at.
+# The interpreter adds up the rows of a tile of several columns one after another, not by pairs as a
+# GPU does: no more than a thousand, in which float32 loses no digit that is looked at.
 LARGE_TILE, MOST_ROWS = 2**15, 1024
 FAMILIES = ("binary", "multilabel", "multiclass")
 
@@ -212,7 +212,8 @@ def draw(rng: random.Random) -> Case:
     steps += [ss.SigmoidStep(rng.choice([1, 4, 10]))]
     tau = 0.5 if exclusive else rng.choice([0.5, 0.5, 0.1, 0.3, 0.9])
     columns = 2 ** (classes - 1).bit_length()
-    tile = 1024 if z.numel() < 2**13 else min(LARGE_TILE, MOST_ROWS * columns)
+    most = LARGE_TILE if classes == 1 else min(LARGE_TILE, MOST_ROWS * columns)
+    tile = 1024 if z.numel() < 2**12 else most
     return Case(family, z, y, w, v, rng.choice(steps), tau, ignored, tile, layout)
 
 
@@ -237,12 +238,13 @@ class Errors:
     left_out: float
 
 
-def compare(case: Case) -> Errors:
-    """Against the composition; the same bits twice."""
+def compare(case: Case, twice: bool = True) -> Errors:
+    """Against the composition; ``twice``: and the bits with those of another run."""
     counted, adjoint, gradient = case.cells()
-    again, _, same = case.cells()
-    assert torch.equal(counted, again), f"cells have other bits: {case}"
-    assert torch.equal(gradient, same), f"the gradient has other bits: {case}"
+    if twice:
+        again, _, same = case.cells()
+        assert torch.equal(counted, again), f"cells have other bits: {case}"
+        assert torch.equal(gradient, same), f"the gradient has other bits: {case}"
     wanted, slope = case.reference(adjoint)
     # What is below 1e-30 is nothing to any metric.
     off = ((counted - wanted).abs() / wanted.abs().clamp(min=1e-30)).max()
@@ -255,11 +257,11 @@ def compare(case: Case) -> Errors:
 
 
 def problems(count: int, seed: int) -> Iterator[tuple[Case, Errors]]:
-    """Random problems and how far they are off."""
+    """Random problems and how far they are off; of every tenth, the bits of a second run too."""
     rng = random.Random(seed)
-    for _ in range(count):
+    for number in range(count):
         case = draw(rng)
-        yield case, compare(case)
+        yield case, compare(case, twice=number % 10 == 0)
 
 
 def run_problems(options: argparse.Namespace) -> None:
@@ -375,7 +377,7 @@ def table(families: tuple[str, ...], sizes: tuple[int, ...], archs: tuple[int, .
                     cells = torch.empty(1, 1, 4, classes, dtype=torch.float64, device="meta")
                     calls = {
                         "count": made.count_call(cells),
-                        "gradient": made.gradient_call(cells[0], out),
+                        "gradient": made.gradient_call(cells[0, :, 0], cells[0, :, 1], out),
                     }
                     for name, (kernel, arguments) in calls.items():
                         found = [usage(compiled(kernel, arguments, made.constants, arch), arch)

@@ -132,7 +132,8 @@ def binary_count(
 
 @triton.jit
 def binary_gradient(
-    scores, target, weight, class_weight, adjoint, out, positions, middle, inner, classes, batches,
+    scores, target, weight, class_weight, of_positive, of_negative, out, positions, middle, inner,
+    classes,
     z_batch, z_outer, z_middle, z_inner, z_class,
     y_batch, y_outer, y_middle, y_inner, y_class,
     w_batch, w_outer, w_middle, w_inner, w_class,
@@ -143,7 +144,8 @@ def binary_gradient(
     IGNORES: tl.constexpr, WEIGHTED: tl.constexpr, CLASSES_WEIGHTED: tl.constexpr,
     LOGITS: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """``w L' H' p (1 - p)`` from the derivatives by the cells, ``adjoint[cell, batch, label]``."""
+    """``w L' H' p (1 - p)``, with the derivatives L' by the degrees of positives and negatives,
+    ``[batch, label]``."""
     WORK: tl.constexpr = tl.float64 if WIDE else tl.float32
     a, m1, m2, m3 = (tl.full([], a, WORK), tl.full([], m1, WORK), tl.full([], m2, WORK),
                      tl.full([], m3, WORK))  # fmt: skip
@@ -157,7 +159,7 @@ def binary_gradient(
         w_batch, w_outer, w_middle, w_inner, w_class, ignored,
         DIMS, SOFT, IGNORES, WEIGHTED, CLASSES_WEIGHTED, LOGITS, WIDE,
     )  # fmt: skip
-    positive, negative = derivatives(adjoint, batch, batches, label, classes, WORK)
+    positive, negative = derivatives(of_positive, of_negative, batch, label, classes, WORK)
     by = y * positive[None, :] + (1.0 - y) * negative[None, :]
     if STEP == LINEAR:
         past = p > b if LOW else q < beyond

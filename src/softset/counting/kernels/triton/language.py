@@ -72,14 +72,11 @@ def weighted(
 
 
 @triton.jit
-def derivatives(adjoint, batch, batches, label, classes, WORK: tl.constexpr):
-    """By the degrees of a positive, ``L_tp - L_fn``, and of a negative, ``L_fp - L_tn``."""
-    mask, cell = label < classes, batches * classes
-    at = adjoint + batch * classes + label
-    tp, fp = tl.load(at, mask=mask, other=0.0), tl.load(at + cell, mask=mask, other=0.0)
-    fn = tl.load(at + 2 * cell, mask=mask, other=0.0)
-    tn = tl.load(at + 3 * cell, mask=mask, other=0.0)
-    return (tp - fn).to(WORK), (fp - tn).to(WORK)
+def derivatives(positive, negative, batch, label, classes, WORK: tl.constexpr):
+    """By the degrees of a positive and of a negative, ``[batch, classes]``."""
+    at, mask = batch * classes + label, label < classes
+    of_positive = tl.load(positive + at, mask=mask, other=0.0)
+    return of_positive.to(WORK), tl.load(negative + at, mask=mask, other=0.0).to(WORK)
 
 
 @triton.jit

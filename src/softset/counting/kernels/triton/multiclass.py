@@ -116,9 +116,9 @@ def second_of(top, second, WIDE: tl.constexpr):
 
 
 @triton.jit
-def less_top(adjoint, batch, batches, col, classes, own, l_top, WORK: tl.constexpr):
+def less_top(of_positive, of_negative, batch, col, classes, own, l_top, WORK: tl.constexpr):
     """The derivatives by the degrees of each row, less that of its largest."""
-    positive, negative = derivatives(adjoint, batch, batches, col, classes, WORK)
+    positive, negative = derivatives(of_positive, of_negative, batch, col, classes, WORK)
     mine = col[None, :] == own[:, None]
     return tl.where(mine, positive[None, :], negative[None, :]) - l_top[:, None]
 
@@ -281,7 +281,8 @@ def multiclass_count(
 
 @triton.jit
 def multiclass_gradient(
-    scores, target, weight, class_weight, adjoint, out, positions, middle, inner, classes, batches,
+    scores, target, weight, class_weight, of_positive, of_negative, out, positions, middle, inner,
+    classes,
     z_batch, z_outer, z_middle, z_inner, z_class,
     y_batch, y_outer, y_middle, y_inner,
     w_batch, w_outer, w_middle, w_inner,
@@ -291,7 +292,8 @@ def multiclass_gradient(
     CLASSES_WEIGHTED: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
     ONE: tl.constexpr,
 ):  # fmt: skip
-    """The gradient from the derivatives by the cells, ``adjoint[cell, batch, class]``.
+    """The gradient, from the derivatives by the degrees of positives and of negatives,
+    ``[batch, class]``.
 
     A number that is added to the derivatives of all classes of a row changes nothing, so that they
     are taken less that of the largest: no digit is lost where its degree is next to 1.
@@ -313,7 +315,7 @@ def multiclass_gradient(
     )
     w = tl.where(bad, float("nan"), w)
     less_second, t, e_second = second_of(top, second, WIDE)
-    positive, negative = derivatives(adjoint, batch, batches, first, classes, WORK)
+    positive, negative = derivatives(of_positive, of_negative, batch, first, classes, WORK)
     l_top = tl.where(own == first, positive, negative)
     # Sums over classes: of e, of H, of H times the derivative. The sum of (r - m) s is that of
     # (r - m) (s - H), as that of (r - m) H is 0: of the linear step, of the middle piece only.
@@ -329,7 +331,7 @@ def multiclass_gradient(
         z, without = tile(scores, at, col, classes, z_class, left_out, WORK)
         e, less = powers(z, top, col, first, WIDE)
         rest += tl.sum(e, axis=1)
-        by = less_top(adjoint, batch, batches, col, classes, own, l_top, WORK)
+        by = less_top(of_positive, of_negative, batch, col, classes, own, l_top, WORK)
         if STEP == LINEAR:
             h, s, within = linear_degrees(e, less, less_second, t, a, alpha, beta)
             sum_h += tl.sum(h, axis=1)
@@ -345,7 +347,7 @@ def multiclass_gradient(
             col = start + tl.arange(0, COLS)
             z, without = tile(scores, at, col, classes, z_class, left_out, WORK)
             e, less = powers(z, top, col, first, WIDE)
-            by = less_top(adjoint, batch, batches, col, classes, own, l_top, WORK)
+            by = less_top(of_positive, of_negative, batch, col, classes, own, l_top, WORK)
             h, s = sigmoid_degrees(less, less_second, per_sum, sharp, col < classes, WIDE)
             sum_h += tl.sum(h, axis=1)
             l_h += tl.sum(by * h, axis=1)
@@ -354,7 +356,7 @@ def multiclass_gradient(
             col = start + tl.arange(0, COLS)
             z, without = tile(scores, at, col, classes, z_class, left_out, WORK)
             e, less = powers(z, top, col, first, WIDE)
-            by = less_top(adjoint, batch, batches, col, classes, own, l_top, WORK)
+            by = less_top(of_positive, of_negative, batch, col, classes, own, l_top, WORK)
             h, s = sigmoid_degrees(less, less_second, per_sum, sharp, col < classes, WIDE)
             drift += tl.sum((by - mean[:, None]) * s, axis=1)
             pull += tl.sum((by - mean[:, None]) * s * e, axis=1)
@@ -388,7 +390,7 @@ def multiclass_gradient(
         col = start + tl.arange(0, COLS)
         z, without = tile(scores, at, col, classes, z_class, left_out, WORK)
         e, less = powers(z, top, col, first, WIDE)
-        by = less_top(adjoint, batch, batches, col, classes, own, l_top, WORK)
+        by = less_top(of_positive, of_negative, batch, col, classes, own, l_top, WORK)
         is_top = col[None, :] == first[:, None]
         if STEP == LINEAR:
             h, s, within = linear_degrees(e, less, less_second, t, a, alpha, beta)

@@ -94,9 +94,9 @@ class Launch:
         kernel[(self.programs, self.chunks, self.batch)](*arguments, **self.constants)
         return out.sum(0)
 
-    def gradient(self, adjoint: Tensor, out: Tensor) -> None:
+    def gradient(self, positive: Tensor, negative: Tensor, out: Tensor) -> None:
         """The derivative by the scores, into ``out``."""
-        kernel, arguments = self.gradient_call(adjoint, out)
+        kernel, arguments = self.gradient_call(positive, negative, out)
         kernel[(self.blocks, self.chunks, self.batch)](*arguments, **self.constants)
 
     def count_call(self, out: Tensor) -> tuple[Any, tuple[Any, ...]]:
@@ -108,16 +108,18 @@ class Launch:
         kernel = multiclass_count if self.exclusive else binary_count
         return kernel, (*self.tensors, out, *sizes, self.ignored, *self.levels)
 
-    def gradient_call(self, adjoint: Tensor, out: Tensor) -> tuple[Any, tuple[Any, ...]]:
+    def gradient_call(
+        self, positive: Tensor, negative: Tensor, out: Tensor
+    ) -> tuple[Any, tuple[Any, ...]]:
         """The kernel of the gradient, and its arguments."""
         from softset.counting.kernels.triton.binary import binary_gradient  # noqa: PLC0415
         from softset.counting.kernels.triton.multiclass import multiclass_gradient  # noqa: PLC0415
 
-        sizes = (*self.sizes, *self.strides, *self.of_gradient)
+        sizes = (*self.sizes[:4], *self.strides, *self.of_gradient)
         limit = torch.finfo(out.dtype).max
         kernel = multiclass_gradient if self.exclusive else binary_gradient
-        arguments = (*self.tensors, adjoint, out, *sizes, self.ignored, *self.levels, limit)
-        return kernel, arguments
+        tensors = (*self.tensors, positive, negative, out)
+        return kernel, (*tensors, *sizes, self.ignored, *self.levels, limit)
 
 
 @torch.library.custom_op("softset::cells", mutates_args=())
@@ -156,7 +158,8 @@ def cells_gradient(
     y: Tensor,
     w: Tensor | None,
     v: Tensor | None,
-    adjoint: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     batch_dims: int,
     exclusive: bool,
     step: int,
@@ -166,10 +169,12 @@ def cells_gradient(
     ignored: int | None,
     wide: bool,
 ) -> Tensor:
-    """The derivative by the scores, in their layout, from those by the ``cells``."""
+    """The derivative by the scores, in their layout, from those by the degrees of positives,
+    ``L_tp - L_fn``, and of negatives, ``L_fp - L_tn``: ``[*batch, classes]``."""
     out = torch.empty_like(z)
     settings = (batch_dims, exclusive, step, levels, from_logits, soft, ignored, wide)
-    Launch(z.detach(), y, w, v, out, *settings).gradient(adjoint.contiguous(), out)
+    launch = Launch(z.detach(), y, w, v, out, *settings)
+    launch.gradient(positive.contiguous(), negative.contiguous(), out)
     return out
 
 
@@ -184,7 +189,8 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _backward(ctx: Any, adjoint: Tensor) -> Any:
-    return cells_gradient(*ctx.saved_tensors, adjoint, *ctx.settings), *[None] * 11
+    tp, fp, fn, tn = adjoint
+    return cells_gradient(*ctx.saved_tensors, tp - fn, fp - tn, *ctx.settings), *[None] * 11
 
 
 cells.register_autograd(_backward, setup_context=_remember)
