@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +13,8 @@ from softset.counting.cells import Confusion, MatrixNotCountedError, confusion
 from softset.counting.cuts import EQUAL, OUTER, gaps, pick
 from softset.counting.problem import arrange, to_logits
 from softset.decisions.shrinking import shrunk_offsets
+from softset.metrics.base import Metric
+from softset.metrics.goals import Fixed, Goal
 from softset.metrics.registry import MetricLike, thresholded
 from softset.tasks import MULTICLASS
 from softset.typing import TensorLike
@@ -71,13 +74,17 @@ def best_offsets(
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
     s, y, w = s[w > 0], y[w > 0], w[w > 0]  # an offset may lie on a row without weight
     offsets = torch.zeros(s.shape[-1], dtype=torch.float64)
+    each = None if problem.left_out is not None else _each_class(m, y, w, s.shape[-1])
     centered = False
     for _ in range(MAX_PASSES):
         before = best
+        leaders = _leaders(s + offsets)
         for k in range(len(offsets)):
-            value, shift = _best_shift(value_of, s + offsets, y, w, k)
+            own = s[:, k] + offsets[k]
+            value, shift = _best_shift(value_of, each, own, leaders, y, w, k, len(offsets))
             if value > best + EQUAL:
                 best, offsets[k] = value, offsets[k] + shift
+                leaders.update(s, offsets, k)
         if best <= before and centered:
             break
         centered = best <= before
@@ -94,13 +101,41 @@ def best_offsets(
     return offsets.tolist()
 
 
-def flips(s: Tensor, k: int) -> tuple[Tensor, Tensor]:
+class Leaders(NamedTuple):
+    """The largest score of each row and its class, and the same without that class."""
+
+    first: Tensor
+    of_first: Tensor
+    second: Tensor
+    of_second: Tensor
+
+    def update(self, s: Tensor, offsets: Tensor, k: int) -> None:
+        """Class k has another offset: look again at the rows where it was, or is, among the two."""
+        touched = (self.of_first == k) | (self.of_second == k)
+        rows = (touched | (s[:, k] + offsets[k] >= self.second)).nonzero().squeeze(-1)
+        for field, fresh in zip(self, _leaders(s[rows] + offsets), strict=True):
+            field[rows] = fresh
+
+
+def _leaders(s: Tensor) -> Leaders:
+    of_first = s.argmax(-1, keepdim=True)
+    without = s.scatter(-1, of_first, float("-inf"))
+    of_second = without.argmax(-1, keepdim=True)
+    numbers = s.gather(-1, of_first), of_first, without.gather(-1, of_second), of_second
+    return Leaders(*(t.squeeze(-1) for t in numbers))
+
+
+def flips(s: Tensor, k: int, leaders: Leaders | None = None) -> tuple[Tensor, Tensor]:
     """For each row, the shift of class k beyond which it is predicted as k (infinite: always or
-    never), and the class that is predicted below it."""
-    others = s.clone()
-    others[:, k] = float("-inf")
-    highest, other = others.max(-1)
-    flip = highest - s[:, k]
+    never), and the class that is predicted below it.
+
+    ``s`` are all scores, or those of class k with the ``leaders`` of all.
+    """
+    if leaders is None:
+        leaders, s = _leaders(s), s[:, k]
+    leads = leaders.of_first == k
+    flip = torch.where(leads, leaders.second, leaders.first) - s
+    other = torch.where(leads, leaders.of_second, leaders.of_first)
     return torch.where(torch.isnan(flip), 0.0, flip), other  # NaN: a row without any class
 
 
@@ -117,19 +152,86 @@ def _centering_shift(flip: Tensor) -> float:
     return max(0.0, low + OUTER / 2)
 
 
-def _best_shift(m: Value, s: Tensor, y: Tensor, w: Tensor, k: int) -> tuple[float, float]:
+class EachClass(NamedTuple):
+    """A metric that is an average over classes: that of each class, and its weight."""
+
+    metric: Metric
+    weight: Tensor
+    support: Tensor
+
+
+def _each_class(goal: Goal, y: Tensor, w: Tensor, classes: int) -> EachClass | None:
+    """The parts of a macro or weighted average; None where the metric is no such average, or where
+    classes without rows drop out of it."""
+    metric = goal.metric
+    plain = all(isinstance(v, int | float | str | None) for v in vars(metric).values())
+    averages = metric.average in ("macro", "weighted") and metric.separable and not metric.joint
+    support = torch.zeros(classes, dtype=torch.float64, device=w.device).scatter_add(0, y, w)
+    if not plain or not averages or not isinstance(goal.where, Fixed) or (support <= 0).any():
+        return None
+    weight = support if metric.average == "weighted" else torch.ones_like(support)
+    return EachClass(replace(metric, average=None), weight / weight.sum(), support)
+
+
+def _best_shift(
+    m: Value,
+    each: EachClass | None,
+    s: Tensor,
+    leaders: Leaders,
+    y: Tensor,
+    w: Tensor,
+    k: int,
+    classes: int,
+) -> tuple[float, float]:
     """The metric at the best shift of class k, and that shift."""
-    classes = s.shape[-1]
-    flip, other = flips(s, k)
+    flip, other = flips(s, k, leaders)
     flip, order = flip.sort(stable=True)
     y, w, other = y[order], w[order], other[order]
-    try:
-        values = _values(m, y, other, w, k, classes)
-    except MatrixNotCountedError:  # a custom metric may read it or not
-        values = _matrix_values(m, y, other, w, k, classes)
+    if each is not None:
+        values = _average_values(each, y, other, w, k)
+    else:
+        try:
+            values = _values(m, y, other, w, k, classes)
+        except MatrixNotCountedError:  # a custom metric may read it or not
+            values = _matrix_values(m, y, other, w, k, classes)
     place, width = gaps(flip)
     best = pick(values, place, width)
     return float(values[best]), float(place[best])
+
+
+def _average_values(each: EachClass, y: Tensor, other: Tensor, w: Tensor, k: int) -> Tensor:
+    """``_values`` of an average over classes: with each row only its own class and class k change,
+    so that the time is that of the rows, not of rows times classes."""
+    metric, weight, support = each
+    total, nothing = support.sum(), torch.zeros_like(support)
+
+    def score(tp: Tensor, predicted: Tensor, of: Tensor | slice | int) -> Tensor:
+        c = Confusion.from_sums(tp, predicted, support[of].expand_as(tp), total, MULTICLASS)
+        return metric(c)
+
+    right = w * (other == y)
+    predicted, tp = nothing.scatter_add(0, other, w), nothing.scatter_add(0, other, right)
+    start = weight * score(tp, predicted, slice(None))
+    order = other.argsort(stable=True)
+    group = other[order]
+    sizes = torch.bincount(other, minlength=len(support))
+    first = (sizes.cumsum(0) - sizes)[group] == torch.arange(len(y), device=y.device)
+
+    def gone(amount: Tensor) -> Tensor:
+        """What has left each row's class, with that row."""
+        summed = amount[order].cumsum(0)
+        before = torch.cat([summed.new_zeros(1), summed])[sizes.cumsum(0) - sizes]
+        return summed - before[group]
+
+    after = weight[group] * score(tp[group] - gone(right), predicted[group] - gone(w), group)
+    change = torch.empty_like(after)
+    change[order] = after - torch.where(first, start[group], after.roll(1))
+
+    def grown(amount: Tensor) -> Tensor:
+        return torch.cat([amount.new_zeros(1), amount.cumsum(0)])
+
+    own = weight[k] * score(grown(w * (y == k)), grown(w), k)
+    return start.sum() - start[k] + grown(change) + own
 
 
 def _values(m: Value, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int) -> Tensor:
