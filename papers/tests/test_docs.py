@@ -6,38 +6,48 @@ from pathlib import Path
 
 import pytest
 
-from softset_papers.pages.layout import fill_in
+from softset_papers.pages.pictures import draw_verdicts
+from softset_papers.pages.places import fill_in
 from softset_papers.pages.summary import stale_rows
 from softset_papers.results import read_records
 from softset_papers.runner import Effort, plan
 from softset_papers.tables import all_tables
+from softset_papers.verdicts.claims import judge_claims
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
 PAGES = [name for name, text in TEXTS.items() if "<!-- end -->" in text]
-VERDICTS = {"holds", "holds at 0.5 only", "does not hold", "could not be tested"}
 NOT_AVAILABLE = {"caltech-256"}
 RECORDS = read_records(DOCS / "results")
-
-
-def section(title: str) -> list[list[str]]:
-    """The rows of the table under a heading of papers.md, as cells."""
-    text = TEXTS["papers.md"].partition(f"## {title}\n")[2].partition("\n## ")[0]
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+JUDGED = judge_claims(RECORDS)
 
 
 # --- pages of results -----------------------------------------------------------------------------
 
 
 def test_every_paper_has_a_page():
-    names = [*(f"paper-00{i}.md" for i in range(5)), "theorems.md"]
+    names = [*(f"paper-00{i}.md" for i in range(5)), "papers.md", "theorems.md"]
     assert names == PAGES
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_tables_of_the_page_are_those_of_the_results(page):
-    assert fill_in(TEXTS[page], RECORDS) == TEXTS[page]
+    """``softset paper pages papers/docs --output papers/docs/results`` was the last to write it."""
+    assert fill_in(TEXTS[page], RECORDS, JUDGED) == TEXTS[page]
+
+
+def test_the_picture_of_the_verdicts_is_of_the_results():
+    pytest.importorskip("matplotlib")
+    drawn = draw_verdicts(JUDGED)
+    assert (DOCS / "results" / "verdicts.svg").read_text(encoding="utf-8") == drawn
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_what_is_not_folded_is_a_short_page(page):
+    """Below 40 KB without the folds, which are closed in a browser."""
+    folds = re.compile(r"<details>.*?</details>", re.DOTALL)
+    assert len(folds.sub("", TEXTS[page]).encode()) < 40_000
+    assert TEXTS[page].count("<details>") == TEXTS[page].count("</details>")
 
 
 def test_every_result_names_its_commit():
@@ -75,17 +85,7 @@ def anchors(text: str) -> set[str]:
     return made | set(re.findall(r'<a id="([^"]+)">', text))
 
 
-# --- claims ---------------------------------------------------------------------------------------
-
-
-def test_claims_have_a_verdict_alone_and_a_table():
-    claims = section("The claims")
-    assert len(claims) >= 20
-    for _, claim, verdict, evidence, link in claims:
-        assert verdict in VERDICTS, claim
-        assert evidence
-        assert re.fullmatch(r"\[[\w.-]+\]\([\w.-]+\.md#[\w.-]+\)", link)
-    assert {verdict for _, _, verdict, *_ in claims} == VERDICTS
+# --- rows ----------------------------------------------------------------------------------------
 
 
 def test_no_row_is_stale():

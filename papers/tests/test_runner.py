@@ -130,6 +130,23 @@ def test_a_block_may_have_fewer_rows_and_trials():
     assert {len(p.run["seeds"]) for p in plan(table, Effort(full=True))} == {10}
 
 
+def test_full_reads_the_whole_dataset_where_its_file_is_there(folder, tmp_path, monkeypatch):
+    monkeypatch.delenv("SOFTSET_DATA", raising=False)
+    table = find_table("000-table-7")
+
+    def data(**choice):
+        runs = plan(table, Effort(full=choice.pop("full", False)), ["svm-f1"], **choice)
+        return {p.run["data"] for p in runs if p.run["data"].startswith("credit")}
+
+    assert data(full=True, data_dir=folder) == {"creditcard"}
+    assert data(full=True, data_dir=tmp_path) == data(full=True) == {"creditcard-subset"}
+    assert data(data_dir=folder) == {"creditcard-subset"}
+    assert data(datasets=["creditcard"]) == {"creditcard"}
+    (run, *_) = plan(table, Effort(), ["svm-f1"], ["creditcard"])
+    assert "weighted" not in run.run["options"]  # its rows have no weights
+    assert "whole dataset of Kaggle" in table.lacking
+
+
 def test_what_differs_on_a_set_is_in_its_runs_alone():
     runs = plan(find_table("000-table-7"), Effort(), ["svm-f1"])
     weighted = {p.block.key for p in runs if p.run["options"].get("weighted")}

@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 from softset.checks import check_number, nearest
 from softset.comparison.sweep import sweep
+from softset_papers.datasets.papers import data_directory, has_files
 from softset_papers.kinds.context import Context
 from softset_papers.kinds.curves import curve_run
 from softset_papers.kinds.images import graph_run, image_run
 from softset_papers.kinds.tabular import counts_run, runtime_run, train_run, weights_run
+from softset_papers.kinds.thresholds import thresholds_run
 from softset_papers.networks.searched import search_key
 from softset_papers.pages.figures import figure_run
 from softset_papers.provenance import current_commit, moved, pin
@@ -37,6 +39,7 @@ KINDS: dict[str, Callable[[dict[str, Any], Context], dict[str, Any]]] = {
     "graphs": graph_run,
     "curves": curve_run,
     "claim": claim_run,
+    "thresholds": thresholds_run,
 }
 """What a run of a table does: ``work(run, context) -> result`` with ``result["values"]`` as
 ``{protocol: {metric: [numbers]}}``. How rows of kind ``"train"`` are fitted: ``tabular.FITS``."""
@@ -82,13 +85,17 @@ def plan(
     effort: Effort,
     rows: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
 ) -> list[Planned]:
     """What to run for a table: each row on each data set, and the run that describes it.
 
     Rows marked as slow, or not among those of the block, are left out unless ``rows`` names them.
+    A block on a subset is run on the whole dataset if ``datasets`` names that, or if all is to be
+    as in the paper and ``data_dir`` has its file.
     """
     _all_known("row", rows, [r.id for r in table.rows], table)
-    _all_known("dataset", datasets, [b.key for b in table.blocks], table)
+    whole = [b.in_full() for b in table.blocks if b.whole]
+    _all_known("dataset", datasets, [b.key for b in (*table.blocks, *whole)], table)
     none = Block(table.title, ""), Row(table.id, table.title)
     if table.kind == "claim":
         return [Planned(*none, {"claim": name}) for name in claims_of(table.id)]
@@ -96,12 +103,42 @@ def plan(
         return [Planned(*none, {"figure": table.id})]
     return [
         Planned(block, row, _describe(table, block, row, split, effort))
-        for block in table.blocks
-        if datasets is None or block.key in datasets
+        for block in _blocks(table, effort, datasets, data_dir)
         for row in table.rows
         if (table.runs(block, row) if rows is None else row.id in rows)
         for split in range(row.splits_on(block))
     ]
+
+
+def _blocks(
+    table: Table,
+    effort: Effort,
+    datasets: Sequence[str] | None,
+    data_dir: str | os.PathLike[str] | None,
+) -> list[Block]:
+    """The blocks to run, on whole datasets where those are wanted."""
+    found = []
+    for block in table.blocks:
+        whole = block.in_full()
+        named = datasets is not None and block.whole and whole.key in datasets
+        if named or (
+            effort.full
+            and block.whole
+            and (datasets is None or block.key in datasets)
+            and _is_there(block.whole, data_dir)
+        ):
+            found.append(whole)
+        elif datasets is None or block.key in datasets:
+            found.append(block)
+    return found
+
+
+def _is_there(dataset: str, data_dir: str | os.PathLike[str] | None) -> bool:
+    """Whether the files of a dataset are where the others are."""
+    try:
+        return has_files(dataset, data_directory(data_dir, dataset))
+    except ValueError:
+        return False
 
 
 def _all_known(name: str, asked: Sequence[str] | None, known: Sequence[str], table: Table) -> None:
@@ -167,7 +204,7 @@ def run_table(
     """
     directory = Path(output)
     directory.mkdir(parents=True, exist_ok=True)
-    runs = _distinct(p.run for p in plan(table, effort or Effort(), rows, datasets))
+    runs = _distinct(p.run for p in plan(table, effort or Effort(), rows, datasets, data_dir))
     known = read_records(directory)
     done = [record.run for record in known]
     if not (resume or again) and any(run in done for run in runs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 # --- settings -----------------------------------------------------------------------------------
@@ -49,10 +49,11 @@ def plain(settings: Settings) -> dict[str, Any]:
 
 
 class Value(NamedTuple):
-    """A published number and its standard deviation, if one is given."""
+    """A number and its standard deviation, if one is given; ``printed`` as in the paper."""
 
     mean: float
     sd: float | None = None
+    printed: str = ""
 
 
 Values = dict[str, dict[str, dict[str, Value]]]  # by title of the block, id of the row, metric
@@ -65,7 +66,9 @@ class Block:
     With several ``splits`` the trials are spread over them, one split after the other. ``of`` is
     the title of the part of the paper's table whose values stand beside it, if it is not its own.
     ``rows`` and ``trials`` are the rows that are run here, all if left out (any other is run when
-    it is asked for by name), and how many networks, the table's if left out.
+    it is asked for by name), and how many networks, the table's if left out. ``updates`` is how
+    many updates the paper made of a network of curves. ``whole`` is the dataset of which
+    ``dataset`` is a weighted subset: ``--full`` reads it where its file is there.
     """
 
     title: str
@@ -78,6 +81,12 @@ class Block:
     of: str = ""
     rows: tuple[str, ...] = ()
     trials: int | None = None
+    updates: int = 0
+    whole: str = ""
+
+    def in_full(self) -> Block:
+        """The block on the whole dataset, whose rows have no weights."""
+        return replace(self, dataset=self.whole, whole="", weighted=False) if self.whole else self
 
     @property
     def key(self) -> str:
@@ -134,7 +143,8 @@ class Table:
 
     ``kind`` is a key of ``softset_papers.runner.KINDS``: ``"train"``, or what is done for tables
     that are counted, drawn or proved. ``lacks`` says in words what ``--full`` leaves out of the
-    paper's protocol; ``full_trials`` is how many trials the paper made.
+    paper's protocol; ``full_trials`` is how many trials the paper made. ``unlike`` says why none of
+    its rows can decide a claim, if none can.
     """
 
     id: str
@@ -147,7 +157,16 @@ class Table:
     trials: int = 10
     full_trials: int = 10
     lacks: str = ""
+    unlike: str = ""
     published: Values = field(default_factory=dict)
+
+    @property
+    def lacking(self) -> str:
+        """In words what ``--full`` leaves out of the paper's protocol."""
+        subsets = [b.title for b in self.blocks if b.whole]
+        whole = f"the whole dataset of {subsets[0]}, unless its file is there" if subsets else ""
+        found = "; ".join(text for text in (self.lacks, whole) if text)
+        return found or "nothing that the paper states"
 
     def trials_on(self, block: Block) -> int:
         """How many networks a row has there."""
@@ -189,7 +208,10 @@ def sources(rows: Iterable[Row], full: bool = False) -> dict[str, str]:
         for name, setting in (pair for settings in every for pair in settings.items()):
             if name not in _UNSHOWN:
                 values = found.setdefault(setting.source, {}).setdefault(name, [])
-                text = _words(setting.value)
+                value = setting.value
+                if name == "grid" and not row.settings.get("anneal"):
+                    value = {k: v for k, v in value.items() if k != "cooling"}  # nothing cools
+                text = _words(value)
                 if text not in values:
                     values.append(text)
     return {

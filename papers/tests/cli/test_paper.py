@@ -52,6 +52,14 @@ def test_run_then_show(capsys, tmp_path):
     assert "mean over thresholds 0.1 … 0.9" in out
     assert run([*show, "--html", tmp_path / "page.html"], capsys)[0] == 0
     assert "0.63 ± 0.04" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    code, out, _ = run(["paper", "verdicts", "--output", output], capsys)
+    assert code == 0
+    assert "COULD NOT BE TESTED  000-table-1" in out
+    (tmp_path / "page.md").write_text("Words.\n<!-- 000-table-3 all -->\n<!-- end -->\n")
+    code, out, _ = run(["paper", "pages", tmp_path, "--output", output], capsys)
+    assert code == 0
+    assert "0.63 ± 0.04" in (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert (output / "verdicts.svg").is_file()
 
 
 def test_failed_runs_are_an_error_after_what_worked(capsys, tmp_path, monkeypatch):
@@ -70,6 +78,7 @@ def test_failed_runs_are_an_error_after_what_worked(capsys, tmp_path, monkeypatc
     (["paper", "run", "000-table-1", "--row", "bec"], "Did you mean 'bce'"),
     (["paper", "show", "--output", "nowhere"], "holds no results"),
     (["paper", "stale", "--output", "nowhere"], "holds no results"),
+    (["paper", "verdicts", "--output", "nowhere"], "holds no results"),
     (["datasets", "--data-dir", "nowhere"], "must be a directory"),
     (["datasets", "--download", "adult"], "--data-dir"),
     (["datasets", "--download", "../adult", "--data-dir", "."], "must be one of"),

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from softset_papers.judging import PROTOCOLS
-from softset_papers.pages.layout import fill_in, to_html, to_markdown
+from softset_papers.pages.layout import to_html, to_markdown
+from softset_papers.pages.places import fill_in
 from softset_papers.pages.summary import stale_rows, summarize
 from softset_papers.provenance import pin
 from softset_papers.results import Record
@@ -23,7 +24,8 @@ def record_of(
     result |= {"epochs": result_epochs} if result_epochs else {}
     run = dict(plan(table, Effort(trials=seeds), [row], ["mammography"])[0].run)
     run |= {"rows": rows, "options": run["options"] | {"max_epochs": epochs}}
-    numbers = {p: {"f1": values, "f1 tuned": [v + 0.1 for v in values]} for p in PROTOCOLS}
+    tuned = [None if v is None else v + 0.1 for v in values]
+    numbers = {p: {"f1": values, "f1 tuned": tuned} for p in PROTOCOLS}
     return Record(run, 1.0, {"values": numbers, "date": "2026-01-01", "commit": "abc", **result})
 
 
@@ -34,9 +36,9 @@ def shown(records, table=TABLE, row="f1", protocol="fair"):
 
 def test_mean_deviation_and_mark():
     cell = shown([record_of([0.5, 0.6])]).cells["f1"]
-    assert cell.published == Value(0.61, 0.06)
-    assert cell.measured == pytest.approx((0.55, 0.0707), abs=1e-4)
-    assert cell.tuned == pytest.approx((0.65, 0.0707), abs=1e-4)
+    assert cell.published == Value(0.61, 0.06, "0.61 ± 0.06")
+    assert cell.measured[:2] == pytest.approx((0.55, 0.0707), abs=1e-4)
+    assert cell.tuned[:2] == pytest.approx((0.65, 0.0707), abs=1e-4)
     assert not cell.marked
     far = summarize(TABLE, [record_of([0.30, 0.31])], "published")
     assert far.shown["mammography"][0].cells["f1"].marked
@@ -175,7 +177,7 @@ def test_titles_are_escaped():
     bad = "<script>alert(1)</script>"
     table = Table(
         "x", bad, TABLE.blocks[:1], (Row("f1", bad),), ("f1",), note=bad,
-        published={"Mammography": {"f1": {"f1": Value(0.5)}}},
+        published={"Mammography": {"f1": {"f1": Value(0.5, None, "0.50")}}},
     )  # fmt: skip
     assert "<script>alert" not in to_html([summarize(table, [], "fair")])
 
@@ -189,3 +191,46 @@ def test_a_page_keeps_its_words_and_gets_new_numbers():
     assert "0.550 ± 0.071" in new
     assert "old numbers" not in new
     assert fill_in(new, records) == new
+
+
+def test_all_protocols_are_columns_of_one_folded_table():
+    records = [record_of([0.5, 0.6])]
+    text = fill_in("<!-- 000-table-3 all -->\n<!-- end -->\n", records)
+    assert text.count("<details>") == text.count("</details>") == 1
+    head = (
+        "| loss | metric | published | as the text judges | as the code judges | at 0.5 | tuned |"
+    )
+    assert text.count(head) == 1
+    assert "| F1 * (cut short: 2 trials) | F1 | 0.61 ± 0.06 | 0.550 ± 0.071 |" in text
+    assert "Departures: of a batch without positives" in text
+
+
+def test_places_of_verdicts_are_filled():
+    text = fill_in("<!-- brief 001 -->\n<!-- end -->\n<!-- counts all -->\n<!-- end -->\n", [])
+    assert "- **could not be tested** (" in text
+    assert "claims: " in text
+
+
+def test_published_values_keep_their_trailing_zeros():
+    text = to_markdown(summarize(find_table("003-table-2"), [], "fair"))
+    assert "| 0.730 ± 0.01 |" in text
+
+
+def test_undefined_values_are_not_in_the_mean():
+    record = record_of([0.5, None])
+    record.result["values"]["fair"].pop("f1 tuned")
+    cell = shown([record]).cells["f1"]
+    assert (cell.measured.mean, cell.undefined) == (0.5, 1)
+    assert "0.500 (1 undefined)" in to_markdown(summarize(TABLE, [record], "fair"))
+
+
+def test_the_whole_dataset_is_shown_before_the_subset():
+    table = find_table("000-table-9")
+    found = []
+    for data, value in (("creditcard-subset", 0.2), ("creditcard", 0.8)):
+        run = plan(table, Effort(), ["bce"], [data])[0].run
+        values = {p: {"f1": [value] * 10} for p in PROTOCOLS}
+        found.append(Record(run, 1.0, {"values": values, "date": "2026-01-01"}))
+    rows = summarize(table, found, "fair").shown["creditcard-subset"]
+    (row,) = (s for s in rows if s.records)
+    assert (row.cells["f1"].measured.mean, row.short) == (0.8, "the whole dataset, 10 trials")

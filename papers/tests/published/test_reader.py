@@ -18,9 +18,9 @@ bce = %s
 
 def test_a_row_has_a_value_for_each_metric_or_names_its_own():
     found = read_values(TABLE % '["0.5 ± 0.05", "-0.8"]')["000-table-9"]["Adult"]["bce"]
-    assert found == {"f1": Value(0.5, 0.05), "accuracy": Value(-0.8, None)}
+    assert found == {"f1": Value(0.5, 0.05, "0.5 ± 0.05"), "accuracy": Value(-0.8, None, "-0.8")}
     own = read_values(TABLE % '{ "f1 macro" = "0.7" }')["000-table-9"]["Adult"]["bce"]
-    assert own == {"f1 macro": Value(0.7, None)}
+    assert own == {"f1 macro": Value(0.7, None, "0.7")}
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def _image_row(table: Table, row: str) -> str:
 
 def first_pass(table: Table) -> dict[tuple[str, str], Value]:
     return {
-        place(table, block, row, metric): value
+        place(table, block, row, metric): value._replace(printed="")
         for block, rows in table.published.items()
         for row, values in rows.items()
         for metric, value in values.items()

@@ -17,9 +17,11 @@ from softset_papers.theory import (
     cooling,
     descent,
     gradients,
+    limits,
     lipschitz,
     markdown,
     optima,
+    timing,
 )
 
 SMALL = {
@@ -32,6 +34,9 @@ SMALL = {
     "theory-002-5.9": {"trials": 100},
     "theory-004-trained": {"n": 500},
     "theory-004-jensen": {"n": 500},
+    "theory-000-runtime": {"sizes": (50_000, 1_000_000)},
+    "theory-000-lookup": {"sizes": (200_000,), "rounds": 5},
+    "theory-001-bce": {"sizes": (1_000, 50_000)},
 }
 
 
@@ -82,6 +87,11 @@ PLANTED = [
     ("theory-004-12", gradients, "EXACT", 1.0),
     ("theory-004-trained", gradients, "minimize", lambda function, theta: theta),
     ("theory-004-jensen", gradients, "smoothed_rates", lambda *a: torch.tensor([0.5, 0.5])),
+    ("theory-000-runtime", timing, "seconds", lambda call, leaf: float(len(leaf)) ** 2),
+    ("theory-000-lookup", timing, "median_ratio", lambda *a: 1.5),
+    ("theory-001-bce", limits, "entropy_and_errors", lambda *a: (0.3, 0.3)),
+    ("theory-004-25-surrogate", limits, "_SMALL", 0.5),
+    ("theory-004-25-mae", limits, "MeanAbsoluteErrorLoss", limits.CrossEntropyLoss),
 ]
 
 

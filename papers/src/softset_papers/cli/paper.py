@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from softset_papers.results import Record
 
 paper = typer.Typer(
     name="paper",
@@ -75,8 +78,7 @@ def run(
     check_choice("protocol", protocol, PROTOCOLS)
     effort = Effort.quick() if quick else Effort(trials, max_epochs, full=full)
     if full:
-        lacks = table.lacks or "nothing that the paper states"
-        typer.echo(f"As the paper; what this lacks: {lacks}.", err=True)
+        typer.echo(f"As the paper; what this lacks: {table.lacking}.", err=True)
     done = run_table(
         table,
         output,
@@ -107,23 +109,14 @@ def show(
     protocol: Protocol = "fair",
     output: Output = DEFAULT,
     html: Annotated[Path | None, typer.Option(help="Write an HTML page here.")] = None,
-    fill: Annotated[
-        Path | None,
-        typer.Option(help="Renew the tables in this Markdown page: <!-- ID PROTOCOL -->."),
-    ] = None,
 ) -> None:
     """Print tables from results, published values beside measured ones."""
-    from softset_papers.pages.layout import fill_in, to_html, to_markdown
+    from softset_papers.pages.layout import to_html, to_markdown
     from softset_papers.pages.summary import summarize
     from softset_papers.results import read_records
     from softset_papers.tables import all_tables, find_table
 
     records = read_records(output)
-    if fill is not None:
-        text = fill_in(fill.read_text(encoding="utf-8"), records)
-        fill.write_text(text, encoding="utf-8")
-        typer.echo(f"wrote {fill}")
-        return
     tables = [find_table(id)] if id is not None else list(all_tables().values())
     found = [summarize(table, records, protocol) for table in tables]
     found = [s for s in found if id is not None or s.records]
@@ -136,6 +129,40 @@ def show(
     typer.echo("\n".join(to_markdown(summary) for summary in found))
 
 
+@paper.command("verdicts")
+def verdicts(output: Output = DEFAULT) -> None:
+    """Print the rule, and for every claim of the papers its verdict and the numbers behind it."""
+    from softset_papers.verdicts.claims import judge_claims
+    from softset_papers.verdicts.page import to_text
+
+    typer.echo(to_text(judge_claims(_records(output))))
+
+
+@paper.command("pages")
+def pages(
+    docs: Annotated[Path, typer.Argument(metavar="DOCS", help="Directory of Markdown pages.")],
+    output: Output = DEFAULT,
+) -> None:
+    """Renew tables, verdicts and figures of the pages in DOCS from results."""
+    from softset_papers.pages.pictures import draw_pictures
+    from softset_papers.pages.places import fill_in
+    from softset_papers.verdicts.claims import judge_claims
+
+    records = _records(output)
+    judged = judge_claims(records)
+    if not docs.is_dir():
+        raise ValueError(f"DOCS must be a directory of Markdown pages, got {str(docs)!r}.")
+    for page in sorted(docs.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        new = fill_in(text, records, judged)
+        if new != text:
+            page.write_text(new, encoding="utf-8")
+            typer.echo(f"wrote {page}")
+    for name, svg in draw_pictures(records, judged).items():
+        (output / f"{name}.svg").write_text(svg, encoding="utf-8")
+        typer.echo(f"wrote {output / name}.svg")
+
+
 @paper.command("stale")
 def stale(output: Output = DEFAULT) -> None:
     """Print the rows whose results are to be run again, why, and by which command.
@@ -143,18 +170,25 @@ def stale(output: Output = DEFAULT) -> None:
     That is: rows of earlier settings, and rows whose loss has changed by more than 1e-6 since.
     """
     from softset_papers.pages.summary import stale_rows
-    from softset_papers.results import read_records
     from softset_papers.tables import all_tables
 
-    records = read_records(output)
-    if not records:
-        raise ValueError(f"{str(output)!r} holds no results. Run a table: softset paper run ID.")
+    records = _records(output)
     found = stale_rows(list(all_tables().values()), records)
     for row in found:
         typer.echo(f"{row.table.id}, {row.block.title}, {row.row.label}: {row.why}")
         typer.echo(f"    {row.command}")
     if not found:
         typer.echo(f"{len(records)} runs, none of them stale")
+
+
+def _records(output: Path) -> list[Record]:
+    """The results, of which there must be some."""
+    from softset_papers.results import read_records
+
+    records = read_records(output)
+    if not records:
+        raise ValueError(f"{str(output)!r} holds no results. Run a table: softset paper run ID.")
+    return records
 
 
 def _write(id: str, output: Path, protocol: str) -> None:

@@ -50,21 +50,32 @@ def curve_run(run: dict[str, Any], context: Context) -> dict[str, Any]:
                 curve[name].append(round(number, 5))
 
         train_image_network(parts, options, seed, look)
-    values = {name: [c[name][-1] for c in curves] for name in POINTS[2:]}
-    values["correlation"] = [correlation(c["loss"], c["score"]) for c in curves]
-    values["rank correlation"] = [correlation(ranks(c["loss"]), ranks(c["score"])) for c in curves]
-    return {"values": the_same(values), "curves": curves}
+    return {"values": the_same(curve_values(curves)), "curves": curves}
 
 
-def correlation(a: list[float], b: list[float]) -> float:
-    """Pearson's; 0 where one of the two does not move.
+def curve_values(curves: list[dict[str, list[float]]]) -> dict[str, list[Any]]:
+    """For each repeat where its curves end, and how the loss follows the score.
 
-    >>> correlation([1.0, 2.0, 3.0], [3.0, 2.0, 1.0])
-    -1.0
+    Pearson's correlation and that of ranks, over all epochs and without the first, whose loss is
+    that of a network that knows nothing and can make the correlation alone.
+    """
+    values: dict[str, list[Any]] = {name: [c[name][-1] for c in curves] for name in POINTS[2:]}
+    for name, start in (("", 0), (" after epoch 1", 1)):
+        pairs = [(c["loss"][start:], c["score"][start:]) for c in curves]
+        values[f"correlation{name}"] = [correlation(a, b) for a, b in pairs]
+        values[f"rank correlation{name}"] = [correlation(ranks(a), ranks(b)) for a, b in pairs]
+    return values
+
+
+def correlation(a: list[float], b: list[float]) -> float | None:
+    """Pearson's; None where one of the two does not move, for there it is undefined.
+
+    >>> correlation([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]), correlation([1.0, 2.0], [0.5, 0.5])
+    (-1.0, None)
     """
     x, y = np.asarray(a) - fmean(a), np.asarray(b) - fmean(b)
     size = float(np.sqrt((x @ x) * (y @ y)))
-    return round(float(x @ y) / size, 4) if size > 0 else 0.0
+    return round(float(x @ y) / size, 4) if size > 1e-12 else None
 
 
 def ranks(values: list[float]) -> list[float]:

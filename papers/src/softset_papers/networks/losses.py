@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from softset.checks import check_choice, check_whole
 from softset.counting.numerics import ratio
 from softset.counting.steps import IdentityStep, LinearStep, SigmoidStep, Step
+from softset.losses.loss import Loss
 from softset.losses.pointwise import CrossEntropyLoss, MeanAbsoluteErrorLoss
 from softset.losses.soft_metric import MetricLoss
 from softset.losses.surrogate import SurrogateFBetaLoss
@@ -24,6 +25,7 @@ from softset_papers.baselines.dice import DiceLoss, ExampleDiceLoss
 from softset_papers.baselines.published_cells import PublishedMetricLoss
 from softset_papers.baselines.wmw import PublishedWMWLoss, WMWLoss
 from softset_papers.judging import other_f1
+from softset_papers.networks.literal import EMPTY, LiteralLoss
 
 START = 0.2  # of the temperature when annealing (paper 002 section 4.3)
 METRICS: dict[str, MetricLike] = {
@@ -110,7 +112,8 @@ def make_recipe(
             the temperature falls from 0.2, or true for ``cooling``), ``beta`` (a number, or
             ``{class: beta}`` where other classes have 1), ``gamma`` and ``power``, ``batch_size``,
             and ``cells="published"`` for the cells of the published code of paper 000, with
-            ``thresholds`` (those of ``GRID`` by default).
+            ``thresholds`` (those of ``GRID`` by default), and ``empty="as-published"`` (see
+            ``networks.literal``).
         classes: their names; more than two make the task ``"multiclass"``.
         prevalence: share of positives in training, for the surrogate.
         class_weight: for the losses that can take it.
@@ -120,8 +123,12 @@ def make_recipe(
     if isinstance(beta, dict):
         beta = tuple(float(beta.get(c, 1.0)) for c in classes)
 
-    def soft(metric: MetricLike, step: Step | None, **settings: Any) -> MetricLoss:
-        return MetricLoss(metric, task=task, step=step, class_weight=class_weight, **settings)
+    def soft(metric: MetricLike, step: Step | None, **settings: Any) -> Loss:
+        loss = MetricLoss(metric, task=task, step=step, class_weight=class_weight, **settings)
+        if "empty" not in options:
+            return loss
+        check_choice("empty", options["empty"], EMPTY)
+        return LiteralLoss(loss)
 
     def entropy() -> CrossEntropyLoss:
         return CrossEntropyLoss(task=task, class_weight=class_weight)

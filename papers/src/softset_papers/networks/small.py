@@ -21,10 +21,12 @@ def fit_network(parts: Parts, options: dict[str, Any], seeds: list[int]) -> Fitt
     ``options``: those of ``make_recipe``, ``hidden``, ``learning_rate``, ``batch_size``,
     ``dropout``, ``patience``, ``max_epochs`` and perhaps ``max_seen``, and ``balance``:
     ``"weights"`` (paper 000 supplement 7.2) or ``"oversampled"``, which trains on rows without
-    weights.
+    weights. ``batches="by weight"``: see ``repeated``.
     """
     balance = options.get("balance")
-    train, validation = tensors(parts.train), tensors(parts.validation)
+    by_weight = options.get("batches") == "by weight"
+    train = tensors(repeated(parts.train) if by_weight else parts.train)
+    validation = tensors(parts.validation)
     if balance == "oversampled" or options["loss"] == "adversarial":
         train = train[:2]  # equal classes by repetition; the adversarial loss knows no weights
     if options["loss"] == "adversarial":
@@ -91,6 +93,25 @@ def tensors(part: Part) -> tuple[torch.Tensor, ...]:
     """Rows, labels and, if there are any, weights."""
     both = torch.from_numpy(part.x), torch.from_numpy(part.y)
     return both if part.w is None else (*both, torch.from_numpy(part.w))
+
+
+def repeated(part: Part) -> Part:
+    """Each row as often as it weighs, without weights; fractions are drawn.
+
+    So batches have the classes in the proportion of the whole dataset, of which a weighted subset
+    has all rows of one class and some of the other.
+
+    >>> import numpy as np
+    >>> part = Part(np.zeros((2, 1), np.float32), np.array([0, 1]), np.array([18.0, 1.0]))
+    >>> np.bincount(repeated(part).y).tolist()
+    [18, 1]
+    """
+    if part.w is None:
+        return part
+    whole = np.floor(part.w)
+    more = np.random.default_rng(0).random(len(part.w)) < part.w - whole
+    rows = np.repeat(np.arange(len(part.y)), (whole + more).astype(int))
+    return Part(part.x[rows], part.y[rows], None)
 
 
 def class_weights(part: Part) -> list[float]:

@@ -4,15 +4,15 @@ says to each class (paper 004, figure 1), and curves of trained networks (its fi
 from __future__ import annotations
 
 import io
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from softset.counting.steps import LinearStep, SigmoidStep, Step
-from softset.losses.pointwise import CrossEntropyLoss, MeanAbsoluteErrorLoss, MeanLoss
+from softset.losses.pointwise import CrossEntropyLoss, MeanAbsoluteErrorLoss
 from softset.losses.surrogate import SurrogateFBetaLoss
 from softset_papers.kinds.context import Context
 from softset_papers.kinds.curves import POINTS
@@ -41,7 +41,12 @@ def curve(step: Step, tau: float, slope: bool = False) -> Curve:
     return p.tolist(), h.tolist()
 
 
-def term(loss: MeanLoss, positive: bool) -> Curve:
+def _half_of_mae(scores: Tensor, target: Tensor) -> Tensor:
+    """Figure 1 of paper 004 draws MAE as q, half of its equation 14."""
+    return MeanAbsoluteErrorLoss()(scores, target) / 2
+
+
+def term(loss: Callable[[Tensor, Tensor], Tensor], positive: bool) -> Curve:
     """How wrong an example is, ``q``, and its loss: of a positive with probability ``1 - q``, or of
     a negative with ``q`` (paper 004 eq. 16, 18 and 21).
 
@@ -58,7 +63,7 @@ def term(loss: MeanLoss, positive: bool) -> Curve:
 def panels(figure: str) -> list[Panel]:
     """What ``000-figure-2``, ``-3``, ``-4`` or ``004-figure-1`` shows."""
     if figure == "004-figure-1":
-        losses = {"BCE": CrossEntropyLoss(), "MAE": MeanAbsoluteErrorLoss()}
+        losses: dict[str, Any] = {"BCE": CrossEntropyLoss(), "MAE": _half_of_mae}
         # beta is in what is said to negatives alone.
         surrogates = {
             f"surrogate, β = {b:g}": SurrogateFBetaLoss(0.5, b, class_balanced=False)
@@ -135,33 +140,37 @@ def _loss(row: Row) -> tuple[Any, Any]:
     return options.get("loss"), options.get("balanced")
 
 
-# One for each loss of paper 004, the last with two dots between dashes.
-LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)))
-
-
 def draw_curves(drawn: Drawn) -> str:
-    """The SVG of convergence: median over the repeats, a line for each row.
+    """The SVG of convergence, as small multiples: a column for each loss, a row for each measure.
 
-    Rows of one loss have one kind of line, rows with the same beta the same color.
+    Medians over the repeats; a color for each beta.
     """
-    losses = dict.fromkeys(_loss(row) for row, _ in drawn)
-    kinds = dict(zip(losses, itertools.cycle(LINES), strict=False))
-    colors: dict[Any, str] = {}
+    losses = list(dict.fromkeys(_loss(row) for row, _ in drawn))
+    betas = sorted({row.options()["beta"] for row, _ in drawn if "beta" in row.settings})
+    colors = {beta: f"C{i}" for i, beta in enumerate(betas)}
 
     def paint(page: Any) -> None:
-        for axes, name in zip(page.subplots(1, 3), POINTS[2:], strict=True):
-            for row, result in drawn:
-                median = np.median([c[name] for c in result["curves"]], axis=0)
-                beta = row.options().get("beta", row.id)
-                color = colors.setdefault(beta, f"C{len(colors)}")
-                epochs = range(1, len(median) + 1)
-                line = kinds[_loss(row)]
-                axes.plot(epochs, median, linestyle=line, color=color, linewidth=1)
-            axes.set(title=name, xlabel="epoch")
-        labels = [row.label for row, _ in drawn]
-        page.legend(axes.lines, labels, loc="outside right center", fontsize=7)
+        grid = page.subplots(3, len(losses), squeeze=False, sharex=True, sharey="row")
+        for across, loss in enumerate(losses):
+            own = [(row, result) for row, result in drawn if _loss(row) == loss]
+            for down, name in enumerate(POINTS[2:]):
+                axes = grid[down][across]
+                for row, result in own:
+                    median = np.median([c[name] for c in result["curves"]], axis=0)
+                    beta = row.options().get("beta")
+                    color, label = colors.get(beta, "0.3"), f"β = {beta:g}" if beta else ""
+                    axes.plot(range(1, len(median) + 1), median, color=color, linewidth=1,
+                              label=label)  # fmt: skip
+                axes.tick_params(labelsize=7)
+                if down == 0:
+                    axes.set_title(own[0][0].label.partition(", β")[0], fontsize=8)
+                if across == 0:
+                    axes.set_ylabel(name, fontsize=8)
+            grid[-1][across].set_xlabel("epoch", fontsize=8)
+        handles, labels = grid[0][0].get_legend_handles_labels()
+        page.legend(handles, labels, loc="outside upper center", ncols=len(betas), fontsize=8)
 
-    return to_svg("curves", (11, 3.2), paint)
+    return to_svg("curves", (2.1 * len(losses), 5.2), paint)
 
 
 def draw_scatter(drawn: Drawn) -> str:
@@ -172,10 +181,11 @@ def draw_scatter(drawn: Drawn) -> str:
         for axes, (row, result) in zip(panels, drawn, strict=True):
             first = result["curves"][0]
             r = result["values"]["fair"]["correlation"][0]
+            text = "undefined" if r is None else f"{r:.2f}"
             shade = np.linspace(0.15, 1, len(first["loss"]))
             axes.scatter(first["loss"], first["score"], c=shade, cmap="Blues", vmin=0, s=14,
                          edgecolors="0.4", linewidths=0.4)  # fmt: skip
-            axes.set(title=f"{row.label}\nr = {r:.2f}", xlabel="loss", ylabel="score")
+            axes.set(title=f"{row.label}\nr = {text}", xlabel="loss", ylabel="score")
             axes.title.set_fontsize(8)
 
     return to_svg("scatter", (2.5 * len(drawn), 2.6), paint)

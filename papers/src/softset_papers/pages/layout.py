@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 import statistics
 from collections.abc import Sequence
@@ -13,10 +14,9 @@ from softset.formats import escape
 from softset.metrics.registry import label_of
 from softset.report.layout import page
 from softset_papers.networks.searched import TIE
-from softset_papers.pages.summary import TRAINED, Cell, Shown, Summary, has_networks, summarize
+from softset_papers.pages.summary import TRAINED, Cell, Shown, Summary, has_networks
 from softset_papers.results import Record
 from softset_papers.specification import SOURCES, Block, Table, Value, sources
-from softset_papers.tables import find_table
 from softset_papers.theory.page import claim_grid, claims_page
 
 MARK = "✱"
@@ -39,7 +39,7 @@ _ARGMAX = "Protocol published: the decision for the largest probability, as pape
 _NAMES = {"share": "%", "train share": "train %", "f1 other": "F1 other"}
 
 
-def _name(metric: str) -> str:
+def column_name(metric: str) -> str:
     """A column as it is called: a metric by softset's label, anything else by its own words."""
     return _NAMES.get(metric) or label_of(metric.replace(" ", "_")).replace("_", " ")
 
@@ -61,10 +61,10 @@ def to_markdown(summary: Summary, heading: bool = True) -> str:
         return claims_page(summary.claims, f"softset paper run {table.id}")
     parts = [f"### {table.id}: {table.title}", ""] if heading else []
     parts += [line for text in (_explained(summary), table.note) if text for line in (text, "")]
-    for caption, head, body in _grids(summary):
-        parts += [f"**{caption}**", "", _line(head), _line(["---"] * len(head))]
-        parts += [_line(row) for row in body] + [""]
-    parts += ["\n\n".join(_footer(summary))]
+    for caption, head, body in grids(summary):
+        parts += [f"**{caption}**", "", line(head), line(["---"] * len(head))]
+        parts += [line(row) for row in body] + [""]
+    parts += ["\n\n".join(footer(summary))]
     return "\n".join(parts) + "\n"
 
 
@@ -80,26 +80,10 @@ def to_html(summaries: Sequence[Summary], title: str = "The papers' tables") -> 
         texts = [_explained(summary), table.note]
         parts += [f"<p>{escape(t, 2000)}</p>" for t in texts if t]
         parts += [_image(figure, table.title) for figure in summary.figures()]
-        parts += [_html_table(*grid) for grid in _grids(summary)]
-        parts += [f"<p class='muted'>{_code(escape(t, 4000))}</p>" for t in _footer(summary)]
+        parts += [_html_table(*grid) for grid in grids(summary)]
+        parts += [f"<p class='muted'>{_code(escape(t, 4000))}</p>" for t in footer(summary)]
     top = f"<p class='eyebrow'><b>softset</b> {escape(__version__)}</p><h1>{escape(title)}</h1>"
     return page(title, "\n".join([top, *parts]))
-
-
-_PLACE = re.compile(r"(<!-- (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-def fill_in(text: str, records: Sequence[Record]) -> str:
-    """Replace what stands between ``<!-- ID PROTOCOL -->`` and ``<!-- end -->`` by that table.
-
-    So a page of results keeps its words and gets new numbers.
-    """
-
-    def table(place: re.Match[str]) -> str:
-        summary = summarize(find_table(place[2]), records, place[3])
-        return f"{place[1]}\n{to_markdown(summary, heading=False)}\n{place[4]}"
-
-    return _PLACE.sub(table, text)
 
 
 def _html_claim(claim: dict[str, Any]) -> str:
@@ -132,7 +116,8 @@ def _html_table(caption: str, head: list[str], body: list[list[str]]) -> str:
     )
 
 
-def _line(cells: Sequence[str]) -> str:
+def line(cells: Sequence[str]) -> str:
+    """A line of a Markdown table."""
     return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
 
 
@@ -141,7 +126,7 @@ def _line(cells: Sequence[str]) -> str:
 Grid = tuple[str, list[str], list[list[str]]]  # caption, head, body
 
 
-def _grids(summary: Summary) -> list[Grid]:
+def grids(summary: Summary) -> list[Grid]:
     """A grid for each block that has rows, and what a search chose."""
     blocks = [(block, summary.shown[block.key]) for block in summary.table.blocks]
     found = [_grid(summary, block, rows) for block, rows in blocks if rows]
@@ -156,7 +141,7 @@ def _grid(summary: Summary, block: Block, rows: list[Shown]) -> Grid:
     named = summary.table.kind == "train" or any(s.row.label for s in rows)
     head, picks = (["loss"] if named else []), []
     for metric in summary.metrics:
-        name = _name(metric)
+        name = column_name(metric)
         present = [s.cells[metric] for s in rows]
         fair = any(c.tuned for c in present)
         if any(c.published for c in present):
@@ -169,17 +154,20 @@ def _grid(summary: Summary, block: Block, rows: list[Shown]) -> Grid:
             picks.append((metric, "tuned"))
     body = []
     for s in rows:
-        line = [_label(s, summary.table)] if named else []
-        line += [_text(s.cells[metric], which) for metric, which in picks]
+        line = [row_label(s, summary.table)] if named else []
+        line += [cell_text(s.cells[metric], which) for metric, which in picks]
         body.append(line)
     return block.title + (" (not in the paper)" if block.extra else ""), head, body
 
 
-def _label(s: Shown, table: Table) -> str:
+def row_label(s: Shown, table: Table) -> str:
+    """A row by its name, and what must be said of it."""
     words = ["not in the paper"] * s.row.extra
     words += [f"cut short: {s.short}"] * bool(s.short)
     words += [f"{s.trials} networks"] * (_unusual(s, table) and not s.short)
     words += ["as the paper"] * s.full
+    if s.block.updates and not s.full:
+        words.append(f"{_updates(s):,} updates, the paper's {s.block.updates:,}")
     if s.records:
         words += [f"run again: {s.stale}"] * bool(s.stale)
         words += ["trained without the weights"] * (s.row.unweighted and s.block.weighted)
@@ -187,21 +175,29 @@ def _label(s: Shown, table: Table) -> str:
     return f"{s.row.label} ({'; '.join(words)})" if words else s.row.label
 
 
+def _updates(s: Shown) -> int:
+    """How many updates a network of curves had."""
+    options = s.records[0].run["options"] if s.records else s.row.options(s.block)
+    return int(options["max_epochs"] * math.ceil(options["images"][0] / options["batch_size"]))
+
+
 def _unusual(s: Shown, table: Table) -> bool:
     """Whether it has another number of networks than the table's rows have."""
     return bool(s.records) and has_networks(table, s.row) and s.trials != table.trials
 
 
-def _text(cell: Cell, which: str) -> str:
+def cell_text(cell: Cell, which: str) -> str:
+    """A value of a cell as text: ``"published"``, ``"measured"`` or ``"tuned"``."""
     value: Value | None = getattr(cell, which)
+    gone = cell.undefined if which == "measured" else 0
     if value is None:
-        return ""
-    large = value.mean >= 100
-    printed = 2 if round(value.mean, 2) == value.mean else 3  # 000 prints two digits, 002 three
-    digits = printed if which == "published" else 3
-    text = f"{value.mean:.0f}" if large else f"{value.mean:.{digits}f}"
+        return "undefined" if gone else ""
+    if which == "published":
+        return value.printed
+    text = f"{value.mean:.0f}" if value.mean >= 100 else f"{value.mean:.3f}"
     if value.sd is not None:
-        text += f" ± {value.sd:.{2 if which == 'published' else 3}f}"
+        text += f" ± {value.sd:.3f}"
+    text += f" ({gone} undefined)" if gone else ""
     return f"{text} {MARK}" if which == "measured" and cell.marked else text
 
 
@@ -242,7 +238,7 @@ def _all(s: Shown, name: str) -> list[float]:
 # --- how it was made ------------------------------------------------------------------------------
 
 
-def _footer(summary: Summary) -> list[str]:
+def footer(summary: Summary) -> list[str]:
     """Paragraphs: the command and its cost, caps, coolings, where the settings come from."""
     table, records = summary.table, summary.records
     command = f"`softset paper run {table.id}`"
@@ -263,7 +259,7 @@ def _footer(summary: Summary) -> list[str]:
         "together and 0.005."
     )
     rows = [s for block in table.blocks for s in summary.shown[block.key]]
-    return [text, *_caps(rows), *_coolings(rows), *_settings(summary, rows)]
+    return [text, *_caps(rows), *_coolings(rows), *_settings(summary, rows), *_departures(rows)]
 
 
 def _commits(records: Sequence[Record]) -> str:
@@ -300,6 +296,34 @@ def _settings(summary: Summary, rows: Sequence[Shown]) -> list[str]:
     ]
     lines = [f"Settings {'; '.join(parts)}."] if parts else []
     if any(row.full for row in used):
-        lacks = summary.table.lacks or "nothing that the paper states"
+        lacks = summary.table.lacking
         lines.append(f"`--full` runs the paper's protocol; what it lacks: {lacks}.")
     return lines
+
+
+_SOFT_F = ("f1", "f2", "f3", "f1-grid", "warm")  # F-beta of the positive class
+
+
+def _departures(rows: Sequence[Shown]) -> list[str]:
+    """Where what we train is not literally what the papers define."""
+    used = [s.row.options(s.block) for s in rows if s.records]
+    ours = [o for o in used if o.get("cells") != "published" and o.get("empty") is None]
+    several = any(o.get("network") == "darknet-19" for o in ours)
+    found = []
+    if any(o.get("loss") in _SOFT_F for o in ours) and not several:
+        found.append(
+            "of a batch without positives F-beta is 0 whatever is predicted, a loss of 1 without a "
+            'slope; we train with `empty="penalize"`, which has one'
+        )
+    if several and any(o.get("loss") in ("f1", "fbeta") for o in ours):
+        found.append(
+            "a class that no row of a batch has counts as 0 in the papers' macro F1; we leave it "
+            "out"
+        )
+    if any(o.get("loss") == "auroc" for o in ours):
+        found.append(
+            "soft AUROC is the area over 99 thresholds with both ends, the authors' code has nine "
+            "thresholds and no ends"
+        )
+    more = "; [the papers' literal behavior](paper-002.md#002-batches) is a switch of these runs"
+    return [f"Departures: {'; '.join(found)}{more}."] if found else []

@@ -21,12 +21,17 @@ TRAINED = ("train", "images", "graphs")
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of the paper beside ours; ``tuned`` is ours at a tuned threshold."""
+    """One number of the paper beside ours; ``tuned`` is ours at a tuned threshold.
+
+    ``undefined`` counts the trials in which ours has no value, such as a correlation with what
+    does not move: they are not in the mean.
+    """
 
     published: Value | None
     measured: Value | None
     tuned: Value | None
     marked: bool
+    undefined: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,14 +109,19 @@ def summarize(table: Table, records: Sequence[Record], protocol: str) -> Summary
         return Summary(table, protocol, metrics, {}, claims=own)
     if protocol == "fair" and table.kind == "train" and "f1" in metrics:
         metrics = tuple(dict.fromkeys((*metrics, "f1 macro")))
-    shown = {
-        block.key: [
+    shown = {}
+    for block in table.blocks:
+        data = (block.dataset, block.whole)
+        own_records = [r for r in records if r.run.get("data") in data]
+        rows = [_show(table, block, r, metrics, own_records, protocol) for r in table.rows]
+        shown[block.key] = [
             row
-            for row in (_show(table, block, r, metrics, records, protocol) for r in table.rows)
-            if any(c.measured or (c.published and not block.of) for c in row.cells.values())
+            for row in rows
+            if any(
+                c.measured or c.undefined or (c.published and not block.of)
+                for c in row.cells.values()
+            )
         ]
-        for block in table.blocks
-    }
     drawn = tuple(r for r in records if r.run.get("figure") == table.id)
     return Summary(table, protocol, metrics, shown, drawn=drawn)
 
@@ -127,10 +137,10 @@ def _show(
     own = [(r, m) for r in records if (m := _match(r.run, table, block, row)) is not None]
     if not own:
         return Shown(block, row, [], _cells(table, block, row, metrics, [], protocol))
-    best = max((_extent(r.run, m) for r, m in own), default=None)
+    best = max((_extent(r.run, m, block) for r, m in own), default=None)
     by_split: dict[int, Record] = {}
     for record, match in sorted(own, key=lambda pair: len(pair[0].run.get("seeds", ()))):
-        if _extent(record.run, match) == best:
+        if _extent(record.run, match, block) == best:
             by_split[record.run["split"]] = record  # of one split, the run with most trials
     chosen = [by_split[split] for split in sorted(by_split)]
     match = next(m for r, m in own if r is chosen[0])
@@ -161,6 +171,8 @@ _LIMITS = ("max_epochs", "patience")  # may be less in a quick look
 
 def _match(run: dict[str, Any], table: Table, block: Block, row: Row) -> _Match | None:
     """Whether a run is of this row, perhaps with fewer rows or epochs."""
+    if block.whole and run.get("data") == block.whole:
+        block = block.in_full()
     here = (block.dataset, block.duplicates, table.kind, row.splits_on(block))
     its = (run.get("data"), run.get("duplicates"), run.get("kind", "train"), run.get("splits", 1))
     if here != its:
@@ -183,16 +195,22 @@ def _but_limits(options: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in options.items() if k not in _LIMITS}
 
 
-def _extent(run: dict[str, Any], match: _Match) -> tuple[Any, ...]:
+def _extent(run: dict[str, Any], match: _Match, block: Block) -> tuple[Any, ...]:
     """Of runs of one row those that go furthest are shown, never mixed with others."""
     rows = math.inf if run["rows"] is None else run["rows"]
-    return rows, not match.lacking, match.full, run.get("options", {}).get("max_epochs", 0)
+    return (
+        rows,
+        run.get("data") == block.whole,
+        not match.lacking,
+        match.full,
+        run.get("options", {}).get("max_epochs", 0),
+    )
 
 
 def _shortened(table: Table, block: Block, row: Row, records: list[Record], match: _Match) -> str:
-    """In words how runs fall short of the row."""
+    """In words how runs fall short of the row, or go beyond it."""
     run = records[0].run
-    words = []
+    words = ["the whole dataset"] if block.whole and run["data"] == block.whole else []
     if run["rows"] is not None:
         words.append(f"{run['rows']} rows")
     usual, own = row.options(block).get("max_epochs", 0), run.get("options", {})
@@ -232,12 +250,17 @@ def _cells(
             and table.kind in TRAINED
             and differs(published, measured.mean, measured.sd or 0.0)
         )
-        cells[metric] = Cell(published, measured, tuned, marked)
+        undefined = sum(v is None for v in _numbers(records, protocol, metric))
+        cells[metric] = Cell(published, measured, tuned, marked, undefined)
     return cells
 
 
+def _numbers(records: Sequence[Record], protocol: str, metric: str) -> list[float | None]:
+    return [v for r in records for v in r.result["values"].get(protocol, {}).get(metric, ())]
+
+
 def _mean(records: Sequence[Record], protocol: str, metric: str) -> Value | None:
-    values = [v for r in records for v in r.result["values"].get(protocol, {}).get(metric, ())]
+    values = [v for v in _numbers(records, protocol, metric) if v is not None]
     if not values:
         return None
     sd = statistics.stdev(values) if len(values) > 1 else None

@@ -23,7 +23,7 @@ def values_of(table: str) -> Values:
     """What was published in a table, by block, row and metric; nothing if it is not in the files.
 
     >>> values_of("000-table-1")["Adult"]["bce"]["f1"]
-    Value(mean=0.26, sd=0.06)
+    Value(mean=0.26, sd=0.06, printed='0.26 ± 0.06')
     """
     return tables_in(table[:3]).get(table, {}) if table[:3] in PAPERS else {}
 
@@ -44,8 +44,8 @@ def read_values(text: str) -> dict[str, Values]:
     ... [000-table-9.Adult]
     ... bce = ["0.56 ± 0.05", "0.80"]
     ... ''')
-    {'000-table-9': {'Adult': {'bce': {'f1': Value(mean=0.56, sd=0.05), 'accuracy': \
-Value(mean=0.8, sd=None)}}}}
+    {'000-table-9': {'Adult': {'bce': {'f1': Value(mean=0.56, sd=0.05, printed='0.56 ± 0.05'), \
+'accuracy': Value(mean=0.8, sd=None, printed='0.80')}}}}
     """
     found = {}
     for table, content in tomllib.loads(text).items():
@@ -74,4 +74,4 @@ def _value(where: str, text: Any) -> Value:
     match = _NUMBER.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError(f"{where} must have values such as '0.75 ± 0.01', got {text!r}.")
-    return Value(float(match[1]), None if match[2] is None else float(match[2]))
+    return Value(float(match[1]), None if match[2] is None else float(match[2]), text)

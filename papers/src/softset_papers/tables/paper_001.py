@@ -88,5 +88,6 @@ TABLES = (
             "the network and training of the text that the paper refers to and does not quote: "
             "sizes and training are our choice"
         ),
+        unlike="another network than the paper's",
     ),
 )

@@ -12,7 +12,7 @@ from softset_papers.specification import Block, Row, Settings, code, ours, paper
 COCKTAIL = Block("CocktailParty", "cocktailparty")
 ADULT = Block("Adult", "adult-codes")
 MAMMOGRAPHY = Block("Mammography", "mammography")
-KAGGLE = Block("Kaggle", "creditcard-subset", weighted=True)
+KAGGLE = Block("Kaggle", "creditcard-subset", weighted=True, whole="creditcard")
 FOUR = (COCKTAIL, ADULT, MAMMOGRAPHY, KAGGLE)
 
 

@@ -14,6 +14,7 @@ from softset_papers.theory.cooling import check_confusions_cool, check_membershi
 from softset_papers.theory.descent import check_steps
 from softset_papers.theory.findings import Claim, Finding, markdown
 from softset_papers.theory.gradients import check_jensen, check_trained, check_true_rates
+from softset_papers.theory.limits import check_entropy, check_mae, check_small_q
 from softset_papers.theory.lipschitz import (
     check_cells,
     check_memberships,
@@ -21,6 +22,7 @@ from softset_papers.theory.lipschitz import (
     check_step_constants,
 )
 from softset_papers.theory.optima import check_optima
+from softset_papers.theory.timing import check_lookup, check_runtime
 
 __all__ = ["CLAIMS", "Claim", "Finding", "claim_run", "claims_of", "markdown"]
 
@@ -175,6 +177,42 @@ _ALL = [
         "second term is concave: there it is no bound at all. The gap is small only where "
         "the classes are far apart, because f then varies little within a class.",
         check_jensen,
+    ),
+    Claim(
+        "theory-000-runtime",
+        "000",
+        "Supplement 3: the time of the loss is linear in the rows, and batches have no limit",
+        "Of `MetricLoss`. The adversarial method, which the paper calls cubic, was not timed.",
+        check_runtime,
+    ),
+    Claim(
+        "theory-000-lookup",
+        "000",
+        "Supplement 3: a look-up table makes the step cheaper",
+        "The step alone; the whole loss with it is compared with `MetricLoss`, whose kernels do "
+        "not go through torch.",
+        check_lookup,
+    ),
+    Claim(
+        "theory-001-bce",
+        "001",
+        "Section 5.1: cross-entropy and accuracy do not converge to each other",
+        "For calibrated probabilities, with the share of errors in place of accuracy.",
+        check_entropy,
+    ),
+    Claim(
+        "theory-004-25-surrogate",
+        "004",
+        "Equation 25: the surrogate as q → 0",
+        "",
+        check_small_q,
+    ),
+    Claim(
+        "theory-004-25-mae",
+        "004",
+        "Equation 25: MAE at q = 1, β = 1, p = 0.5",
+        "It is half of the MAE of equation 14, which is the same to an optimizer.",
+        check_mae,
     ),
 ]
 

@@ -1,0 +1,160 @@
+"""The pictures of the pages, drawn from results: verdicts, published against measured, F1 against
+the threshold, and the curves of paper 004."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from softset_papers.kinds.thresholds import THRESHOLDS
+from softset_papers.pages.figures import to_svg
+from softset_papers.pages.summary import TRAINED, Summary, summarize
+from softset_papers.results import Record
+from softset_papers.specification import Value
+from softset_papers.tables import all_tables
+from softset_papers.verdicts.claims import Judged
+from softset_papers.verdicts.rule import AS_PUBLISHED, AT_HALF, FAILS, HOLDS, UNTESTED, VERDICTS
+
+PAPERS = ("000", "001", "002", "003", "004")
+COLORS = {
+    HOLDS: "#2a7f3f",
+    AT_HALF: "#8fbf6f",
+    AS_PUBLISHED: "#e0b43a",
+    FAILS: "#b8433a",
+    UNTESTED: "#c9ccd1",
+}
+_NEAR, _FAR, _OTHER = "#2b6cb0", "#b8433a", "#9aa0a6"
+
+
+def draw_pictures(records: Sequence[Record], judged: Sequence[Judged]) -> dict[str, str]:
+    """Every picture by the name of its file."""
+    found = {"verdicts": draw_verdicts(judged)}
+    for paper in PAPERS:
+        dots = draw_dots(paper, records)
+        if dots:
+            found[f"dots-{paper}"] = dots
+    found |= {"000-thresholds": draw_thresholds(records)}
+    for name in ("004-figures-2-to-4", "004-figures-5-to-7"):
+        figures = summarize(all_tables()[name], records, "fair").figures()
+        found |= {f"{name}-{i}": svg for i, svg in enumerate(figures, 1)}
+    return {name: svg for name, svg in found.items() if svg}
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def draw_verdicts(judged: Sequence[Judged]) -> str:
+    """A square for each claim, by paper and verdict."""
+
+    def paint(page: Any) -> None:
+        axes = page.subplots()
+        for y, paper in enumerate(PAPERS):
+            own = [j for j in judged if j.claim.paper.startswith(paper)]
+            verdicts = sorted((j.verdict for j in own), key=VERDICTS.index)
+            for x, verdict in enumerate(verdicts):
+                axes.add_patch(_square(x, y, COLORS[verdict]))
+            axes.text(-0.6, y, f"paper {paper}", ha="right", va="center")
+        most = max(sum(j.claim.paper.startswith(p) for j in judged) for p in PAPERS)
+        for i, (verdict, color) in enumerate(COLORS.items()):
+            count = sum(j.verdict == verdict for j in judged)
+            axes.add_patch(_square(i * most / 5, len(PAPERS) + 0.7, color))
+            axes.text(i * most / 5 + 0.7, len(PAPERS) + 0.7, f"{verdict}: {count}", va="center",
+                      fontsize=8)  # fmt: skip
+        axes.set(xlim=(-4.5, most + 0.5), ylim=(len(PAPERS) + 1.4, -0.8), aspect="equal")
+        axes.axis("off")
+
+    return to_svg("verdicts", (10, 2.6), paint)
+
+
+def _square(x: float, y: float, color: str) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x - 0.42, y - 0.42), 0.84, 0.84, color=color)
+
+
+# --- published against measured -------------------------------------------------------------------
+
+
+def dots_of(summary: Summary) -> list[tuple[Value, Value, bool, bool]]:
+    """Published and measured values, whether they are apart, and whether the row decides nothing.
+
+    Judged as the paper judges; rows as the authors' code trains where there are any.
+    """
+    found = []
+    for block in summary.table.blocks:
+        rows = summary.shown[block.key]
+        replaced = {s.row.of for s in rows if s.row.of and s.records}
+        for s in rows:
+            for cell in s.cells.values():
+                if cell.published and cell.measured and not block.of and s.row.id not in replaced:
+                    reduced = s.capped[0] * 2 > s.capped[1] or (
+                        "images" in s.row.full and not s.full
+                    )
+                    found.append((cell.published, cell.measured, cell.marked, reduced))
+    return found
+
+
+def draw_dots(paper: str, records: Sequence[Record]) -> str:
+    """A panel for each table of trained rows: published across, measured up; empty if none."""
+    panels = []
+    for table in all_tables().values():
+        if table.id.startswith(paper) and table.kind in TRAINED:
+            dots = dots_of(summarize(table, records, "code"))
+            if dots:
+                panels.append((table.id, dots))
+    if not panels:
+        return ""
+    across = min(5, len(panels))
+    down = math.ceil(len(panels) / across)
+
+    def paint(page: Any) -> None:
+        grid = page.subplots(down, across, squeeze=False).flat
+        for axes in grid:
+            axes.axis("off")
+        for axes, (name, dots) in zip(page.axes, panels, strict=False):
+            axes.axis("on")
+            low = min(0.0, *(min(p.mean, m.mean) for p, m, *_ in dots))
+            axes.plot([low, 1], [low, 1], color="0.8", linewidth=1, zorder=0)
+            for color in (_OTHER, _NEAR, _FAR):
+                own = [
+                    (p.mean, m.mean)
+                    for p, m, apart, reduced in dots
+                    if color == (_OTHER if reduced else _FAR if apart else _NEAR)
+                ]
+                if own:
+                    axes.plot(*zip(*own, strict=True), "o", markersize=3, color=color, alpha=0.8,
+                              markeredgewidth=0)  # fmt: skip
+            whole = sum(not r for *_, r in dots)
+            agree = sum(not (a or r) for _, _, a, r in dots)
+            axes.set_title(f"{name}\n{agree} of {whole} agree", fontsize=8)
+            axes.tick_params(labelsize=7)
+        page.supxlabel("published", fontsize=8)
+        page.supylabel("measured, judged as published", fontsize=8)
+
+    return to_svg(f"dots-{paper}", (2.1 * across + 0.4, 2.2 * down + 0.3), paint)
+
+
+# --- F1 against the threshold ---------------------------------------------------------------------
+
+
+def draw_thresholds(records: Sequence[Record]) -> str:
+    """F1 of soft F1 and of cross-entropy at every threshold; empty if it was not run."""
+    table = all_tables()["000-thresholds"]
+    shown = summarize(table, records, "fair").shown
+    panels = [(b.title, shown[b.key]) for b in table.blocks if shown[b.key]]
+    if not panels:
+        return ""
+
+    def paint(page: Any) -> None:
+        for axes, (title, rows) in zip(
+            page.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+        ):
+            axes.axvspan(0.1, 0.9, color="0.95", zorder=0)
+            axes.axvline(0.5, color="0.7", linewidth=1)
+            for s, color in zip(rows, (_NEAR, "#d97706"), strict=True):
+                axes.plot(THRESHOLDS, s.records[0].result["f1"], color=color, label=s.row.label)
+            axes.set(title=title, xlabel="threshold", ylabel="F1 on test rows", xlim=(0, 1))
+            axes.legend(fontsize=8, loc="lower center")
+
+    return to_svg("000-thresholds", (4.2 * len(panels), 2.8), paint)

@@ -1,0 +1,1 @@
+"""What holds of the papers: claims, one rule, and the verdicts that follow from the results."""

@@ -1,0 +1,256 @@
+"""The one rule by which every claim of the papers is judged, and the evidence it reads.
+
+Numbers of two rows are compared in pairs; the interval of their mean difference decides which is
+ahead. ``RULE`` says all of it in words; ``softset paper verdicts`` prints it.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from scipy.special import stdtrit
+
+from softset_papers.pages.summary import Shown, Summary, summarize
+from softset_papers.results import Record
+from softset_papers.specification import Table, Value
+from softset_papers.tables import all_tables
+
+HOLDS = "holds"
+AT_HALF = "holds at 0.5 only"
+AS_PUBLISHED = "holds as published only"
+FAILS = "does not hold"
+UNTESTED = "could not be tested"
+VERDICTS = (HOLDS, AT_HALF, AS_PUBLISHED, FAILS, UNTESTED)
+
+ENOUGH = 10  # pairs, for "level" to say something
+LEVEL = 0.95  # of the intervals
+RULE = (
+    "**Pairs.** Two rows are compared in pairs: the networks of the same split where both rows "
+    "were run over ten splits, otherwise the networks of the same seed on one split (marked "
+    "*one split*: such an interval knows nothing of other splits).",
+    f"**Ahead, behind, level.** The mean difference has a {LEVEL:.0%} t-interval. Above 0 the "
+    "first row is ahead, below 0 behind; an interval that contains 0 is level if it is of "
+    f"{ENOUGH} pairs or more, and undecided if it is of fewer.",
+    "**A claim** that one row is better needs it ahead on every dataset that the claim is about; "
+    "that it is as good, similar or comparable needs it ahead or level on every one; that it is "
+    "worse needs it behind. Other claims state a number in the text, and the number decides.",
+    "**Three ways to judge.** Rows as the equations say, at 0.5; the same rows with thresholds "
+    "tuned on validation rows; and as published: judged as the authors' code judges, trained as "
+    "the authors' code trains, and Adult as it reads it, where we have such rows. *Holds*: at 0.5 "
+    "and tuned. *Holds at 0.5 only*: at 0.5 and not tuned. *Holds as published only*: not at 0.5, "
+    "but as published. *Does not hold*: neither.",
+    "**Reduced evidence** decides nothing: a row with fewer images, smaller networks, a shorter "
+    "patience or another network than the paper's, a row of which the cap on epochs ended more "
+    "than half of the networks, and a row that was not run. Such a claim *could not be tested*, "
+    "and so could one that is undecided; what the runs showed stands beside it. The grid search "
+    "of papers 002 and 003 may be shorter than theirs.",
+)
+
+# Settings that make a run smaller than the paper's.
+_EXTENT = ("images", "width", "patience", "patience_seen")
+
+
+class Interval(NamedTuple):
+    """A mean difference, the ends of its interval, of how many pairs."""
+
+    mean: float
+    low: float
+    high: float
+    pairs: int
+    splits: int
+
+    @property
+    def relation(self) -> str:
+        """``"ahead"``, ``"behind"``, ``"level"`` or ``"undecided"``."""
+        if self.low > 0:
+            return "ahead"
+        if self.high < 0:
+            return "behind"
+        return "level" if self.pairs >= ENOUGH else "undecided"
+
+
+def interval(differences: Sequence[float], splits: int = 1) -> Interval:
+    """The mean of paired differences with its t-interval.
+
+    >>> interval([0.01, 0.02, 0.03]).relation, interval([0.02, 0.021, 0.019]).relation
+    ('undecided', 'ahead')
+    >>> interval([0.0] * 10).relation
+    'level'
+    """
+    n, mean = len(differences), statistics.fmean(differences)
+    if n < 2:
+        return Interval(mean, -math.inf, math.inf, n, splits)
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * statistics.stdev(differences) / math.sqrt(n)
+    return Interval(mean, mean - half, mean + half, n, splits)
+
+
+# --- views ----------------------------------------------------------------------------------------
+
+
+class View(NamedTuple):
+    """One way to judge: a protocol, tuned or not, rows as the authors' code trains or not."""
+
+    name: str
+    protocol: str
+    tuned: bool = False
+    as_trained: bool = False
+
+
+HALF = View("at 0.5", "fair")
+TUNED = View("tuned", "fair", tuned=True)
+PUBLISHED = View("as published", "code", as_trained=True)
+CASCADE = (HALF, TUNED, PUBLISHED)
+
+State = bool | None  # None: reduced, not run or undecided
+
+
+def verdict_of(states: dict[str, State]) -> str:
+    """The verdict from what holds under each view; a single view holds or does not.
+
+    >>> verdict_of({"at 0.5": True, "tuned": False, "as published": True})
+    'holds at 0.5 only'
+    >>> verdict_of({"at 0.5": False, "tuned": False, "as published": True})
+    'holds as published only'
+    >>> verdict_of({"at 0.5": None}), verdict_of({"at 0.5": False})
+    ('could not be tested', 'does not hold')
+    """
+    first = next(iter(states.values()))
+    if first is None:
+        return UNTESTED
+    if first:
+        return HOLDS if states.get(TUNED.name, True) else AT_HALF
+    return AS_PUBLISHED if states.get(PUBLISHED.name) else FAILS
+
+
+def every(states: Sequence[State]) -> State:
+    """Whether all hold: one that does not decides, then one that is not known.
+
+    >>> every([True, None, False]), every([True, None]), every([True, True])
+    (False, None, True)
+    """
+    if any(state is False for state in states):
+        return False
+    return None if any(state is None for state in states) else True
+
+
+# --- evidence -------------------------------------------------------------------------------------
+
+
+class Cell(NamedTuple):
+    """A row on a block of a table."""
+
+    table: str
+    block: str
+    row: str
+
+
+@dataclass
+class Evidence:
+    """What the results say of every row of every table."""
+
+    records: Sequence[Record]
+    _summaries: dict[str, Summary] = field(default_factory=dict)
+
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """All tables by id."""
+        return all_tables()
+
+    def summary(self, table: str) -> Summary:
+        """The summary of a table, made once."""
+        if table not in self._summaries:
+            self._summaries[table] = summarize(self.tables[table], self.records, "fair")
+        return self._summaries[table]
+
+    def shown(self, cell: Cell) -> Shown | None:
+        """The row on the block, if it was run there."""
+        rows = self.summary(cell.table).shown.get(cell.block, [])
+        return next((s for s in rows if s.row.id == cell.row and s.records), None)
+
+    def as_trained(self, cell: Cell) -> Cell:
+        """The row that the authors' code trains in its place, if there is one on that block."""
+        for row in self.tables[cell.table].rows:
+            other = cell._replace(row=row.id)
+            if row.of == cell.row and self.shown(other) is not None:
+                return other
+        return cell
+
+    def values(self, cell: Cell, metric: str, view: View) -> dict[tuple[int, int], float]:
+        """By split and seed what a row has under a view."""
+        shown = self.shown(self.as_trained(cell) if view.as_trained else cell)
+        found: dict[tuple[int, int], float] = {}
+        for record in shown.records if shown is not None else ():
+            by_metric = record.result["values"].get(view.protocol, {})
+            name = f"{metric} tuned"
+            numbers = by_metric.get(name if view.tuned and name in by_metric else metric, ())
+            # A fit without chance has one number however many seeds there are.
+            for seed, number in zip(record.run["seeds"], numbers, strict=False):
+                found[record.run["split"], seed] = number
+        return found
+
+    def compare(self, a: Cell, b: Cell, metric: str, view: View) -> Interval | None:
+        """The interval of ``a - b``, over splits where both rows have several."""
+        by_split = [self._over_splits(cell, metric, view) for cell in (a, b)]
+        common = sorted(by_split[0].keys() & by_split[1].keys())
+        if len(common) > 1:
+            return interval([by_split[0][s] - by_split[1][s] for s in common], len(common))
+        first, second = (self.values(cell, metric, view) for cell in (a, b))
+        keys = sorted(first.keys() & second.keys())
+        return interval([first[k] - second[k] for k in keys]) if keys else None
+
+    def read_as(self, block: str, rows: Sequence[Cell], view: View) -> str:
+        """The block that is judged: as published, Adult is the one that the authors' code reads."""
+        if view.as_trained and block == "adult-codes":
+            other = "adult-as-read"
+            if all(self.shown(self.as_trained(c._replace(block=other))) for c in rows):
+                return other
+        return block
+
+    def _over_splits(self, cell: Cell, metric: str, view: View) -> dict[int, float]:
+        """By split, the mean of its networks: of the block of ten splits, or of the row's own."""
+        for block in (f"{cell.block}-splits", cell.block):
+            by_split: dict[int, list[float]] = {}
+            for (split, _), value in self.values(cell._replace(block=block), metric, view).items():
+                by_split.setdefault(split, []).append(value)
+            if len(by_split) > 1:
+                return {split: statistics.fmean(v) for split, v in by_split.items()}
+        return {}
+
+    def reduced(self, cell: Cell, view: View = HALF) -> str:
+        """Why a row decides nothing; empty if it does."""
+        if view.as_trained:
+            cell = self.as_trained(cell)
+        over_splits = self.shown(cell._replace(block=f"{cell.block}-splits"))
+        shown = over_splits or self.shown(cell)
+        if shown is None:
+            return "not run"
+        table = self.tables[cell.table]
+        if table.unlike:
+            return table.unlike
+        usual, whole = (shown.row.options(shown.block, full) for full in (False, True))
+        less = [name for name in _EXTENT if usual.get(name) != whole.get(name)]
+        if less and not shown.full:
+            return "reduced"
+        capped, networks = shown.capped
+        return f"the cap ended {capped} of {networks}" if 2 * capped > networks else ""
+
+    def published(self, cell: Cell, metric: str) -> Value | None:
+        """What the paper prints."""
+        table = self.tables[cell.table]
+        block = next(b for b in table.blocks if b.key == cell.block)
+        row = next(r for r in table.rows if r.id == cell.row)
+        return table.value(block, row, metric)
+
+    def title(self, cell: Cell) -> str:
+        """The dataset as the papers call it; the table may not have it yet."""
+        tables = (self.tables[cell.table], *self.tables.values())
+        return next(b.title for t in tables for b in t.blocks if b.key == cell.block)
+
+    def label(self, cell: Cell) -> str:
+        """The row as the table calls it."""
+        return next(r.label for r in self.tables[cell.table].rows if r.id == cell.row)
