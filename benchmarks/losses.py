@@ -39,7 +39,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import softset as ss
-from softset.counting.kernels.native.library import native, without_native
+from softset.counting.kernels.choice import using
+from softset.counting.kernels.native.library import native
 
 PAIRS = 9
 LARGE = 2**16  # scores from which the goals for large batches hold
@@ -206,7 +207,7 @@ def measure(draw: Draw, plain: bool) -> dict[str, Any]:
     if native() is not None:
         row["native"] = compare(problem.ours, problem.reference, z, PAIRS)
     if plain:
-        with without_native():
+        with using("torch"):
             pairs = 3 if draw.scores <= 2**20 else 1
             row["pytorch"] = compare(problem.ours, problem.reference, z, pairs)
     if problem.naive is not None:
@@ -292,7 +293,7 @@ def compare_compiled() -> Iterator[str]:
         draw = Draw(family, shape, "contiguous", "f1", "linear", False, False, 0)
         problem = make(draw)
         times = [compare(problem.ours, problem.reference, problem.z, PAIRS)[0]]
-        with without_native():
+        with using("torch"):
             times.append(compare(problem.ours, problem.reference, problem.z, 3)[0])
         compiled = torch.compile(problem.ours)
         times.append(compare(compiled, problem.reference, problem.z, PAIRS)[0])

@@ -15,8 +15,9 @@ import torch
 from hypothesis import given, settings
 
 import softset as ss
-from softset.counting.kernels import binary, multiclass
-from softset.counting.kernels.native.library import without_native
+from softset.counting import numerics
+from softset.counting.kernels import binary_grid
+from softset.counting.kernels.choice import using
 from tests.oracles import oracle
 from tests.reference import SOFT_STEPS, TASKS, is_area, random_problem, soft_cells, soft_matrix
 
@@ -303,12 +304,12 @@ def test_tied_scores_do_not_depend_on_the_order_of_rows(name, task):
     assert one.item() == pytest.approx(other.item(), abs=1e-12)
 
 
-@pytest.fixture(params=["native", "chunks"])
+@pytest.fixture(params=["native", "runs"])
 def kernels(request, monkeypatch):
-    """The kernels in C, or those in PyTorch in small chunks."""
-    with nullcontext() if request.param == "native" else without_native():
-        monkeypatch.setattr(binary, "CHUNK", 20)
-        monkeypatch.setattr(multiclass, "CHUNK", 20)
+    """The kernels in C, or those in PyTorch with sums in short runs."""
+    with nullcontext() if request.param == "native" else using("torch"):
+        monkeypatch.setattr(numerics, "RUN", 4)
+        monkeypatch.setattr(binary_grid, "BLOCK", 5)
         yield
 
 

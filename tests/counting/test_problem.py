@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import softset as ss
-from softset.counting.kernels.native.library import without_native
+from softset.counting.kernels.choice import using
 from softset.counting.problem import arrange
 from tests.reference import TASKS, random_problem
 
@@ -183,7 +183,7 @@ def test_light_weights_have_finite_gradients_and_the_lightest_count_as_none(task
         {"sample_weight": torch.where(first == 1, light, 1.0).double(), "class_weight": v},
         {"sample_weight": torch.stack([rows / rows, light * rows / rows]), "batch_dims": 1},
     ]
-    with nullcontext() if native else without_native():
+    with nullcontext() if native else using("torch"):
         for given in settings:
             nothing = {k: _without(t, light) for k, t in given.items()}
             for name in ss.METRICS:
@@ -277,7 +277,7 @@ def check_ignore_index(task, dtype, marks, native):
     marked[:3] = int(marks) if low <= marks <= holds else y[:3]
     rows = slice(3 if low <= marks <= holds else 0, None)
     settings = {"task": task, "ignore_index": marks}
-    with nullcontext() if native else without_native():
+    with nullcontext() if native else using("torch"):
         for loss in (ss.MetricLoss("f1", **settings), ss.CrossEntropyLoss(**settings)):
             wanted = loss(z[rows], y[rows])
             torch.testing.assert_close(loss(z, marked.to(dtype)), wanted)

@@ -11,7 +11,7 @@ import torch
 from scipy.special import logsumexp
 
 import softset as ss
-from softset.counting.kernels.native.library import without_native
+from softset.counting.kernels.choice import using
 from tests.reference import TASKS, random_problem
 
 
@@ -89,7 +89,7 @@ def test_hard_counts_at_the_default_threshold_are_those_of_logits_from_0_on(dtyp
     z = torch.cat([z, least.reshape(1), -least.reshape(1)])
     y = torch.arange(len(z)) % 2
     wanted = [int((z >= 0).sum()), int(((z >= 0) & (y == 1)).sum())]
-    with nullcontext() if native else without_native():
+    with nullcontext() if native else using("torch"):
         for settings in ({}, {"step": ss.HardStep()}, {"thresholds": [0.5]}):
             c = ss.confusion(z, y, **settings)
             assert [int(c.predicted), int(c.tp)] == wanted

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import softset as ss
-from softset.counting.kernels.native.library import without_native
+from softset.counting.kernels.choice import using
 from tests.fuzz import loss_oracle
 from tests.fuzz.loss_oracle import Setting
 from tests.reference import TASKS
@@ -87,7 +87,7 @@ def check(number, task, native):
     x = torch.from_numpy(z).requires_grad_()
     # (N, 2) would be two columns of scores
     channel = task == "binary" and (number % 2 or z.shape[own["batch_dims"] + 1 :] == (2,))
-    with nullcontext() if native else without_native():
+    with nullcontext() if native else using("torch"):
         scores = x.unsqueeze(own["batch_dims"] + 1) if channel else x
         found = ss.metric_loss(scores, torch.from_numpy(target), metric, **own)
         (slopes,) = torch.autograd.grad(found.sum(), x)

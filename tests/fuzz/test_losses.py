@@ -15,8 +15,9 @@ import pytest
 import torch
 
 import softset as ss
-from softset.counting.kernels import binary, multiclass
-from softset.counting.kernels.native.library import without_native
+from softset.counting import numerics
+from softset.counting.kernels import binary_grid
+from softset.counting.kernels.choice import using
 from softset.counting.steps import Pieces
 from tests.fuzz import loss_oracle
 from tests.fuzz.loss_oracle import CURVES, JOINT, Setting
@@ -206,8 +207,8 @@ def steepest(s: Setting) -> float:
 
 @contextmanager
 def in_small_pieces():
-    """The PyTorch kernels, in chunks of a few rows."""
-    with without_native(), patch.object(binary, "CHUNK", 20), patch.object(multiclass, "CHUNK", 40):
+    """The PyTorch kernels, with sums in runs and blocks of a few rows."""
+    with using("torch"), patch.object(numerics, "RUN", 4), patch.object(binary_grid, "BLOCK", 5):
         yield
 
 
@@ -219,7 +220,7 @@ def check(number: int, native: bool = True) -> int:
     s, dtype = case.setting, case.z.dtype
     rng = np.random.default_rng([8, number])
     z = case.z.clone().requires_grad_()
-    pieces, whole = in_small_pieces(), nullcontext() if native else without_native()
+    pieces, whole = in_small_pieces(), nullcontext() if native else using("torch")
     with pieces if case.pieces and not native else whole:
         found = ss.metric_loss(z, case.y, our_metric(s), **case.own)
         (slopes,) = torch.autograd.grad(found.sum(), z, allow_unused=True, materialize_grads=True)

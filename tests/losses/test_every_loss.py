@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import softset as ss
-from softset.counting.kernels.native.library import without_native
+from softset.counting.kernels.choice import using
 from tests.reference import TASKS, random_problem
 
 MEAN_LOSSES = {
@@ -111,7 +111,7 @@ def test_what_is_changed_in_place_before_the_gradient_is_refused(task, native):
     z, w = torch.sigmoid(z), torch.arange(12.0).double() + 1
     z = z / z.sum(-1, keepdim=True) if task == "multiclass" else z
     refused = 0
-    with nullcontext() if native else without_native():
+    with nullcontext() if native else using("torch"):
         for loss in more_losses(task):
             x = z.clone().requires_grad_()
             (wanted,) = torch.autograd.grad(copy.deepcopy(loss)(x, y, w), x)
@@ -132,7 +132,7 @@ def test_thresholds_and_steps_are_those_of_the_forward_pass(native):
     z, y = random_problem("multilabel", n=12)
     tau, delta = torch.full((4,), 0.4).double(), torch.full((3,), 0.1).double()
     many = torch.stack([z, -z, 2 * z]).requires_grad_()
-    with nullcontext() if native else without_native():
+    with nullcontext() if native else using("torch"):
         for tensor in (tau, delta):
             slopes = []
             for factor in (1.0, 2.0):
@@ -156,7 +156,7 @@ def test_targets_are_of_any_type(task, native):
     z, y = random_problem(task, n=12, classes=4)
     y = y.clamp(max=1)  # which is a truth value as well
     masks = [t.reshape(2, 6, *t.shape[1:]).movedim(1, -1) for t in (z, y)]
-    with nullcontext() if native else without_native():
+    with nullcontext() if native else using("torch"):
         for loss in more_losses(task):
             if isinstance(loss, ss.MetricLoss) and not loss.from_logits:
                 continue

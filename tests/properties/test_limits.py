@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 import softset as ss
-from softset.counting.kernels.native.library import without_native
+from softset.counting.kernels.choice import using
 from softset.decisions.expected import best_size
 from softset.decisions.intervals import metric_table
 from softset.decisions.smoothing import smooth_threshold
@@ -67,7 +67,7 @@ def small(limits):
 def soft_counts():
     """The kernels in PyTorch, and the formulas of the papers."""
     found, step = [], ss.LinearStep(0.1)
-    with without_native():
+    with using("torch"):
         for task in TASKS:
             z, y = random_problem(task, n=50)
             x, same = z.clone().requires_grad_(), z.clone().requires_grad_()
@@ -286,7 +286,7 @@ class _quiet:  # noqa: N801
 
 
 CASES = {
-    soft_counts: {"counting.kernels.chunks.CHUNK": 7},
+    soft_counts: {"counting.numerics.RUN": 7, "counting.kernels.binary_grid.BLOCK": 7},
     tuned_decisions: {"decisions.thresholds.BLOCK": 16},
     met_constraints: {"metrics.meeting._BLOCK": 130},
     intervals_of_labels: {

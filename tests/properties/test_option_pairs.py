@@ -15,8 +15,9 @@ import pytest
 import torch
 
 import softset as ss
-from softset.counting.kernels import binary, multiclass
-from softset.counting.kernels.native.library import without_native
+from softset.counting import numerics
+from softset.counting.kernels import binary_grid
+from softset.counting.kernels.choice import using
 from tests.fuzz import loss_oracle
 from tests.properties import mean_losses
 from tests.properties.covering import covering_array
@@ -40,12 +41,12 @@ AVERAGES = ("macro", "micro", "weighted")
 
 
 @contextmanager
-def in_chunks():
-    with without_native(), patch.object(binary, "CHUNK", 14), patch.object(multiclass, "CHUNK", 14):
+def in_runs():
+    with using("torch"), patch.object(numerics, "RUN", 4), patch.object(binary_grid, "BLOCK", 5):
         yield
 
 
-KERNELS = {"C": nullcontext, "PyTorch": without_native, "chunks": in_chunks}
+KERNELS = {"C": nullcontext, "PyTorch": lambda: using("torch"), "runs": in_runs}
 
 
 @cache

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_number
-from softset.counting.numerics import NOTHING, under_transform, wide
+from softset.counting.numerics import NOTHING, readable, wide, working
 from softset.counting.shapes import Shapes
-from softset.counting.values import check_classes, check_fractions
+from softset.counting.values import Invalid, check_classes, check_fractions
 from softset.tasks import Task
 
 # What all kernels read as 0 and 1; other types are converted.
@@ -48,46 +48,50 @@ class Arguments(NamedTuple):
     def _laid_out(self) -> dict[str, Any]:
         shapes, task, by_class = self.shapes, self.shapes.task, self.shapes.by_class
         z, y = shapes.flat_scores(self.scores), self.target
+        invalid = Invalid(readable(self.scores, y, self.sample_weight, self.class_weight))
         if task.exclusive and not by_class:
-            y = _class_numbers(y)
+            y = _class_numbers(y, invalid)
         elif not task.exclusive and y.dtype not in LABELS:
             y = y.to(torch.float32 if y.is_floating_point() else torch.int64)
         y = shapes.flat_target(y)
         w, unit = None, 1.0
+        weights = wide(z.device) if invalid.careful else working(z)
         if self.sample_weight is not None:
-            w = shapes.flat_weight(self.sample_weight).to(wide(z.device))
-            w, unit = _in_units("sample_weight", w, math.prod(shapes.positions))
+            w = shapes.flat_weight(self.sample_weight).to(weights)
+            w, unit = _in_units("sample_weight", w, invalid, math.prod(shapes.positions))
         number = self.ignore_index
         if number is not None and _holds(y.dtype, int(number)):
             ignored = y == int(number)
             ignored = ignored.all(-1) if by_class else ignored
-            w = torch.ones_like(ignored, dtype=wide(z.device)) if w is None else w
+            w = torch.ones_like(ignored, dtype=weights) if w is None else w
             w = torch.where(ignored, 0.0, w)
-            # A left-out row may hold anything, NaN too: it gets scores without a favorite.
+            # An ignored row may hold anything, NaN too: it gets scores without a favorite.
             rows = ignored.unsqueeze(-1) if task.exclusive else ignored
             filler = 1 / z.shape[-1] if by_class else 0
             y = torch.where(rows if by_class else ignored, torch.full_like(y, filler), y)
             z = torch.where(rows, 0.0 if self.from_logits else 1 / z.shape[-1], z)
         if not self.from_logits:
-            _check_probabilities(z)
-        if (self.soft or task.exclusive) and not under_transform(z, y):
-            if self.soft:
-                check_fractions(y, by_class)
-            else:
-                check_classes(y, z.shape[-1])
-        if by_class:  # shares that were rounded add up all the same
-            y = y.to(wide(z.device)) / y.sum(-1, keepdim=True, dtype=wide(z.device))
+            _check_probabilities(z, invalid)
+        if self.soft:
+            check_fractions(y, by_class, invalid)
+        elif task.exclusive:
+            y = check_classes(y, z.shape[-1], invalid)
+        elif not invalid.careful:  # else the kernels check labels in passing
+            invalid.labels(y)
+        if by_class:  # fractions that were rounded add up all the same
+            y = y.to(weights) / y.sum(-1, keepdim=True, dtype=weights)
         if self.class_weight is not None:
-            y, w, unit = _weighted(y, w, unit, self.class_weight, task, self.soft)
-        if w is not None:
+            y, w, unit = _weighted(y, w, unit, self.class_weight.to(weights), self, invalid)
+        if w is not None and invalid.careful:
             # Next to others of about 1, these are nothing; a metric of them alone would leave
             # float32.
             w = torch.where(w < NOTHING, 0.0, w)
-        return {"z": z, "y": y, "w": w, "unit": unit}
+        return {"z": z, "y": y, "w": w, "unit": unit, "invalid": invalid.any()}
 
 
-def _check_probabilities(z: Tensor) -> None:
-    if under_transform(z):
+def _check_probabilities(z: Tensor, invalid: Invalid) -> None:
+    if not invalid.careful:
+        invalid.outside(z.detach(), 0, 1)
         return
     low, high = torch.aminmax(z.detach())
     if low < 0 or high > 1:
@@ -98,9 +102,13 @@ def _check_probabilities(z: Tensor) -> None:
         )
 
 
-def _class_numbers(y: Tensor) -> Tensor:
-    """Whole numbers, in whichever type they came."""
-    if y.is_floating_point() and not under_transform(y) and not torch.equal(y, y.round()):
+def _class_numbers(y: Tensor, invalid: Invalid) -> Tensor:
+    """Integers, in whichever type they came."""
+    if not y.is_floating_point():
+        return y.to(torch.long)
+    if not invalid.careful:
+        invalid.where(y != y.round())
+    elif not torch.equal(y, y.round()):
         raise ValueError(
             f"target must hold class numbers (integers) for task='multiclass', got {y.dtype}. For "
             "probabilities of the classes, in the shape of scores, use soft_targets=True."
@@ -136,10 +144,11 @@ def as_numbers(name: str, x: Any, device: torch.device | None = None) -> Tensor:
         ) from None
 
 
-def _in_units(name: str, w: Tensor, n: int = 1) -> tuple[Tensor, float]:
+def _in_units(name: str, w: Tensor, invalid: Invalid, n: int = 1) -> tuple[Tensor, float]:
     """Weights, checked, and their unit: a power of two next to the largest where that is far from
     1, so that no digit is lost. ``n`` of them must have a sum."""
-    if under_transform(w):
+    if not invalid.careful:
+        invalid.where(w.detach().amin() < 0)
         return w, 1.0
     low, high = (float(v) for v in torch.aminmax(w.detach()))
     if not low >= 0 or not high < math.inf:
@@ -155,17 +164,18 @@ def _in_units(name: str, w: Tensor, n: int = 1) -> tuple[Tensor, float]:
 
 
 def _weighted(
-    y: Tensor, w: Tensor | None, unit: float, v: Tensor, task: Task, soft: bool
+    y: Tensor, w: Tensor | None, unit: float, v: Tensor, arguments: Arguments, invalid: Invalid
 ) -> tuple[Tensor, Tensor, float]:
     """Target, weights and their unit with the weights of the classes in them."""
-    v, of_classes = _in_units("class_weight", v)
+    task, soft = arguments.shapes.task, arguments.soft
+    v, unit_of_classes = _in_units("class_weight", v, invalid)
     each = by_class(v, y, task, soft)
     if soft and not task.independent:
         # A part y of weight v_1 and a part 1 - y of weight v_0 are one example of both weights.
         own = y.to(v.dtype) * (v if task.exclusive else v[1])
         mass = each.unsqueeze(-1) if task.exclusive else each
         y = torch.where(mass > 0, own / torch.where(mass > 0, mass, 1.0), y.to(v.dtype))
-    unit *= of_classes
+    unit *= unit_of_classes
     if not 1e-305 < unit < math.inf or unit * y.numel() == math.inf:
         raise ValueError(
             f"sample_weight times class_weight must be numbers that floats can hold, got {unit:g}. "
@@ -182,7 +192,7 @@ def of_classes(class_weight: Any, task: Task, classes: int, device: torch.device
         raise ValueError(
             f"class_weight must hold {size} numbers for task={task!r}, got shape {list(v.shape)}."
         )
-    if not under_transform(v):
+    if readable(v):
         check_number("class_weight", v.detach(), 0, math.inf, closed="low")
     return v
 

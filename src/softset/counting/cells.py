@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,21 +11,20 @@ from torch import Tensor
 
 from softset.checks import check_choice
 from softset.counting.arguments import as_numbers
-from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.choice import kernel_for, usual_kernel
-from softset.counting.kernels.interface import InPlace, Kernel, count, count_in_place
+from softset.counting.kernels.interface import Counted, Kernel, count, differentiable, laid_out
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.numerics import (
     all_but_each,
     at_least_zero,
     full_precision,
     raised,
+    readable,
     under_transform,
     wide,
-    working,
 )
 from softset.counting.problem import Problem, arrange, check_thresholds
-from softset.counting.steps import HardStep, Step, check_step, is_hard, is_learnt
+from softset.counting.steps import Step, check_step, is_hard, is_learned
 from softset.counting.values import check_binary, check_labels, check_not_nan, check_rows
 from softset.tasks import BINARY, MULTICLASS, Task, get_task
 
@@ -341,7 +340,7 @@ class Counting:
         given = (*weights, *self.taus)
         if any(isinstance(t, Tensor) and t.requires_grad for t in given):
             return True
-        return self.step is not None and is_learnt(self.step, self.problem.scores)
+        return self.step is not None and is_learned(self.step, self.problem.scores)
 
     def cells(self) -> Confusion:
         """The soft counts."""
@@ -351,20 +350,31 @@ class Counting:
             return self.counted(counted)
         problem, learned = self.problem, self.learned
         cells = count(self.kernel, problem, plain=learned)
-        if learned and not under_transform(problem.z, problem.y, problem.w):
+        if learned and readable(problem.z, problem.y, problem.w):
             self.check(cells)
         return self.confusion(cells)
 
-    def in_place(self) -> InPlace | None:
-        """What the kernel counts of the arguments where they lie, if it does."""
+    def in_place(self) -> Counted | None:
+        """What the kernel counts of the arguments where they lie in memory, if it does."""
         if self.kernel is None or (not self.usual and self.learned):
             return None
         return self.kernel.in_place(self.problem)
 
-    def counted(self, counted: InPlace) -> Confusion:
+    def laid_out(self) -> Counted | None:
+        """What the kernel counts of arguments that are laid out, if there is nothing to be learned
+        but scores."""
+        problem = self.problem
+        if self.kernel is None or self.learned:
+            return None
+        if under_transform(problem.z, problem.y, problem.w):
+            return None
+        return laid_out(self.kernel, problem)
+
+    def counted(self, counted: Counted) -> Confusion:
         """With the graph of the scores; weights that were read in place are in their own units."""
         assert self.kernel is not None
-        return self.confusion(count_in_place(self.kernel, self.problem, counted), unit=1.0)
+        cells = differentiable(self.problem.scores, self.kernel, self.problem, counted)
+        return self.confusion(cells, unit=1.0)
 
     def check(self, cells: Tensor) -> None:
         """Refuse labels and scores that a kernel would have refused."""
@@ -398,22 +408,31 @@ def _hard(counting: Counting, matrix: bool) -> Confusion:
         return in_units(_hard_multiclass(problem, matrix), problem)
     z, y, w = problem.z, problem.y, problem.w
 
+    if readable(z, y):
+        check_not_nan(z, torch.isnan(z))
+        if not problem.soft:
+            check_labels(y)
     # Logits are compared as they are: many have one probability. In float64, so that a threshold
     # between two neighboring float32 scores stays between.
-    taus, dtype = counting.taus, wide(z.device)
-    if problem.from_logits:
-        taus = [torch.logit(torch.as_tensor(t, dtype=dtype, device=z.device)) for t in taus]
+    dtype = wide(z.device)
+    z = z.to(dtype)
+    each = []
+    for tau in counting.taus:
+        cut = torch.as_tensor(tau, dtype=dtype, device=z.device)
+        yes = z >= (torch.logit(cut) if problem.from_logits else cut)
+        each.append(torch.stack([_mass(decided, y, w) for decided in (yes, ~yes)]).flatten(0, 1))
+    return counting.confusion(torch.stack(each, -1) if counting.grid else each[0])
 
-    class Decided(BinaryKernel):
-        def degrees(self, z: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-            yes = (z.to(dtype) >= tau for tau in taus)
-            return ((h, ~h) for h in yes)
 
-    kernel = Decided(HardStep(), taus, counting.grid, False, working(z), problem.soft)
-    if under_transform(z, y, w):
-        return counting.confusion(kernel.compose(z, y, w))
-    check_not_nan(z, torch.isnan(z))
-    return counting.confusion(kernel.count(z, y, w))
+def _mass(decided: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
+    """The weight of positives and of negatives that were decided so."""
+    if w is None and not y.is_floating_point():
+        positive = y > 0
+        pairs = (decided & positive, decided & ~positive)
+        return torch.stack([pair.sum(-1) for pair in pairs]).to(wide(y.device))
+    weights = decided.to(wide(y.device)) if w is None else decided * w.to(wide(y.device))
+    positives = weights * y
+    return torch.stack([positives.sum(-1), (weights - positives).sum(-1)])
 
 
 def _hard_multiclass(problem: Problem, matrix: bool) -> Confusion:

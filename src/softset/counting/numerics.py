@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor
@@ -30,6 +32,8 @@ def ratio(num: Tensor, den: Tensor, empty: float = 0.0) -> Tensor:
     """
     if all_positive(den, NOTHING):
         return num / den
+    if isinstance(num, Traced) and isinstance(den, Traced):
+        return num.ratio(den, NOTHING, empty)  # type: ignore[return-value]
     positive = den > NOTHING
     return torch.where(positive, num / torch.where(positive, den, 1.0), empty)
 
@@ -59,7 +63,7 @@ def all_positive(x: Tensor, low: float = 0.0) -> bool:
     """Whether every element is known to be above ``low``; False where they cannot be looked at."""
     if isinstance(x, Traced):
         return x.above(low)
-    if under_transform(x):
+    if not readable(x):
         return False
     return x.item() > low if x.dim() == 0 else bool((x > low).all())
 
@@ -99,12 +103,56 @@ def log_odds(z: Tensor) -> Tensor:
 
 
 def under_transform(*tensors: Tensor | None) -> bool:
-    """Whether values cannot be looked at: while compiling, inside ``torch.func`` transforms, or
-    where tensors have a shape but no values (``torch.device("meta")``, ``FakeTensorMode``)."""
+    """Whether a compiler or a ``torch.func`` transform watches: it sees the plain composition."""
     if torch.compiler.is_compiling():
         return True
-    return any(
-        t is not None and (_wrapped(t) or t.is_meta or isinstance(t, FakeTensor)) for t in tensors
+    return any(t is not None and _wrapped(t) for t in tensors)
+
+
+CHECKS = ("auto", "device", "full")
+
+
+class _Checks(threading.local):
+    """How values are checked in this thread: one of ``CHECKS``."""
+
+    mode = "full"
+
+
+_CHECKS = _Checks()
+
+
+@contextmanager
+def _checked(mode: str) -> Iterator[None]:
+    before, _CHECKS.mode = _CHECKS.mode, mode
+    try:
+        yield
+    finally:
+        _CHECKS.mode = before
+
+
+def checked(mode: str) -> AbstractContextManager[None]:
+    """Check values as ``mode`` says: ``"full"`` reads them on the host and raises errors that name
+    the cause; ``"device"`` reads nothing, and bad input makes counts NaN; ``"auto"`` is ``"full"``
+    for tensors on the CPU and ``"device"`` for all others. A compiler reads nothing anyway."""
+    return nullcontext() if torch.compiler.is_compiling() else _checked(mode)
+
+
+def checks_on_device() -> bool:
+    """Whether all checks are made on the device, on the CPU too."""
+    return _CHECKS.mode == "device"
+
+
+def readable(*tensors: Tensor | None) -> bool:
+    """Whether values may be read on the host: not while compiling or inside ``torch.func``
+    transforms, not where tensors have a shape but no values (``torch.device("meta")``,
+    ``FakeTensorMode``), and not where checks are made on the device (``checked``)."""
+    if torch.compiler.is_compiling() or _CHECKS.mode == "device":
+        return False
+    anywhere = _CHECKS.mode == "full"
+    return all(
+        t is None
+        or not (_wrapped(t) or t.is_meta or isinstance(t, FakeTensor) or not (t.is_cpu or anywhere))
+        for t in tensors
     )
 
 
@@ -124,6 +172,37 @@ def wide(device: torch.device) -> torch.dtype:
 def working(z: Tensor) -> torch.dtype:
     """The dtype of elementwise work: half precision is raised to float32."""
     return torch.float64 if z.dtype == torch.float64 else torch.float32
+
+
+# Terms that are added in the dtype of the work, by pairs; their sums are added in float64.
+RUN = 64
+
+
+def summed(x: Tensor) -> Tensor:
+    """The sum over the last dimension, in float64 where the device has it.
+
+    No element is widened: runs of 64 terms are added in their own dtype, and the sums of the runs
+    in float64, which keeps the digits of float32 and counts beyond 2**24.
+    """
+    dtype = wide(x.device)
+    if x.dtype is dtype:
+        return x.sum(-1)
+    count = x.shape[-1] // RUN
+    whole = count * RUN
+    runs = x[..., :whole].view(*x.shape[:-1], count, RUN).sum(-1)
+    if whole == x.shape[-1]:
+        return runs.sum(-1, dtype=dtype)
+    last = x[..., whole:].sum(-1, keepdim=True)
+    return torch.cat([runs, last], -1).sum(-1, dtype=dtype)
+
+
+def lowered(g: Tensor, dtype: torch.dtype) -> Tensor:
+    """A gradient in the dtype of the scores; what half precision cannot hold becomes its largest
+    number."""
+    if g.dtype is dtype:
+        return g
+    limit = torch.finfo(dtype).max
+    return g.clamp(-limit, limit).to(dtype)
 
 
 def as_dtype(x: Tensor, dtype: torch.dtype) -> Tensor:

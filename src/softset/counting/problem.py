@@ -12,7 +12,15 @@ from torch import Tensor
 
 from softset.checks import check_choice, check_number, check_whole, warn_user
 from softset.counting.arguments import Arguments, as_numbers, by_class, of_classes
-from softset.counting.numerics import log_odds, raised, under_transform, wide, working
+from softset.counting.numerics import (
+    checks_on_device,
+    log_odds,
+    raised,
+    readable,
+    under_transform,
+    wide,
+    working,
+)
 from softset.counting.shapes import Shapes, check_shapes
 from softset.counting.steps import LinearStep, Step
 from softset.counting.values import check_rows
@@ -40,6 +48,12 @@ class Problem:
     ``left_out`` is the class that ``ignore_index`` names, if it names one. ``exclusive`` labels are
     classes, of which each row has one.
 
+    ``invalid`` is a flag on the device, of values that were not read on the host: counts are NaN
+    where it is set.
+
+    ``invalid`` is a flag on the device, of values that are not read on the host: counts are NaN
+    where it is set.
+
     ``arguments`` are those of ``arrange``, of which ``z``, ``y``, ``w`` and ``unit`` are made, and
     their values checked, when one of them is first read: the kernels in C read arguments where they
     lie, and check them in passing.
@@ -52,6 +66,7 @@ class Problem:
     batch_dims: int = 0
     from_logits: bool = True
     unit: float = field(default_factory=lambda: 1.0)
+    invalid: Tensor | None = field(default_factory=lambda: None)
     sets: bool = False
     numbers: Tensor | None = None
     soft: bool = False
@@ -60,7 +75,7 @@ class Problem:
     arguments: Arguments | None = field(default=None, init=False)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("z", "y", "w", "unit") or self.__dict__.get("arguments") is None:
+        if name not in ("z", "y", "w", "unit", "invalid") or self.__dict__.get("arguments") is None:
             raise AttributeError(name)
         self.__dict__.update(self.arguments.laid_out())  # type: ignore[union-attr]
         return self.__dict__[name]
@@ -110,7 +125,7 @@ class Problem:
         if not self.task.exclusive:
             return self
         p = self.probabilities().clamp(0, 1)
-        if not under_transform(p):
+        if readable(p):
             check_rows(self.z, p.detach())
         to_rank = to_rank and self.from_logits
         z, y = log_odds(self.z) if to_rank else p, self.y
@@ -193,7 +208,7 @@ class Problem:
         values = as_numbers("threshold", threshold, device)
         values = values.to(wide(device), copy=True)  # the gradient reads it again
         if values.dim() == 0:
-            return [values if learned else float(values)], False
+            return [values if learned or not readable(values) else float(values)], False
         lead = self.z.shape[:-1]
         if values.shape not in (lead, lead[-1:]):
             raise ValueError(
@@ -297,10 +312,10 @@ def _set_numbers(per: Any, shapes: Shapes, device: torch.device) -> Tensor:
             f"set each row belongs, got {given.dtype}."
         )
     flat = shapes.by_position("per", given, batch=False).flatten()
-    if under_transform(flat):
+    if under_transform(flat) or checks_on_device():
         raise ValueError(
-            "per with set numbers can't be compiled or transformed: how large the sets are is not "
-            "known there. Use per='image', or batch_dims."
+            "per with set numbers can't be compiled or transformed, nor checked on the device: how "
+            "large the sets are is not known there. Use per='image', or batch_dims."
         )
     return torch.unique(flat, return_inverse=True)[1]
 
@@ -329,8 +344,11 @@ def check_thresholds(task: Task, threshold: Any, thresholds: Any = None) -> None
     elif thresholds is not None:
         _grid(thresholds)
     else:
-        learned = isinstance(threshold, Tensor) and threshold.requires_grad
-        number = threshold.detach() if learned else threshold
+        if isinstance(threshold, Tensor):
+            if not readable(threshold):
+                return
+            threshold = threshold.detach()
+        number = threshold
         check_number("threshold", number, 0, 1, hint=THRESHOLD_HINT)
 
 

@@ -117,6 +117,32 @@ class LinearStep:
         middle, past = 0.5 - m2 * _above(p, q, tau), _past(p, q, tau, b, beyond)
         return torch.where(past, m3 * q, torch.where(p < a, 1 - m1 * p, middle))
 
+    def slope(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
+        """``dH/dp``."""
+        a, b, m1, m2, m3, beyond = self.pieces(tau)
+        if isinstance(tau, Tensor) or any(isinstance(m, Tensor) for m in (m1, m2, m3)):
+            middle = torch.where(_past(p, q, tau, b, beyond), m3, m2)
+            return torch.where(p < a, m1, middle)
+        # 1 below a, and above b: without a comparison, for which CPUs have no vector instructions.
+        low, high = (a - p).clamp(min=0).sign(), (beyond - q).clamp(min=0).sign()
+        return torch.rsub(low, m2, alpha=m2 - m1).add_(high, alpha=m3 - m2)
+
+    def degrees(self, p: Tensor, q: Tensor, tau: Number) -> tuple[Tensor, Tensor]:
+        """``H`` and ``1 - H``, each with its digits; the same without a comparison."""
+        a, b, m1, m2, m3, beyond = self.pieces(tau)
+        if isinstance(tau, Tensor) or any(isinstance(m, Tensor) for m in (m1, m2, m3)):
+            return self.degree(p, q, tau), self.rest(p, q, tau)
+        low, high = p.clamp(max=a), q.clamp(max=beyond)
+        if tau <= 0.5:
+            middle = p.clamp(a, b)
+            over, under = middle - a, b - middle
+        else:
+            middle = q.clamp(beyond, 1 - a)
+            over, under = (1 - a) - middle, middle - beyond
+        h = (m1 * low).add_(over, alpha=m2).add_(beyond - high, alpha=m3)
+        rest = (m3 * high).add_(under, alpha=m2).add_(a - low, alpha=m1)
+        return h, rest
+
 
 def _above(p: Tensor, q: Tensor, tau: Number) -> Tensor:
     """``p - tau``, of the two that are smaller."""
@@ -157,6 +183,11 @@ class SigmoidStep:
         """``1 - H``, without the cancelling."""
         return torch.sigmoid(-self.k * _above(p, q, tau))
 
+    def slope(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
+        """``dH/dp``."""
+        scaled = self.k * _above(p, q, tau)
+        return self.k * torch.sigmoid(scaled) * torch.sigmoid(-scaled)
+
 
 @dataclass(frozen=True)
 class IdentityStep:
@@ -173,6 +204,10 @@ class IdentityStep:
     def rest(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
         """``1 - H``, without the cancelling."""
         return self(q, tau)
+
+    def slope(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
+        """``dH/dp``."""
+        return torch.ones_like(self(p, tau))
 
 
 STEPS: dict[str, Callable[..., Step]] = {
@@ -210,7 +245,31 @@ def both_degrees(step: Step, p: Tensor, q: Tensor, tau: Number) -> tuple[Tensor,
     return torch.where(mostly, 1 - rest, h), torch.where(mostly, rest, 1 - h)
 
 
-def is_learnt(step: Step, like: Tensor) -> bool:
+def degrees(step: Step, p: Tensor, q: Tensor, tau: Number) -> tuple[Tensor, Tensor]:
+    """``H`` and ``1 - H`` in the dtype of ``p``, from ``p`` and ``q = 1 - p``."""
+    if type(step) is LinearStep:
+        return step.degrees(p, q, tau)
+    rest = getattr(step, "rest", None)
+    if rest is None:
+        h = step(p, tau)
+        return h, 1 - h
+    return getattr(step, "degree", lambda p, q, tau: step(p, tau))(p, q, tau), rest(p, q, tau)
+
+
+def slope(step: Step, p: Tensor, q: Tensor, tau: Number) -> Tensor:
+    """``dH/dp``: that of a step of the user's own by autograd."""
+    if type(step) in (LinearStep, SigmoidStep, IdentityStep):
+        return step.slope(p, q, tau)  # type: ignore[attr-defined]
+    with torch.enable_grad():
+        leaf = p.detach().requires_grad_()
+        h = step(leaf, tau).sum()
+    if not h.requires_grad:
+        return torch.zeros_like(p)
+    (by,) = torch.autograd.grad(h, leaf, allow_unused=True, materialize_grads=True)
+    return by
+
+
+def is_learned(step: Step, like: Tensor) -> bool:
     """Whether a step has parameters that want a gradient; one of the user's own is tried."""
     if isinstance(step, LinearStep | SigmoidStep | IdentityStep):
         return any(isinstance(v, Tensor) and v.requires_grad for v in vars(step).values())

@@ -1,20 +1,22 @@
-"""A few numbers with their derivatives: formulas of counts, differentiated in NumPy.
+"""A few numbers with their derivatives: formulas of counts, differentiated as they stand.
 
-A loss is a formula of four numbers per class. In small batches PyTorch takes longer to record and
-to differentiate such a formula than a kernel takes for all rows. So a formula may be called with
-``Traced`` numbers instead of tensors: the same code, and its gradient by ``gradient``. Whatever is
-not supported raises ``NotTracedError``, and PyTorch serves.
+A loss is a formula of four numbers per class. In small batches autograd takes longer to record and
+to differentiate such a formula than a kernel takes for all rows, and on a GPU each of its small
+steps is a launch. So a formula may be called with ``Traced`` numbers instead of tensors: the same
+code, and its gradient by ``gradient``. They are NumPy's where values may be read on the host, and
+PyTorch's, on their device, where not. Whatever is not supported raises ``NotTracedError``, and
+autograd serves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-Array = Any  # np.ndarray or np.float64
+Array = Any  # np.ndarray, np.float64 or torch.Tensor
 _Pull = Callable[[Array], None]
 
 
@@ -25,11 +27,12 @@ class NotTracedError(AttributeError):
 class Traced:
     """Numbers, and how a derivative by them becomes one by those they were computed from."""
 
-    __slots__ = ("grad", "pull", "tape", "value")
+    __slots__ = ("complement", "grad", "pull", "sum_of_pair", "tape", "value")
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
     def __init__(self, value: Array, tape: list[Traced] | None, pull: _Pull | None = None) -> None:
         self.value, self.tape, self.pull, self.grad = value, tape, pull, None
+        self.complement: Traced | None = None
         if tape is not None:  # else it is a constant
             tape.append(self)
 
@@ -51,6 +54,8 @@ class Traced:
     # --- arithmetic
 
     def __add__(self, other: Any) -> Traced:
+        if self.complement is not None and other is self.complement:
+            return self.sum_of_pair
         b = _value(other)
 
         def pull(g: Array) -> None:
@@ -119,6 +124,13 @@ class Traced:
     def root(self, degree: Any, tiny: float) -> Traced:
         """``numerics.root``: the root, and below ``tiny`` its chord from the origin."""
         power, x = 1 / _value(degree), self.value
+        if isinstance(x, torch.Tensor):
+            # x^(1/d) = x c with c = max(x, tiny)^(1/d - 1), which below tiny is the chord.
+            chord = x.clamp(min=tiny) ** (power - 1)
+            return self._made(
+                x * chord,
+                lambda g: self.add(g * chord * torch.where(x > tiny, power, 1.0)),
+            )
         normal, chord = x > tiny, tiny ** (power - 1)
         value = np.where(normal, x, 1.0) ** power
         slope = np.where(
@@ -127,10 +139,27 @@ class Traced:
         value = np.where(normal, value, np.maximum(x * chord, 0.0))[()]
         return self._made(value, lambda g: self.add(g * slope))
 
+    def ratio(self, den: Traced, nothing: float, empty: float) -> Traced:
+        """``numerics.ratio``: ``empty`` where the denominator is nothing, without a derivative."""
+        there = den.value > nothing
+        inverse = _choose(there, 1 / _choose(there, den.value, 1.0), 0.0)
+        value = self.value * inverse
+        value = value if empty == 0 else _choose(there, value, empty)
+
+        def pull(g: Array) -> None:
+            by = g * inverse
+            self.add(by)
+            if den.tape is not None:
+                den.add(-by * value)
+
+        return self._made(value, pull, den)
+
     # --- what has no derivative
 
     def above(self, low: float) -> bool:
-        """Whether all of them are."""
+        """Whether all of them are known to be: on a device nobody looks."""
+        if isinstance(self.value, torch.Tensor):
+            return False
         all_of_them = self.value > low
         return bool(all_of_them if not all_of_them.ndim else all_of_them.all())
 
@@ -150,7 +179,10 @@ class Traced:
         return Traced(self.value.any(dim), None)
 
     def to(self, dtype: torch.dtype) -> Traced:
-        return self if self.tape is not None else Traced(self.value.astype(np.float64), None)
+        if self.tape is not None:
+            return self
+        value = self.value
+        return Traced(value.to(dtype) if isinstance(value, torch.Tensor) else value * 1.0, None)
 
     # --- shapes
 
@@ -160,33 +192,42 @@ class Traced:
 
     @property
     def dtype(self) -> torch.dtype:
-        return torch.float64
+        return self.value.dtype if isinstance(self.value, torch.Tensor) else torch.float64
+
+    @property
+    def device(self) -> torch.device:
+        """Of tensors; NumPy has none."""
+        if not isinstance(self.value, torch.Tensor):
+            raise NotTracedError("device")
+        return self.value.device
 
     def dim(self) -> int:
         return len(self.value.shape)
 
     def sum(self, dim: int, keepdim: bool = False) -> Traced:
-        ones = np.ones_like(self.value)
-
         def pull(g: Array) -> None:
-            self.add((g if keepdim else g[..., None]) * ones)
+            self.add(_spread(g if keepdim else g[..., None], self.value))
 
         return self._made(self.value.sum(dim, keepdims=keepdim), pull)
 
     def prod(self, dim: int) -> Traced:
         value = self.value
+        if isinstance(value, torch.Tensor):
+            raise NotTracedError("prod")
         before, after = np.ones_like(value), np.ones_like(value)
         before[..., 1:] = value[..., :-1].cumprod(-1)
         after[..., :-1] = value[..., :0:-1].cumprod(-1)[..., ::-1]
         return self._made(value.prod(dim), lambda g: self.add(g[..., None] * before * after))
 
     def clamp(self, min: float) -> Traced:
-        inside = self.value >= min
-        return self._made(np.maximum(self.value, min), lambda g: self.add(g * inside))
+        value = self.value
+        least = value.clamp(min=min) if isinstance(value, torch.Tensor) else np.maximum(value, min)
+        return self._made(least, lambda g: self.add(g * (value >= min)))
 
     def __getitem__(self, at: Any) -> Traced:
         def pull(g: Array) -> None:
-            whole = np.zeros_like(self.value)
+            zeros = torch.zeros_like if isinstance(g, torch.Tensor) else np.zeros_like
+            whole = zeros(self.value)
             whole[at] = g
             self.add(whole)
 
@@ -209,22 +250,32 @@ def _value(x: Any) -> Any:
     """The numbers themselves; ``x`` if it is a number already."""
     if isinstance(x, Traced):
         return x.value
-    if isinstance(x, int | float | np.ndarray | np.generic):
+    if isinstance(x, int | float | np.ndarray | np.generic | torch.Tensor):
         return x
     raise NotTracedError(type(x).__name__)
 
 
+def _choose(mask: Array, x: Any, y: Any) -> Array:
+    if isinstance(mask, torch.Tensor):
+        return torch.where(mask, x, y)
+    return np.where(mask, x, y)[()]
+
+
+def _spread(g: Array, like: Array) -> Array:
+    return g.expand_as(like) if isinstance(g, torch.Tensor) else g + 0 * like
+
+
 def _where(condition: Any, a: Any, b: Any) -> Traced:
-    mask, x, y = condition.value, _value(a), _value(b)
+    mask, x, y = _value(condition), _value(a), _value(b)
     tape = next((t.tape for t in (a, b) if isinstance(t, Traced) and t.tape is not None), None)
 
     def pull(g: Array) -> None:
-        if x is not a:
-            a.add(np.where(mask, g, 0.0))
-        if y is not b:
-            b.add(np.where(mask, 0.0, g))
+        if x is not a and a.tape is not None:
+            a.add(_choose(mask, g, 0.0))
+        if y is not b and b.tape is not None:
+            b.add(_choose(mask, 0.0, g))
 
-    return Traced(np.where(mask, x, y)[()], tape, pull)
+    return Traced(_choose(mask, x, y), tape, pull)
 
 
 def _stack(parts: Sequence[Traced], dim: int) -> Traced:
@@ -235,31 +286,51 @@ def _stack(parts: Sequence[Traced], dim: int) -> Traced:
         for i, t in enumerate(parts):
             t.add(g[..., i])
 
-    return parts[0]._made(np.stack([t.value for t in parts], -1), pull)
+    values = [t.value for t in parts]
+    stack = torch.stack if isinstance(values[0], torch.Tensor) else np.stack
+    return parts[0]._made(stack(values, -1), pull)
 
 
 _FUNCTIONS: dict[Any, Callable[..., Traced]] = {
     torch.where: _where,
     torch.stack: _stack,
-    torch.ones_like: lambda t: Traced(np.ones_like(t.value), None),
+    torch.ones_like: lambda t: Traced(t.value * 0 + 1.0, None),
 }
 
 
-def gradient(formula: Callable[..., Traced], cells: Array) -> tuple[float, list[Array]] | None:
-    """The value of ``formula(*cells)``, one number, and its derivatives by the cells; none if it
-    can't be traced."""
+class Derivatives(NamedTuple):
+    """One number, and its derivatives by the degree of positives and of negatives: what a positive
+    adds to ``tp`` it takes from ``fn``, and what a negative adds to ``fp`` from ``tn``."""
+
+    value: Array
+    positive: Array
+    negative: Array
+
+
+def gradient(formula: Callable[..., Traced], cells: Array) -> Derivatives | None:
+    """The value of ``formula(tp, fp, fn, tn)``, one number, and its derivatives; none if it can't
+    be traced. The cells are an array or a tensor ``[4, ...]``."""
     tape: list[Traced] = []
-    leaves = [Traced(cell, tape) for cell in cells]
+    tp, fp, fn, tn = leaves = [Traced(cell, tape) for cell in cells]
+    for one, other in ((tp, fn), (fp, tn)):
+        # Their sum does not depend on the scores.
+        one.sum_of_pair = other.sum_of_pair = Traced(one.value + other.value, None)
+        one.complement, other.complement = other, one
     try:
         with np.errstate(all="ignore"):
             value = formula(*leaves)
-            if value.tape is None:
-                return float(value.value), [np.zeros_like(cell) for cell in cells]
-            value.add(np.float64(1))
+            if value.tape is not None:
+                value.add(value.value * 0 + 1.0)
             for t in reversed(tape):
                 if t.grad is not None and t.pull is not None:
                     t.pull(t.grad)
     except NotTracedError:
         return None
-    zero = np.zeros_like(cells[0])
-    return float(value.value), [zero if t.grad is None else t.grad for t in leaves]
+    return Derivatives(value.value, _change(tp, fn), _change(fp, tn))
+
+
+def _change(one: Traced, other: Traced) -> Array:
+    """The derivative by what is added to one and taken from the other."""
+    if other.grad is None:
+        return one.value * 0 if one.grad is None else one.grad
+    return -other.grad if one.grad is None else one.grad - other.grad

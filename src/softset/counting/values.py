@@ -8,7 +8,37 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.counting.numerics import under_transform
+from softset.counting.numerics import readable
+
+
+class Invalid:
+    """What is wrong with the values of a problem. ``careful``: they are read on the host, and the
+    first that is wrong raises an error. Else they stay on the device, as one flag for all of them,
+    and whoever counts makes the counts NaN where it is set."""
+
+    def __init__(self, careful: bool) -> None:
+        self.careful = careful
+        self._found: Tensor | None = None
+
+    def where(self, bad: Tensor) -> None:
+        """Something is invalid where ``bad`` is not 0."""
+        one = bad.any()
+        self._found = one if self._found is None else self._found | one
+
+    def outside(self, x: Tensor, low: float, high: float) -> None:
+        """Numbers outside of an interval are invalid, and NaN."""
+        self.where(x != x.clamp(low, high))
+
+    def labels(self, y: Tensor) -> None:
+        """Labels other than 0 and 1 are invalid."""
+        if y.is_floating_point():
+            self.where(torch.addcmul(y, y, y, value=-1))
+        elif y.dtype != torch.bool:
+            self.where(y >> 1)
+
+    def any(self) -> Tensor | None:
+        """The flag; none if nothing was looked at."""
+        return self._found
 
 
 def check_labels(y: Tensor) -> None:
@@ -38,8 +68,13 @@ def check_binary(z: Tensor, y: Tensor, bad: Any, sums: Tensor, soft: bool = Fals
     refuse_scores(z, torch.isnan(z))
 
 
-def check_classes(y: Tensor, classes: int) -> None:
-    """Refuse class numbers that have no column in the scores."""
+def check_classes(y: Tensor, classes: int, invalid: Invalid) -> Tensor:
+    """Refuse class numbers that have no column in the scores; on the device they become ones that
+    have."""
+    if not invalid.careful:
+        inside = y.clamp(0, classes - 1)
+        invalid.where(inside != y)
+        return inside
     low, high = (int(v) for v in torch.aminmax(y))
     if low < 0 or high >= classes:
         wrong = low if low < 0 else high
@@ -47,10 +82,16 @@ def check_classes(y: Tensor, classes: int) -> None:
             f"target must hold classes 0 to {classes - 1} (scores have {classes} columns), got "
             f"{wrong}. Set ignore_index={wrong} if it marks rows to leave out."
         )
+    return y
 
 
-def check_fractions(y: Tensor, by_class: bool) -> None:
-    """Refuse soft targets outside of [0, 1], and those of several classes that are no shares."""
+def check_fractions(y: Tensor, by_class: bool, invalid: Invalid) -> None:
+    """Refuse soft targets outside of [0, 1], and those of several classes that do not add up to
+    1."""
+    tolerance = 1e-3 if torch.finfo(y.dtype).bits > 16 else 2e-2
+    if not invalid.careful:
+        invalid.outside(y, 0, 1)
+        return invalid.outside(y.sum(-1), 1 - tolerance, 1 + tolerance) if by_class else None
     low, high = (float(v) for v in torch.aminmax(y))
     if not (low >= 0 and high <= 1):
         wrong = low if not low >= 0 else high
@@ -58,12 +99,13 @@ def check_fractions(y: Tensor, by_class: bool) -> None:
     if by_class:
         sums = y.double().sum(-1)
         off = (sums - 1).abs()
-        if off.max() > (1e-3 if torch.finfo(y.dtype).bits > 16 else 2e-2):
+        if off.max() > tolerance:
             wrong = sums.flatten()[off.argmax()].item()
             raise ValueError(
-                "target must hold shares of the classes that add up to 1 in every row with "
+                "target must hold fractions of the classes that add up to 1 in every row with "
                 f"soft_targets=True, got {wrong:g}."
             )
+    return None
 
 
 def check_rows(z: Tensor, predicted: Tensor) -> None:
@@ -74,7 +116,7 @@ def check_rows(z: Tensor, predicted: Tensor) -> None:
 
 def check_not_nan(z: Tensor, bad: Tensor) -> None:
     """Refuse scores of which ``bad`` marks rows that are NaN."""
-    if not under_transform(z) and bad.any():
+    if readable(z, bad) and bad.any():
         refuse_scores(z, bad)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from softset.counting.arguments import as_numbers
-from softset.counting.numerics import under_transform
+from softset.counting.numerics import readable
 from softset.tasks import Task
 
 
@@ -19,7 +19,7 @@ def no_rows(scores: Tensor, sample_weight: Any) -> bool:
     if sample_weight is None:
         return False
     w = as_numbers("sample_weight", sample_weight)
-    return not under_transform(w) and not w.any()
+    return readable(w) and not w.any()
 
 
 def row_in_their_place(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from softset.checks import check_number
 from softset.counting.arguments import as_numbers
-from softset.counting.numerics import full_precision, raised, under_transform, working
+from softset.counting.numerics import full_precision, raised, readable, working
 from softset.counting.problem import Problem, arrange, weights_by_class
 from softset.counting.values import check_labels
 from softset.losses.loss import Loss, refuse_words
@@ -34,7 +34,7 @@ def arrange_logits(
     given = {"sample_weight": weight, "batch_dims": batch_dims, **settings}
     problem = arrange(scores, target, task=task, from_logits=True, **given)
     labels = not problem.task.exclusive and not problem.soft
-    if labels and not under_transform(problem.z, problem.y):
+    if labels and readable(problem.z, problem.y):
         check_labels(problem.y)
     return replace(problem, z=raised(problem.z, working(problem.z)))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,11 +15,19 @@ from softset.checks import check_choice
 from softset.counting.arguments import as_numbers
 from softset.counting.cells import Confusion, Counting
 from softset.counting.flat import Form, flatten
-from softset.counting.kernels.interface import InPlace, composed
-from softset.counting.numerics import as_dtype, under_transform, working
+from softset.counting.kernels.interface import Counted, composed, differentiable
+from softset.counting.numerics import (
+    CHECKS,
+    as_dtype,
+    checked,
+    full_precision,
+    readable,
+    under_transform,
+    working,
+)
 from softset.counting.problem import PER, Problem, arrange, check_thresholds
 from softset.counting.steps import LinearStep, Step, check_step, is_hard
-from softset.counting.traced import gradient
+from softset.counting.traced import Derivatives, Traced, gradient
 from softset.losses.loss import Loss, refuse_words
 from softset.losses.parts import no_rows, row_in_their_place
 from softset.losses.pointwise import class_weight_buffer
@@ -35,7 +44,7 @@ from softset.tasks import Task, get_task
 EMPTY = ("penalize", "ignore")
 SETTINGS = (
     "metric", "task", "step", "threshold", "thresholds", "sample_weight", "class_weight",
-    "ignore_index", "from_logits", "empty", "batch_dims", "per", "soft_targets",
+    "ignore_index", "from_logits", "empty", "batch_dims", "per", "soft_targets", "check",
 )  # fmt: skip
 
 
@@ -53,6 +62,7 @@ class Settings:
     batch_dims: int
     per: Any
     soft_targets: bool
+    check: str = "auto"
 
     def arranged(self, scores: Any, target: Any, weight: Any) -> Problem:
         """The problem of a batch."""
@@ -92,6 +102,7 @@ def metric_loss(
     batch_dims: int = 0,
     per: Any = "batch",
     soft_targets: bool = False,
+    check: str = "auto",
     **unknown: Any,
 ) -> Tensor:
     """``1 - metric`` of the soft confusion of ``scores`` and ``target``.
@@ -108,6 +119,9 @@ def metric_loss(
             false positives are pushed down; ``"ignore"``: the label is left out. Of several
             classes, those without examples in the batch are left out.
         batch_dims: leading dimensions of independent problems; the result has their shape.
+        check: ``"full"`` reads values on the host and raises an error that names what is wrong;
+            ``"device"`` reads none, and the loss of bad input is NaN: nothing waits for a GPU
+            (docs/how-to/gpu.md). ``"auto"``: ``"full"`` on the CPU, ``"device"`` elsewhere.
         per: the mean of each set's metric: of each ``"image"`` (each of N), or of sets by their
             numbers. A set without positives is one by ``empty``, one without weight is left out.
 
@@ -121,6 +135,7 @@ def metric_loss(
     if unknown:
         refuse_words("metric_loss", unknown, SETTINGS)
     check_choice("empty", empty, EMPTY)
+    check_choice("check", check, CHECKS)
     task = get_task(task)
     settings = Settings(
         task=task,
@@ -133,6 +148,7 @@ def metric_loss(
         batch_dims=batch_dims,
         per=per,
         soft_targets=soft_targets,
+        check=check,
     )
     return _loss(scores, target, sample_weight, over(one_number(metric), thresholds), settings)
 
@@ -147,13 +163,14 @@ def over(goal: Goal, thresholds: Any) -> Goal:
 
 
 def _loss(scores: Any, target: Any, weight: Any, goal: Goal, settings: Settings) -> Tensor:
-    return problem_loss(
-        settings.arranged(scores, target, weight),
-        goal,
-        step=settings.step,
-        threshold=settings.threshold,
-        empty=settings.empty,
-    )
+    with checked(settings.check):
+        return problem_loss(
+            settings.arranged(scores, target, weight),
+            goal,
+            step=settings.step,
+            threshold=settings.threshold,
+            empty=settings.empty,
+        )
 
 
 def problem_loss(
@@ -183,25 +200,34 @@ def _one_node(
     one call of the kernel. None where there is more to be done.
     """
     metric, task = goal.metric, problem.task
-    if type(goal.where) is not Fixed or isinstance(metric, Custom) or problem.arguments is None:
+    if type(goal.where) is not Fixed or isinstance(metric, Custom) or problem.in_sets:
         return None
-    if metric.wants_matrix(task, problem.classes, training=True):
+    if problem.batch_dims or metric.wants_matrix(task, problem.classes, training=True):
         return None
     counting = Counting.of(problem, step, threshold)
-    counted = counting.in_place()
+    counted, scores = counting.in_place(), problem.scores
     if counted is None:
+        counted, scores = counting.laid_out(), problem.z
+    if counted is None or counting.kernel is None:
         return None
 
     def value(tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
         return metric(Confusion(tp, fp, fn, tn, task, None, problem.left_out), empty=empty)
 
-    cells = counted.cells.numpy()
-    total = cells.sum(0).max()
-    known = gradient(value, cells) if total == 0 or REACH[0] <= total <= REACH[1] else None
+    known = _differentiated(value, counted.cells)
     if known is None:
-        c = counting.counted(counted)
-        return (1 - goal.soft_value(c, empty)).to(problem.scores.dtype)
-    return _OneNode.apply(problem.scores, counting, counted, value, known)  # type: ignore[no-untyped-call]
+        c = counting.confusion(differentiable(scores, counting.kernel, problem, counted), unit=1.0)
+        return (1 - goal.soft_value(c, empty)).to(working(problem.scores))
+    return _OneNode.apply(scores, counting, counted, value, known)  # type: ignore[no-untyped-call]
+
+
+def _differentiated(value: Callable[..., Traced], cells: Tensor) -> Derivatives | None:
+    """A formula of the cells and its derivatives: in NumPy, where values may be read."""
+    if not readable(cells):
+        return gradient(value, cells)
+    numbers = cells.numpy()
+    total = numbers.sum(0).max()
+    return gradient(value, numbers) if total == 0 or REACH[0] <= total <= REACH[1] else None
 
 
 class _OneNode(torch.autograd.Function):
@@ -212,28 +238,38 @@ class _OneNode(torch.autograd.Function):
         ctx: Any,
         scores: Tensor,
         counting: Counting,
-        counted: InPlace,
+        counted: Counted,
         value: Callable[..., Any],
-        known: tuple[float, Any],
+        known: Derivatives,
     ) -> Tensor:
-        at, by = known
-        ctx.counting, ctx.counted, ctx.value, ctx.by = counting, counted, value, by
+        ctx.counting, ctx.counted, ctx.value, ctx.known = counting, counted, value, known
         # What is read again: autograd refuses it if it was changed in between.
-        ctx.save_for_backward(*counting.problem.read)
-        return torch.scalar_tensor(1 - at, dtype=scores.dtype, device="cpu")
+        ctx.save_for_backward(scores, *counting.problem.read)
+        if isinstance(known.value, Tensor):
+            return (1 - known.value).to(working(scores))
+        return torch.scalar_tensor(1 - float(known.value), dtype=working(scores), device="cpu")
 
     @staticmethod
     def backward(ctx: Any, adjoint: Tensor) -> Any:
         scores, *_ = ctx.saved_tensors
+        _, positive, negative = ctx.known
         if torch.is_grad_enabled() or under_transform(adjoint):
             cells = composed(ctx.counting.kernel, ctx.counting.problem)
             with torch.enable_grad():
                 loss = 1 - ctx.value(*cells)
             (grad,) = torch.autograd.grad(loss, scores, adjoint.to(loss.dtype), create_graph=True)
+        elif isinstance(positive, Tensor):
+            with full_precision(scores):
+                grad = ctx.counted.gradient(-adjoint * positive, -adjoint * negative)
         else:
-            (tp, fp, fn, tn), g = ctx.by, -adjoint.item()
-            grad = ctx.counted.gradient(g * (tp - fn), g * (fp - tn))
+            g = -adjoint.item()
+            with full_precision(scores):
+                grad = ctx.counted.gradient(_numbers(g * positive), _numbers(g * negative))
         return grad, *[None] * 4
+
+
+def _numbers(x: Any) -> Tensor:
+    return torch.from_numpy(np.asarray(x))
 
 
 class MetricLoss(Loss):
@@ -278,6 +314,7 @@ class MetricLoss(Loss):
         batch_dims: int = 0,
         per: Any = "batch",
         soft_targets: bool = False,
+        check: str = "auto",
         ema_decay: float = 0.0,
         sync: Any = None,
         **unknown: Any,
@@ -298,6 +335,8 @@ class MetricLoss(Loss):
             )
         check_choice("per", per, PER)
         self.per, self.soft_targets = per, soft_targets
+        check_choice("check", check, CHECKS)
+        self.check = check
         self.class_weight: Tensor | None
         self.register_buffer("class_weight", class_weight_buffer(class_weight), persistent=False)
         running = RunningCounts(ema_decay)  # refuses what is no share
@@ -339,6 +378,7 @@ class MetricLoss(Loss):
             self.batch_dims if batch_dims is None else batch_dims,
             self.per if per is None else per,
             self.soft_targets,
+            self.check,
         )
 
     def forward(
@@ -350,9 +390,10 @@ class MetricLoss(Loss):
                     "ema_decay and sync are for one set of counts: without set numbers."
                 )
             scores = as_numbers("scores", scores)
-            value = self.of_whole(
-                lambda: flatten(self.cells(scores, target, sample_weight)), scores.device
-            )
+            with checked(self.check):
+                value = self.of_whole(
+                    lambda: flatten(self.cells(scores, target, sample_weight)), scores.device
+                )
             return as_dtype(value, working(scores))
         return _loss(scores, target, sample_weight, self.goal, self.settings(per))
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from softset.checks import check_choice
 from softset.counting.cells import Confusion
-from softset.counting.numerics import all_positive, ratio, under_transform
+from softset.counting.numerics import all_positive, ratio, readable
 from softset.counting.traced import Traced
 from softset.tasks import BINARY, MULTICLASS, Task
 
@@ -91,7 +91,8 @@ class Metric:
     def _average_micro(self, c: Confusion, empty: str | None) -> Tensor:
         each = c
         if c.left_out is not None:
-            each = c.each(lambda t: t[..., others(c)])
+            kept = others(c)
+            each = c.each(lambda t: torch.where(kept, t, 0.0))
         summed = replace(each.each(lambda t: t.sum(-1)), task=BINARY)
         return self._train(self.score(summed), summed, empty)
 
@@ -162,7 +163,7 @@ class Metric:
 
 def others(c: Confusion) -> Tensor:
     """Mask of all classes but the one that ``ignore_index`` names."""
-    if isinstance(c.tp, Traced):
+    if isinstance(c.tp, Traced) and not isinstance(c.tp.value, Tensor):
         return np.arange(c.tp.shape[-1]) != c.left_out
     return torch.arange(c.tp.shape[-1], device=c.tp.device).ne(c.left_out or 0)
 
@@ -177,7 +178,7 @@ def _in_reach(c: Confusion) -> Confusion:
     if isinstance(c.tp, Traced):
         return c  # traced counts are of moderate size
     totals = c.total if c.task.single else c.total.amax(-1, keepdim=True)
-    if not under_transform(totals):
+    if readable(totals):
         low, high = torch.aminmax(totals.detach())
         if REACH[0] <= float(low) and float(high) <= REACH[1]:
             return c

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import softset as ss
-from softset.counting.kernels.native.library import without_native
+from softset.counting.kernels.choice import using
 from tests.fuzz.loss_oracle import Setting, loss, slope
 from tests.reference import TASKS, random_problem
 
@@ -39,7 +39,7 @@ def compare(z, y, metric, setting, near=1e-6, **own):
 @pytest.mark.parametrize("native", [True, False])
 def test_gradients_at_thresholds_next_to_0_and_1(tau, around, copies, native):
     """Around one half all rows lie above (or below) the step, where its slope is smallest."""
-    with nullcontext() if native else without_native():
+    with nullcontext() if native else using("torch"):
         check_threshold(tau, around, copies)
 
 
@@ -112,7 +112,7 @@ def test_saturated_scores_inside_transforms(name, transform):
 @pytest.mark.parametrize("width", [1e-10, 2 - 1e-14])
 def test_the_steepest_and_the_widest_steps_have_finite_gradients(width, dtype, native):
     """Of every metric; a row of equal scores lies on the threshold."""
-    with nullcontext() if native else without_native():
+    with nullcontext() if native else using("torch"):
         for task in TASKS:
             z, y = random_problem(task, n=12, dtype=dtype)
             z[0] = 0

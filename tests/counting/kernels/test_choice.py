@@ -15,8 +15,9 @@ import torch
 from hypothesis import given, settings
 
 import softset as ss
-from softset.counting.kernels import binary, multiclass
-from softset.counting.kernels.native.library import without_native
+from softset.counting import numerics
+from softset.counting.kernels import binary_grid
+from softset.counting.kernels.choice import using
 from tests.reference import SOFT_STEPS, TASKS, is_area
 
 STEPS = list(SOFT_STEPS.values())
@@ -76,8 +77,8 @@ def gradient(metric, z, y, settled):
 
 @contextmanager
 def in_small_pieces():
-    """The PyTorch kernels, in chunks of a few rows."""
-    with without_native(), patch.object(binary, "CHUNK", 20), patch.object(multiclass, "CHUNK", 40):
+    """The PyTorch kernels, with sums in runs and blocks of a few rows."""
+    with using("torch"), patch.object(numerics, "RUN", 4), patch.object(binary_grid, "BLOCK", 5):
         yield
 
 

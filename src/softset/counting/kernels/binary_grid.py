@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from softset.counting.kernels.binary import BinaryKernel
-from softset.counting.kernels.chunks import store
-from softset.counting.numerics import wide
+from softset.counting.kernels.interface import Counted, Separate
+from softset.counting.numerics import lowered, readable, wide
 from softset.counting.steps import LinearStep
 from softset.counting.values import check_binary, off_labels
+
+# Positions that are added up in the dtype of the work, before float64.
+BLOCK = 4096
 
 
 class GridKernel(BinaryKernel):
@@ -43,28 +46,56 @@ class GridKernel(BinaryKernel):
         """The bins that the corners begin."""
         return (self.table[:2] * self.bins).round().long()
 
-    def where(self, p: Tensor, y: Tensor) -> Tensor:
-        """The bin of each example, positives after all bins of the negatives."""
-        return (p * self.bins).long() + (self.bins + 1) * y.long()
+    def places(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The bin of each score, as a float, and ``min(p, 1 - p)`` in units of a bin, from its
+        outer edge on."""
+        z = z.to(self.dtype)
+        if self.from_logits:
+            upper, least = z > 0, torch.sigmoid(-z.abs())
+        else:
+            upper, least = z > 0.5, torch.minimum(z, 1 - z)
+        least = least * self.bins
+        outer = least.floor()
+        return outer + upper * torch.rsub(outer, self.bins - 1, alpha=2), least - outer
+
+    def indices(self, place: Tensor, y: Tensor) -> Tensor:
+        """Positives after all bins of the negatives; a NaN, whose bin is none, goes anywhere."""
+        at = place.long() + (self.bins + 1) * y.long()
+        return at.clamp_(0, 2 * self.bins + 1)
+
+    def counted(self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False) -> Counted:
+        return Separate(self, z, y, w)
 
     def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
+        if readable(z, y, w):
+            bad = None if y.dtype == torch.bool else off_labels(y.to(torch.float32))
+            check_binary(z, y, bad, z.detach().sum() * 0)
         return self.from_bins(self.into_bins(z, y, w))
 
     def into_bins(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
-        """Mass and moment ``[*lead, 2, bins + 1, 2]`` of negatives and positives."""
-        dtype, lead = wide(z.device), z.shape[:-1]
-        both = torch.zeros(*lead, 2 * (self.bins + 1), 2, dtype=dtype, device=z.device)
-        mass, moment = both.unbind(-1)
-        for zc, yc, wc in self.pieces(z, y, w):
-            p = self.probabilities(zc)
-            # Before an index is made of them: a NaN or a stray label is no place in a table.
-            check_binary(z, y, off_labels(yc.to(torch.float32)), p.sum())
-            at = self.where(p, yc)
-            weight = torch.ones_like(p, dtype=dtype) if wc is None else wc.to(dtype).expand(p.shape)
-            mass.scatter_add_(-1, at, weight)
-            upper = at - (self.bins + 1) * yc.long() >= self.bins // 2
-            moment.scatter_add_(-1, at, weight * torch.where(upper, self.others(zc), p))
-        return both.view(*lead, 2, -1, 2)
+        """Mass and moment ``[*lead, 2, bins + 1, 2]`` of negatives and positives.
+
+        A moment is the mass times the outer edge of the bin, and what is beyond: so small a number
+        that blocks of it may be added in float32.
+        """
+        place, beyond = self.places(z)
+        lead, n, size = z.shape[:-1], z.shape[-1], 2 * (self.bins + 1)
+        blocks = -(-n // BLOCK)
+        block = torch.arange(n, device=z.device).div_(BLOCK, rounding_mode="floor")
+        at = self.indices(place, y).add_(block, alpha=size)
+        if w is None:
+            mass = torch.ones((), dtype=beyond.dtype, device=z.device).expand(place.shape)
+        else:
+            mass = w.to(beyond.dtype).expand(place.shape)
+            beyond = beyond * mass
+        both = torch.zeros(2, *lead, blocks * size, dtype=beyond.dtype, device=z.device)
+        both[0].scatter_add_(-1, at, mass)
+        both[1].scatter_add_(-1, at, beyond)
+        both = both.view(2, *lead, blocks, 2, -1).sum(-3, dtype=wide(z.device))
+        edges = torch.arange(self.bins + 1, device=z.device)
+        edges = edges.minimum(self.bins - 1 - edges).clamp_(min=0)
+        moment = (both[1] + both[0] * edges) / self.bins
+        return torch.stack([both[0], moment], -1)
 
     def from_bins(self, bins: Tensor) -> Tensor:
         """The cells at all thresholds, from sums over the bins below each corner, and above."""
@@ -105,13 +136,10 @@ class GridKernel(BinaryKernel):
         self, z: Tensor, y: Tensor, w: Tensor | None, positive: Tensor, negative: Tensor
     ) -> Tensor:
         of_both = torch.cat([self.slopes(negative), self.slopes(positive)], -1).to(self.dtype)
-        out = torch.empty_like(z, memory_format=torch.contiguous_format)
-        for zc, yc, wc, to in self.pieces(z, y, w, out):
-            p = self.probabilities(zc)
-            g = torch.gather(of_both, -1, self.where(p, yc))
-            g = g if wc is None else g * wc.to(g.dtype)
-            if self.from_logits:
-                # 1 - p would lose its digits, in float32 it is exactly 0 from z = 17 on.
-                g = g * p * torch.sigmoid(-zc.to(self.dtype))
-            store(to, g)
-        return out
+        place, _ = self.places(z)
+        g = torch.gather(of_both, -1, self.indices(place, y))
+        g = g if w is None else g * w.to(g.dtype)
+        if self.from_logits:
+            p, q = self.probabilities(z)
+            g = g * p * q
+        return lowered(g, z.dtype)

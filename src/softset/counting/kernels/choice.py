@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from softset.checks import check_choice
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.binary_grid import GridKernel
 from softset.counting.kernels.interface import Kernel
@@ -21,8 +24,8 @@ from softset.counting.kernels.native.kernels import (
     NativeMulticlass,
     is_native,
 )
-from softset.counting.kernels.native.library import SWITCH, native
-from softset.counting.numerics import under_transform, wide
+from softset.counting.kernels.native.library import native
+from softset.counting.numerics import readable, wide
 from softset.counting.problem import Problem
 from softset.counting.steps import LinearStep, SigmoidStep, Step
 from softset.tasks import Task
@@ -33,6 +36,33 @@ STEEP = 1e3
 NARROW, NARROWEST = 1 / 8, 1e-3
 # A shorter outer piece leaves float32.
 SHORTEST = 1e-30
+
+
+# In the environment: which kernels count. "auto" takes those in C for tensors on the CPU, those in
+# Triton on a GPU, and PyTorch's where there is no other.
+VARIABLE = "SOFTSET_KERNELS"
+KERNELS = ("auto", "c", "torch", "triton")
+
+
+class _Switch:
+    """Which kernels are to count: one of ``KERNELS``."""
+
+    def __init__(self, kernels: str) -> None:
+        check_choice(VARIABLE, kernels, KERNELS)
+        self.kernels = kernels
+
+
+SWITCH = _Switch(os.environ.get(VARIABLE, "auto"))
+
+
+@contextmanager
+def using(kernels: str) -> Iterator[None]:
+    """Count with these kernels: for tests, benchmarks, and to see whether a fault is theirs."""
+    before, SWITCH.kernels = SWITCH.kernels, _Switch(kernels).kernels
+    try:
+        yield
+    finally:
+        SWITCH.kernels = before
 
 
 @lru_cache(maxsize=16)
@@ -49,11 +79,12 @@ class Scores(NamedTuple):
     device: torch.device
     from_logits: bool
     soft: bool  # whether targets are fractions
+    kernels: str  # which count: "c", "torch" or "triton"
 
     @classmethod
     def of(cls, problem: Problem) -> Scores:
         z = problem.scores
-        return cls(z.dtype, z.device, problem.from_logits, problem.soft)
+        return cls(z.dtype, z.device, problem.from_logits, problem.soft, _family(z))
 
     def resolving(self, steepness: float) -> torch.dtype:
         """The dtype of work, which is float64 where a step is so steep that the rounding of float32
@@ -64,9 +95,19 @@ class Scores(NamedTuple):
 
     def native(self, step: Step) -> bool:
         """Whether there is a kernel in C for them."""
-        if torch.compiler.is_compiling() or self.device.type != "cpu":
-            return False
-        return is_native(step) and native() is not None
+        return self.kernels == "c" and is_native(step)
+
+
+def _family(z: Tensor) -> str:
+    """Which kernels count scores: "c", "torch" or "triton"."""
+    wanted = SWITCH.kernels
+    if wanted in ("auto", "c") and z.is_cpu and readable(z) and native() is not None:
+        return "c"
+    if wanted == "c":
+        why = "they are not built" if native() is None else "tensors are on the CPU, and checked"
+        if z.is_cpu and not torch.compiler.is_compiling() and native() is None:
+            raise ValueError(f"{VARIABLE}=c asks for kernels in C: {why}. Use auto.")
+    return "torch"
 
 
 def usual_kernel(problem: Problem, step: Step | None, threshold: Any) -> Kernel | None:
@@ -77,11 +118,11 @@ def usual_kernel(problem: Problem, step: Step | None, threshold: Any) -> Kernel 
     for value in vars(step).values():
         if type(value) is not float and type(value) is not int:
             return None
-    return _usual(problem.task, Scores.of(problem), step, threshold, SWITCH.on)
+    return _usual(problem.task, Scores.of(problem), step, threshold)
 
 
 @lru_cache(maxsize=64)
-def _usual(task: Task, scores: Scores, step: Step, threshold: float, in_c: bool) -> Kernel | None:
+def _usual(task: Task, scores: Scores, step: Step, threshold: float) -> Kernel | None:
     if not 0 < threshold < 1 or (task.exclusive and threshold != 0.5):
         return None  # it will be refused
     if task.exclusive:
@@ -148,11 +189,11 @@ def _least(x: Any) -> float:
     """A number, or the least of a tensor; infinite where it cannot be looked at."""
     if not isinstance(x, Tensor):
         return float(x)
-    return math.inf if under_transform(x) else float(x.detach().min())
+    return float(x.detach().min()) if readable(x) else math.inf
 
 
 def _largest(x: Any) -> float:
     """A number, or the largest of a tensor; 0 where it cannot be looked at."""
     if not isinstance(x, Tensor):
         return float(x)
-    return 0.0 if under_transform(x) else float(x.detach().max())
+    return float(x.detach().max()) if readable(x) else 0.0

@@ -17,13 +17,15 @@ positives and ``L_fp - L_tn`` for negatives.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
 from softset.counting.numerics import full_precision, raised, under_transform, working
-from softset.counting.problem import Problem
+
+if TYPE_CHECKING:
+    from softset.counting.problem import Problem
 
 
 class Kernel(Protocol):
@@ -35,27 +37,42 @@ class Kernel(Protocol):
         """The cells in plain PyTorch, differentiable in everything."""
 
     def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
-        """The cells. Refuses scores that are not numbers, and stray labels."""
+        """The cells. Where values may be read on the host, scores that are not numbers and stray
+        labels are refused."""
 
     def gradient(
         self, z: Tensor, y: Tensor, w: Tensor | None, positive: Tensor, negative: Tensor
     ) -> Tensor:
         """The derivative by ``z``, from those by the degree of a positive and of a negative."""
 
-    def in_place(self, problem: Problem) -> InPlace | None:
-        """What the kernel counts of the arguments where they lie; none if it wants them laid out,
-        or if there is something to be refused."""
+    def counted(self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False) -> Counted:
+        """The cells, and their gradient; ``keep`` what it needs if it will be asked for."""
+
+    def in_place(self, problem: Problem) -> Counted | None:
+        """The same of the arguments where they lie in memory; none if the kernel needs them laid
+        out, or if there is something to be refused."""
 
 
-class InPlace(Protocol):
-    """Cells of arguments where they lie, and their gradient."""
+class Counted(Protocol):
+    """Cells, and their gradient by the scores."""
 
     @property
     def cells(self) -> Tensor:
         """As ``count`` gives them."""
 
-    def gradient(self, positive: Any, negative: Any) -> Tensor:
+    def gradient(self, positive: Tensor, negative: Tensor) -> Tensor:
         """The derivative by the scores, in their shape."""
+
+
+class Separate:
+    """The cells and the gradient of a kernel that keeps nothing between the two."""
+
+    def __init__(self, kernel: Kernel, z: Tensor, y: Tensor, w: Tensor | None) -> None:
+        self.kernel, self.read = kernel, (z, y, w)
+        self.cells = kernel.count(z, y, w)
+
+    def gradient(self, positive: Tensor, negative: Tensor) -> Tensor:
+        return self.kernel.gradient(*self.read, positive, negative)
 
 
 def count(kernel: Kernel, problem: Problem, plain: bool = False) -> Tensor:
@@ -64,15 +81,40 @@ def count(kernel: Kernel, problem: Problem, plain: bool = False) -> Tensor:
     z, y, w = problem.z, problem.y, problem.w
     if plain or under_transform(z, y, w):
         with full_precision(z):
-            return kernel.compose(raised(z, working(z)), y, w)
-    with full_precision(z):
-        cells = kernel.count(z.detach(), y, w)
-    return _Fused.apply(z, y, w, kernel, cells)  # type: ignore[no-untyped-call]
+            cells = kernel.compose(raised(z, working(z)), y, w)
+        return cells if problem.invalid is None else spoiled(cells, problem.invalid)
+    return differentiable(z, kernel, problem, laid_out(kernel, problem))
 
 
-def count_in_place(kernel: Kernel, problem: Problem, counted: InPlace) -> Tensor:
-    """The cells that were counted in place, differentiable in the scores as they came."""
-    return _InPlace.apply(problem.scores, problem, kernel, counted)  # type: ignore[no-untyped-call]
+def laid_out(kernel: Kernel, problem: Problem) -> Counted:
+    """What the kernel counts of a problem that is laid out; NaN if something in it is invalid."""
+    z, y, w = problem.z, problem.y, problem.w
+    with torch.no_grad(), full_precision(z):
+        counted = kernel.counted(z.detach(), y, w, z.requires_grad)
+    if problem.invalid is None:
+        return counted
+    return Spoiled(counted, problem.invalid)
+
+
+class Spoiled:
+    """Counted numbers of which all are NaN if something was invalid."""
+
+    def __init__(self, counted: Counted, invalid: Tensor) -> None:
+        self.counted, self.cells = counted, spoiled(counted.cells, invalid)
+
+    def gradient(self, positive: Tensor, negative: Tensor) -> Tensor:
+        return self.counted.gradient(positive, negative)
+
+
+def spoiled(cells: Tensor, invalid: Tensor) -> Tensor:
+    """The cells, or NaN."""
+    return torch.where(invalid, torch.nan, cells)
+
+
+def differentiable(scores: Tensor, kernel: Kernel, problem: Problem, counted: Counted) -> Tensor:
+    """The cells that were counted, with the graph of the scores they were counted from: laid out,
+    or as they came."""
+    return _Cells.apply(scores, problem, kernel, counted)  # type: ignore[no-untyped-call]
 
 
 def composed(kernel: Kernel, problem: Problem) -> Tensor:
@@ -81,49 +123,27 @@ def composed(kernel: Kernel, problem: Problem) -> Tensor:
         return kernel.compose(problem.z, problem.y, problem.w)
 
 
-class _InPlace(torch.autograd.Function):
-    """The cells, which are known already, and their gradient by the scores where they lie."""
+class _Cells(torch.autograd.Function):
+    """The cells, which are known already, and their gradient."""
 
     @staticmethod
     def forward(
-        ctx: Any, scores: Tensor, problem: Problem, kernel: Kernel, counted: InPlace
+        ctx: Any, scores: Tensor, problem: Problem, kernel: Kernel, counted: Counted
     ) -> Tensor:
         ctx.problem, ctx.kernel, ctx.counted = problem, kernel, counted
-        # What is read again: autograd refuses it if it was changed in between.
-        ctx.save_for_backward(*problem.read)
+        # Autograd refuses what was changed in between.
+        ctx.save_for_backward(scores, *problem.read)
         return counted.cells
 
     @staticmethod
     def backward(ctx: Any, adjoint: Tensor) -> Any:
         scores, *_ = ctx.saved_tensors
         if torch.is_grad_enabled() or under_transform(adjoint):
+            # A second derivative is wanted: differentiate the plain composition instead.
             cells = composed(ctx.kernel, ctx.problem)
             (grad,) = torch.autograd.grad(cells, scores, adjoint, create_graph=True)
         else:
             tp, fp, fn, tn = adjoint
-            grad = ctx.counted.gradient(tp - fn, fp - tn)
+            with full_precision(scores):
+                grad = ctx.counted.gradient(tp - fn, fp - tn)
         return grad, None, None, None
-
-
-class _Fused(torch.autograd.Function):
-    """The cells, which are known already, and their gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, y: Tensor, w: Any, kernel: Kernel, cells: Tensor) -> Tensor:
-        ctx.kernel = kernel
-        ctx.save_for_backward(z, y, w)
-        return cells
-
-    @staticmethod
-    def backward(ctx: Any, adjoint: Tensor) -> Any:
-        z, y, w = ctx.saved_tensors
-        with full_precision(z):
-            if torch.is_grad_enabled() or under_transform(adjoint):
-                # A second derivative is wanted: differentiate the plain composition instead.
-                with torch.enable_grad():
-                    cells = ctx.kernel.compose(z, y, w)
-                (grad,) = torch.autograd.grad(cells, z, adjoint, create_graph=True)
-            else:
-                tp, fp, fn, tn = adjoint
-                grad = ctx.kernel.gradient(z, y, w, tp - fn, fp - tn)
-        return grad, *[None] * 4

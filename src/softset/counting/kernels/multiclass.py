@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from softset.counting.kernels.chunks import CHUNK, added, chunks, store, vjp
-from softset.counting.numerics import wide
-from softset.counting.problem import Problem
-from softset.counting.steps import Step
+from softset.counting.numerics import lowered, readable, summed, wide
+from softset.counting.steps import IdentityStep, LinearStep, SigmoidStep, Step
 from softset.counting.values import check_rows
+
+if TYPE_CHECKING:
+    from softset.counting.kernels.interface import Counted
+    from softset.counting.problem import Problem
+
+# Fewer classes than this are faster on a CPU class by class than row by row.
+FEW_CLASSES = 64
 
 
 def memberships(p: Tensor, step: Step) -> Tensor:
@@ -31,10 +35,10 @@ def all_but(g: Tensor) -> Tensor:
 
 
 class MulticlassKernel:
-    """``tp[y] += w g[y]``, ``fp += w g`` of the other classes, and so on, for any step, by chunks
-    of rows.
+    """``tp[y] += w g[y]``, ``fp += w g`` of the other classes, and so on, for any step, in one
+    pass.
 
-    ``soft`` targets are shares of the classes ``[*lead, N, C]``: ``tp += w y g``.
+    ``soft`` targets are fractions of the classes ``[*lead, N, C]``: ``tp += w y g``.
     """
 
     def __init__(
@@ -67,36 +71,177 @@ class MulticlassKernel:
 
         return torch.stack([*split(g), *split(rest)])
 
-    def size(self, z: Tensor) -> int:
-        """Rows in a chunk."""
-        return max(1, CHUNK * z.shape[-2] // z.numel())
-
-    def pieces(self, z: Tensor, y: Tensor, w: Tensor | None, size: int) -> Iterator[Any]:
-        """Scores, classes and weights of so many rows at a time."""
-        if self.soft:
-            both = zip(chunks(size, -2, z, y), chunks(size, -1, y[..., 0], w), strict=True)
-            return ((zc, yc, wc) for (zc, yc), (_, wc) in both)
-        rows = zip(chunks(size, -2, z), chunks(size, -1, y, w), strict=True)
-        return ((zc, yc, wc) for (zc,), (yc, wc) in rows)
-
-    def in_place(self, problem: Problem) -> Any:
-        """Nothing: it wants arguments laid out."""
+    def in_place(self, problem: Problem) -> Counted | None:
+        """Nothing: it needs arguments laid out."""
         return None
 
+    def counted(self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False) -> Counted:
+        return _Multiclass(self, z, y, w)
+
     def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
-        cells = added([self.compose(*part) for part in self.pieces(z, y, w, self.size(z))])
-        check_rows(z, cells)
-        return cells
+        return _Multiclass(self, z, y, w).cells
 
     def gradient(
         self, z: Tensor, y: Tensor, w: Tensor | None, positive: Tensor, negative: Tensor
     ) -> Tensor:
-        out = torch.empty_like(z, memory_format=torch.contiguous_format)
-        size = self.size(z)
-        pieces = zip(self.pieces(z, y, w, size), chunks(size, -2, out), strict=True)
-        for (zc, yc, wc), (to,) in pieces:
-            with torch.enable_grad():
-                leaf = zc.detach().to(self.dtype).requires_grad_()
-                predicted = self.compose(leaf, yc, wc)[:2]
-            store(to, vjp(predicted, leaf, torch.stack([positive, negative])))
-        return out
+        return _Multiclass(self, z, y, w).gradient(positive, negative)
+
+
+class _Multiclass:
+    """The cells in one pass, and their gradient. Tensors are ``[*lead, C, N]`` here."""
+
+    def __init__(self, kernel: MulticlassKernel, z: Tensor, y: Tensor, w: Tensor | None) -> None:
+        self.kernel, self.dtype, self.soft = kernel, z.dtype, kernel.soft
+        self.y = y.mT.to(kernel.dtype) if self.soft else y.unsqueeze(-2)
+        self.w = None if w is None else w.to(kernel.dtype).expand(z.shape[:-1]).unsqueeze(-2)
+        self.p = p = self._probabilities(z)
+        largest, first = p.max(-2, keepdim=True)
+        if isinstance(kernel.step, IdentityStep):
+            self.degrees: _Degrees = _Identity(p)
+        else:
+            p.scatter_(-2, first, -1.0)
+            second, at = p.max(-2, keepdim=True)
+            p.scatter_(-2, first, largest)
+            two, total = torch.cat([first, at], -2), largest + second
+            kinds = {LinearStep: _Linear, SigmoidStep: _Sigmoid}
+            self.degrees = kinds.get(type(kernel.step), _Any)(kernel.step, p, two, total)
+        h = self.degrees.h
+        chosen = h.gather(-2, first)
+        others = h.scatter(-2, first, 0.0).sum(-2, keepdim=True)
+        self.sum = chosen + others
+        both = p.new_empty(2, *h.shape)
+        torch.div(h, self.sum, out=both[0])
+        torch.sub(1.0, both[0], out=both[1])
+        both[1].scatter_(-2, first, others / self.sum)
+        if self.w is not None:
+            both.mul_(self.w)
+        self.cells = self._cells(both)
+        self.g = both[0]
+        if readable(z, y, w):
+            check_rows(z, self.cells)
+
+    def _probabilities(self, z: Tensor) -> Tensor:
+        """As a tensor that may be changed for a moment."""
+        z = z.to(self.kernel.dtype)
+        few = z.is_cpu and z.shape[-1] < FEW_CLASSES
+        if not self.kernel.from_logits:
+            return z.mT.clone(memory_format=torch.contiguous_format) if few else z.clone().mT
+        if few or z.stride(-1) != 1:
+            return torch.softmax(z.mT, -2)
+        return torch.softmax(z, -1).mT
+
+    def _cells(self, both: Tensor) -> Tensor:
+        if self.soft:
+            own = both * self.y
+            others = both * (1 - self.y)
+            return torch.stack([summed(own), summed(others)], 1).flatten(0, 1)
+        at = self.y.expand(2, *self.y.shape)
+        self.own = own = both.gather(-2, at)
+        both.scatter_(-2, at, 0.0)
+        others = summed(both)
+        right = torch.zeros_like(others).scatter_add_(
+            -1, at.squeeze(-2), own.squeeze(-2).to(others.dtype)
+        )
+        return torch.stack([right, others], 1).flatten(0, 1)
+
+    def gradient(self, positive: Tensor, negative: Tensor) -> Tensor:
+        """The derivative by the scores."""
+        positive, negative = (x.to(self.kernel.dtype) for x in (positive, negative))
+        w, by = self.w, negative.unsqueeze(-1)
+        if self.soft:
+            r = torch.addcmul(by, self.y, positive.unsqueeze(-1) - by)
+            mean = (r * self.g).sum(-2, keepdim=True)
+            q = (r if w is None else r * w) - mean
+        else:
+            own = positive.gather(-1, self.y.squeeze(-2)).unsqueeze(-2)
+            mean = (self.g * by).sum(-2, keepdim=True).addcmul_(own, self.own[0])
+            q = (by if w is None else by * w) - mean
+            q.scatter_(-2, self.y, (own if w is None else own * w) - mean)
+        out = self.degrees.pull(q.div_(self.sum))
+        if self.kernel.from_logits:
+            out = torch._softmax_backward_data(out, self.p, -2, out.dtype)
+        return lowered(out, self.dtype).mT
+
+
+class _Degrees:
+    """``h = H(p, tau)`` of every class, and the derivative by ``p`` from one by ``h``."""
+
+    h: Tensor
+
+    def pull(self, q: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class _Identity(_Degrees):
+    def __init__(self, p: Tensor) -> None:
+        self.h = p
+
+    def pull(self, q: Tensor) -> Tensor:
+        return q
+
+
+class _Linear(_Degrees):
+    """In ``u = p / (2 tau)`` the corners are the same for all rows, and only the largest class can
+    be above the upper one, as ``tau`` is at most 1/2."""
+
+    def __init__(self, step: LinearStep, p: Tensor, two: Tensor, total: Tensor) -> None:
+        delta, width = step.delta, step.width
+        self.two, self.total, self.delta = two, total, delta
+        self.b = (1 + width / 2) / 2
+        self.low = 2 * delta / (1 - width / 2)  # the slopes by u
+        self.middle = 2 * (1 - 2 * delta) / width
+        self.u = p / total
+        self.over = (self.u - (1 - width / 2) / 2).clamp_(min=0)
+        self.past = (self.u - self.b).clamp_(min=0)
+        self.beyond = 1 - self.b * total
+        self.high = delta * total / self.beyond
+        h = self.low * self.u
+        h = _plus(h, self.over, self.middle - self.low)
+        self.h = h.addcmul_(self.past, self.high - self.middle)
+
+    def pull(self, q: Tensor) -> Tensor:
+        slope = self.low + (self.middle - self.low) * self.over.sign()
+        slope.addcmul_(self.past.sign(), self.high - self.middle)
+        by_u = slope.mul_(q)
+        moved = (q * self.past).sum(-2, keepdim=True) * (self.delta / self.beyond**2)
+        by_total = moved - (by_u * self.u).sum(-2, keepdim=True) / self.total
+        return by_u.div_(self.total).scatter_add_(-2, self.two, by_total.expand_as(self.two))
+
+
+class _Sigmoid(_Degrees):
+    def __init__(self, step: SigmoidStep, p: Tensor, two: Tensor, total: Tensor) -> None:
+        self.two, self.k = two, step.k
+        self.h = torch.sigmoid(step.k * (p - total / 2))
+
+    def pull(self, q: Tensor) -> Tensor:
+        by = q * self.k * self.h * (1 - self.h)
+        return by.scatter_add(-2, self.two, by.sum(-2, keepdim=True).expand_as(self.two) / -2)
+
+
+class _Any(_Degrees):
+    """A step of the user's own, differentiated by autograd."""
+
+    def __init__(self, step: Step, p: Tensor, two: Tensor, total: Tensor) -> None:
+        self.two = two
+        with torch.enable_grad():
+            self.p, self.tau = p.detach().requires_grad_(), (total / 2).requires_grad_()
+            made = step(self.p, self.tau)
+        self.made, self.h = made, made.detach()
+
+    def pull(self, q: Tensor) -> Tensor:
+        if not self.made.requires_grad:
+            return torch.zeros_like(q)
+        by, by_tau = torch.autograd.grad(
+            self.made,
+            (self.p, self.tau),
+            q,
+            allow_unused=True,
+            materialize_grads=True,
+            retain_graph=True,
+        )
+        return by.scatter_add(-2, self.two, by_tau.expand_as(self.two) / 2)
+
+
+def _plus(h: Tensor, x: Tensor, factor: float | Tensor) -> Tensor:
+    """``h + factor x``, in the place of ``h``."""
+    return h.addcmul_(x, factor) if isinstance(factor, Tensor) else h.add_(x, alpha=factor)

@@ -10,8 +10,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import softset as ss
+from softset.counting.kernels.choice import using
 from softset.counting.kernels.native.kernels import NativeBinary, NativeMulticlass
-from softset.counting.kernels.native.library import native, without_native
+from softset.counting.kernels.native.library import native
 
 pytestmark = pytest.mark.skipif(native() is None, reason="the kernels in C are not built")
 
@@ -161,7 +162,7 @@ def test_wherever_scores_and_labels_lie(task, shape, ignore, weights):
         w = torch.rand(shape[:1] if weights == "rows" else shape if task == "binary" else positions,
                        generator=generator)  # fmt: skip
     loss = ss.MetricLoss("f1", task=task, ignore_index=ignore)
-    with without_native():
+    with using("torch"):
         wanted, slope = gradient(loss, z.double(), y, w)
     first = None
     for name, scores in layouts(z):
@@ -182,7 +183,7 @@ def test_narrow_crops_fill_their_blocks(metric, per):
     z = torch.randn(2, 1, 40, 5, generator=torch.Generator().manual_seed(0))
     y = (z + torch.randn(z.shape, generator=torch.Generator().manual_seed(1)) > 1).long()
     loss = ss.MetricLoss(metric, per=per)
-    with without_native():
+    with using("torch"):
         wanted, slope = gradient(loss, z, y)
     for name, scores in layouts(z):
         value, found = gradient(loss, scores, y)
@@ -239,7 +240,7 @@ def test_what_is_refused(task, bad, message, in_c):
         rows[name][66] = value
     loss = ss.MetricLoss("f1", task=task)
     if not in_c:
-        with without_native(), pytest.raises(ValueError, match=message):
+        with using("torch"), pytest.raises(ValueError, match=message):
             loss(rows["z"], rows["y"], rows["w"])
         return
     with pytest.raises(ValueError, match=message):
@@ -255,7 +256,7 @@ def test_second_derivatives_are_those_of_the_composition(metric, task):
     x = z.clone().requires_grad_()
     (first,) = torch.autograd.grad(loss(x, y), x, create_graph=True)
     (second,) = torch.autograd.grad((first**2).sum(), x)
-    with without_native():
+    with using("torch"):
         (plain,) = torch.autograd.grad(loss(x, y), x, create_graph=True)
         (wanted,) = torch.autograd.grad((plain**2).sum(), x)
     torch.testing.assert_close(first, plain, rtol=1e-9, atol=1e-12)

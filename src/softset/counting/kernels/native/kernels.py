@@ -15,10 +15,10 @@ from torch import Tensor
 from softset.counting.arguments import USUAL_WEIGHTS
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.binary_grid import GridKernel
-from softset.counting.kernels.chunks import store
+from softset.counting.kernels.interface import Separate
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.kernels.native.library import PARALLEL, Call, native
-from softset.counting.numerics import under_transform
+from softset.counting.numerics import lowered, under_transform
 from softset.counting.problem import Problem
 from softset.counting.steps import IdentityStep, LinearStep, SigmoidStep, Step
 
@@ -254,6 +254,9 @@ class _Native:
         """The functions in C; nothing where there are none."""
         return native()
 
+    def counted(self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False) -> Separate:
+        return Separate(self, z, y, w)  # type: ignore[arg-type]
+
     def run(
         self,
         call: Call,
@@ -288,11 +291,7 @@ def _readable(z: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _gradient_like(z: Tensor, out: Tensor) -> Tensor:
     """The gradient in the dtype of the scores."""
-    if out.dtype is z.dtype:
-        return out
-    lower = torch.empty_like(out, dtype=z.dtype)
-    store(lower, out)
-    return lower
+    return lowered(out, z.dtype)
 
 
 def _sums(adjoint: Any, shape: tuple[int, ...]) -> Tensor:

@@ -1,12 +1,9 @@
-"""The compiled library: found where the build left it, and switched off on request."""
+"""The compiled library, found where the build left it."""
 
 from __future__ import annotations
 
 import ctypes
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +12,6 @@ import torch  # noqa: F401 (it loads OpenMP)
 
 # Python does not import it, so that one file serves all versions.
 FILE = Path(__file__).with_name("softset_kernels.so")
-# Set to 0: the PyTorch kernels serve.
-VARIABLE = "SOFTSET_NATIVE"
 
 Call = Callable[[bytes, int], int]
 
@@ -56,7 +51,7 @@ def _function(loaded: Any, name: str) -> Call:
 
 @lru_cache(maxsize=1)
 def _load() -> _Library | None:
-    if os.environ.get(VARIABLE, "1") == "0" or not FILE.exists():
+    if not FILE.exists():
         return None
     try:
         return _Library(ctypes.CDLL(str(FILE)))
@@ -64,26 +59,6 @@ def _load() -> _Library | None:
         return None
 
 
-@dataclass
-class _Switch:
-    """Whether the library may be used."""
-
-    on: bool = True
-
-
-SWITCH = _Switch()
-
-
 def native() -> _Library | None:
-    """The library, or nothing where it is absent or switched off."""
-    return _load() if SWITCH.on else None
-
-
-@contextmanager
-def without_native() -> Iterator[None]:
-    """The PyTorch kernels serve: for tests, benchmarks, and to see whether a fault is ours."""
-    before, SWITCH.on = SWITCH.on, False
-    try:
-        yield
-    finally:
-        SWITCH.on = before
+    """The library, or nothing where it is absent. ``kernels.choice`` says whether it is used."""
+    return _load()
