@@ -298,17 +298,17 @@ def by_differences(step, tau):
     return Pieces(a, b, step.delta / a, (1 - 2 * step.delta) / m, step.delta / (1 - b), 1 - b)
 
 
-def by_subtraction(step, p, q, tau):
+def by_subtraction(step, pq, tau):
     """The degrees of a step, without the digits of ``q = 1 - p``."""
-    h = step(p, tau)
-    return h.double(), (1 - h).double()
+    h = step(pq[0], tau)
+    return torch.stack([h, 1 - h]), None
 
 
 @pytest.mark.parametrize(
     ("where", "wrong", "number"),
     [
         # what a step leaves is a difference, also next to nothing
-        ("kernels.binary.both_degrees", by_subtraction, 405),
+        ("kernels.binary.degrees", by_subtraction, 405),
         # as are the lengths of a step
         ("steps.LinearStep.pieces", by_differences, 2386),
     ],

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -142,18 +144,20 @@ def checks_on_device() -> bool:
     return _CHECKS.mode == "device"
 
 
-def readable(*tensors: Tensor | None) -> bool:
-    """Whether values may be read on the host: not while compiling or inside ``torch.func``
-    transforms, not where tensors have a shape but no values (``torch.device("meta")``,
-    ``FakeTensorMode``), and not where checks are made on the device (``checked``)."""
-    if torch.compiler.is_compiling() or _CHECKS.mode == "device":
-        return False
-    anywhere = _CHECKS.mode == "full"
-    return all(
-        t is None
-        or not (_wrapped(t) or t.is_meta or isinstance(t, FakeTensor) or not (t.is_cpu or anywhere))
-        for t in tensors
+def without_values(*tensors: Tensor | None) -> bool:
+    """Whether nobody can read values: while compiling, inside ``torch.func`` transforms, or where
+    tensors have a shape but no values (``torch.device("meta")``, ``FakeTensorMode``)."""
+    return under_transform(*tensors) or any(
+        t is not None and (t.is_meta or isinstance(t, FakeTensor)) for t in tensors
     )
+
+
+def readable(*tensors: Tensor | None) -> bool:
+    """Whether values may be read on the host: they are there, and checks are not made on the device
+    (``checked``)."""
+    if checks_on_device() or without_values(*tensors):
+        return False
+    return _CHECKS.mode == "full" or all(t is None or t.is_cpu for t in tensors)
 
 
 def full_precision(z: Tensor) -> AbstractContextManager[object]:
@@ -174,11 +178,33 @@ def working(z: Tensor) -> torch.dtype:
     return torch.float64 if z.dtype == torch.float64 else torch.float32
 
 
+class Constants:
+    """Arrays as tensors, on every device where they are needed: copied there once."""
+
+    def __init__(self, *arrays: NDArray[np.float64]) -> None:
+        self.arrays = arrays
+        self.copies: dict[torch.device, tuple[Tensor, ...]] = {}
+
+    def beside(self, x: Tensor) -> tuple[Tensor, ...]:
+        """In float64 where the device has it."""
+        if isinstance(x, FakeTensor):
+            return self._copied(x.device)
+        if x.device not in self.copies:
+            copied = self._copied(x.device)
+            if x.is_cuda and torch.cuda.is_current_stream_capturing():
+                return copied  # memory of the graph that is captured, and of nobody else
+            self.copies[x.device] = copied
+        return self.copies[x.device]
+
+    def _copied(self, device: torch.device) -> tuple[Tensor, ...]:
+        return tuple(torch.tensor(a, dtype=wide(device), device=device) for a in self.arrays)
+
+
 # Terms that are added in the dtype of the work, by pairs; their sums are added in float64.
 RUN = 64
 
 
-def summed(x: Tensor) -> Tensor:
+def summed(x: Tensor, out: Tensor | None = None) -> Tensor:
     """The sum over the last dimension, in float64 where the device has it.
 
     No element is widened: runs of 64 terms are added in their own dtype, and the sums of the runs
@@ -186,14 +212,13 @@ def summed(x: Tensor) -> Tensor:
     """
     dtype = wide(x.device)
     if x.dtype is dtype:
-        return x.sum(-1)
+        return torch.sum(x, -1, out=out)
     count = x.shape[-1] // RUN
     whole = count * RUN
     runs = x[..., :whole].view(*x.shape[:-1], count, RUN).sum(-1)
-    if whole == x.shape[-1]:
-        return runs.sum(-1, dtype=dtype)
-    last = x[..., whole:].sum(-1, keepdim=True)
-    return torch.cat([runs, last], -1).sum(-1, dtype=dtype)
+    if whole != x.shape[-1]:
+        runs = torch.cat([runs, x[..., whole:].sum(-1, keepdim=True)], -1)
+    return torch.sum(runs, -1, dtype=dtype, out=out)
 
 
 def lowered(g: Tensor, dtype: torch.dtype) -> Tensor:

@@ -120,28 +120,40 @@ class LinearStep:
     def slope(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
         """``dH/dp``."""
         a, b, m1, m2, m3, beyond = self.pieces(tau)
-        if isinstance(tau, Tensor) or any(isinstance(m, Tensor) for m in (m1, m2, m3)):
-            middle = torch.where(_past(p, q, tau, b, beyond), m3, m2)
-            return torch.where(p < a, m1, middle)
-        # 1 below a, and above b: without a comparison, for which CPUs have no vector instructions.
-        low, high = (a - p).clamp(min=0).sign(), (beyond - q).clamp(min=0).sign()
-        return torch.rsub(low, m2, alpha=m2 - m1).add_(high, alpha=m3 - m2)
+        low, high = (p < a).to(p.dtype), _past(p, q, tau, b, beyond).to(p.dtype)
+        return m1 * low + m3 * high + m2 * (1 - low - high)
 
-    def degrees(self, p: Tensor, q: Tensor, tau: Number) -> tuple[Tensor, Tensor]:
-        """``H`` and ``1 - H``, each with its digits; the same without a comparison."""
+    def clamped(self, pq: Tensor, tau: float) -> tuple[Tensor, Tensor]:
+        """``H`` and ``1 - H`` as one tensor ``[2, ...]``, each with its digits, and ``dH/dp``.
+
+        Without a comparison: CPUs have vector instructions for clamping, and none for choosing.
+        """
         a, b, m1, m2, m3, beyond = self.pieces(tau)
-        if isinstance(tau, Tensor) or any(isinstance(m, Tensor) for m in (m1, m2, m3)):
-            return self.degree(p, q, tau), self.rest(p, q, tau)
+        if tau == 0.5:  # one side is the mirror image of the other
+            low = pq.clamp(max=a)
+            short = a - low
+            h = low.mul_(m1).add_(pq.clamp(a, b).sub_(a), alpha=m2)
+            h[0].add_(short[1], alpha=m1)
+            h[1].add_(short[0], alpha=m1)
+            outer = short.sum(0).sign_()
+            return h, (1 - outer).mul_(m2).add_(outer, alpha=m1)
+        p, q = pq
         low, high = p.clamp(max=a), q.clamp(max=beyond)
-        if tau <= 0.5:
+        # Corners are compared with the one of p and q that has the digits there.
+        if tau < 0.5:
             middle = p.clamp(a, b)
             over, under = middle - a, b - middle
+            left, right = a - low, (p - b).clamp_(min=0)
         else:
-            middle = q.clamp(beyond, 1 - a)
-            over, under = (1 - a) - middle, middle - beyond
-        h = (m1 * low).add_(over, alpha=m2).add_(beyond - high, alpha=m3)
-        rest = (m3 * high).add_(under, alpha=m2).add_(a - low, alpha=m1)
-        return h, rest
+            c = beyond + self.width * (1 - tau)  # 1 - a
+            middle = q.clamp(beyond, c)
+            over, under = c - middle, middle - beyond
+            left, right = (q - c).clamp_(min=0), beyond - high
+        h = (m1 * low).add_(over, alpha=m2).add_(right, alpha=m3)
+        rest = (m3 * high).add_(under, alpha=m2).add_(left, alpha=m1)
+        left, right = left.sign_(), right.sign_()
+        slope = (1 - left - right).mul_(m2).add_(left, alpha=m1).add_(right, alpha=m3)
+        return torch.stack([h, rest]), slope
 
 
 def _above(p: Tensor, q: Tensor, tau: Number) -> Tensor:
@@ -245,15 +257,19 @@ def both_degrees(step: Step, p: Tensor, q: Tensor, tau: Number) -> tuple[Tensor,
     return torch.where(mostly, 1 - rest, h), torch.where(mostly, rest, 1 - h)
 
 
-def degrees(step: Step, p: Tensor, q: Tensor, tau: Number) -> tuple[Tensor, Tensor]:
-    """``H`` and ``1 - H`` in the dtype of ``p``, from ``p`` and ``q = 1 - p``."""
-    if type(step) is LinearStep:
-        return step.degrees(p, q, tau)
+def degrees(step: Step, pq: Tensor, tau: Number) -> tuple[Tensor, Tensor | None]:
+    """``H`` and ``1 - H`` as one tensor ``[2, ...]``, from ``p`` and ``q = 1 - p``, and ``dH/dp``
+    if it was found on the way."""
+    plain = type(step) is LinearStep and not any(isinstance(v, Tensor) for v in vars(step).values())
+    if plain and not isinstance(tau, Tensor):
+        return step.clamped(pq, tau)  # type: ignore[attr-defined]
+    p, q = pq
     rest = getattr(step, "rest", None)
     if rest is None:
         h = step(p, tau)
-        return h, 1 - h
-    return getattr(step, "degree", lambda p, q, tau: step(p, tau))(p, q, tau), rest(p, q, tau)
+        return torch.stack([h, 1 - h]), None
+    h = getattr(step, "degree", lambda p, q, tau: step(p, tau))(p, q, tau)
+    return torch.stack([h, rest(p, q, tau)]), None
 
 
 def slope(step: Step, p: Tensor, q: Tensor, tau: Number) -> Tensor:

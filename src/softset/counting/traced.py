@@ -27,12 +27,12 @@ class NotTracedError(AttributeError):
 class Traced:
     """Numbers, and how a derivative by them becomes one by those they were computed from."""
 
-    __slots__ = ("complement", "grad", "pull", "sum_of_pair", "tape", "value")
+    __slots__ = ("grad", "pull", "sums", "tape", "value")
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
     def __init__(self, value: Array, tape: list[Traced] | None, pull: _Pull | None = None) -> None:
         self.value, self.tape, self.pull, self.grad = value, tape, pull, None
-        self.complement: Traced | None = None
+        self.sums: dict[int, tuple[Traced, Traced]] = {}  # what was added to it, and the sum
         if tape is not None:  # else it is a constant
             tape.append(self)
 
@@ -54,8 +54,8 @@ class Traced:
     # --- arithmetic
 
     def __add__(self, other: Any) -> Traced:
-        if self.complement is not None and other is self.complement:
-            return self.sum_of_pair
+        if id(other) in self.sums:
+            return self.sums[id(other)][1]
         b = _value(other)
 
         def pull(g: Array) -> None:
@@ -63,7 +63,10 @@ class Traced:
             if b is not other:
                 other.add(g)
 
-        return self._made(self.value + b, pull, other)
+        made = self._made(self.value + b, pull, other)
+        if b is not other:
+            self.sums[id(other)] = (other, made)
+        return made
 
     __radd__ = __add__
 
@@ -213,7 +216,10 @@ class Traced:
     def prod(self, dim: int) -> Traced:
         value = self.value
         if isinstance(value, torch.Tensor):
-            raise NotTracedError("prod")
+            ones = value[..., :1] * 0 + 1
+            left = torch.cat([ones, value[..., :-1]], -1).cumprod(-1)
+            right = torch.cat([value[..., 1:], ones], -1).flip(-1).cumprod(-1).flip(-1)
+            return self._made(value.prod(dim), lambda g: self.add(g[..., None] * left * right))
         before, after = np.ones_like(value), np.ones_like(value)
         before[..., 1:] = value[..., :-1].cumprod(-1)
         after[..., :-1] = value[..., :0:-1].cumprod(-1)[..., ::-1]
@@ -253,6 +259,10 @@ def _value(x: Any) -> Any:
     if isinstance(x, int | float | np.ndarray | np.generic | torch.Tensor):
         return x
     raise NotTracedError(type(x).__name__)
+
+
+def _is_tensor(x: Array) -> bool:
+    return isinstance(x, torch.Tensor)
 
 
 def _choose(mask: Array, x: Any, y: Any) -> Array:
@@ -298,35 +308,36 @@ _FUNCTIONS: dict[Any, Callable[..., Traced]] = {
 }
 
 
-class Derivatives(NamedTuple):
-    """One number, and its derivatives by the degree of positives and of negatives: what a positive
-    adds to ``tp`` it takes from ``fn``, and what a negative adds to ``fp`` from ``tn``."""
+class Known(NamedTuple):
+    """One number, and its derivatives ``[2, ...]`` by the degree of positives and of negatives:
+    what a positive adds to ``tp`` it takes from ``fn``, and a negative to ``fp`` from ``tn``."""
 
     value: Array
-    positive: Array
-    negative: Array
+    by: Array
 
 
-def gradient(formula: Callable[..., Traced], cells: Array) -> Derivatives | None:
-    """The value of ``formula(tp, fp, fn, tn)``, one number, and its derivatives; none if it can't
-    be traced. The cells are an array or a tensor ``[4, ...]``."""
+def gradient(formula: Callable[..., Traced], cells: Array) -> Known | None:
+    """``1 - formula(tp, fp, fn, tn)``, one number, and its derivatives; none if it can't be traced.
+    The cells are an array or a tensor ``[4, ...]``."""
     tape: list[Traced] = []
     tp, fp, fn, tn = leaves = [Traced(cell, tape) for cell in cells]
-    for one, other in ((tp, fn), (fp, tn)):
-        # Their sum does not depend on the scores.
-        one.sum_of_pair = other.sum_of_pair = Traced(one.value + other.value, None)
-        one.complement, other.complement = other, one
+    pairs = cells[:2] + cells[2:]
+    for pair, (one, other) in zip(pairs, ((tp, fn), (fp, tn)), strict=True):
+        total = Traced(pair, None)  # which does not depend on the scores
+        one.sums[id(other)], other.sums[id(one)] = (other, total), (one, total)
     try:
         with np.errstate(all="ignore"):
             value = formula(*leaves)
             if value.tape is not None:
-                value.add(value.value * 0 + 1.0)
+                one = value.value
+                value.add(torch.full_like(one, -1.0) if _is_tensor(one) else one * 0 - 1.0)
             for t in reversed(tape):
                 if t.grad is not None and t.pull is not None:
                     t.pull(t.grad)
     except NotTracedError:
         return None
-    return Derivatives(value.value, _change(tp, fn), _change(fp, tn))
+    by = [_change(tp, fn), _change(fp, tn)]
+    return Known(1 - value.value, torch.stack(by) if _is_tensor(by[0]) else np.array(by))
 
 
 def _change(one: Traced, other: Traced) -> Array:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 
 from softset.checks import check_choice
 from softset.counting.arguments import as_numbers
@@ -21,21 +21,19 @@ from softset.counting.numerics import (
     as_dtype,
     checked,
     full_precision,
-    readable,
     under_transform,
     working,
 )
 from softset.counting.problem import PER, Problem, arrange, check_thresholds
 from softset.counting.steps import LinearStep, Step, check_step, is_hard
-from softset.counting.traced import Derivatives, Traced, gradient
 from softset.losses.loss import Loss, refuse_words
 from softset.losses.parts import no_rows, row_in_their_place
 from softset.losses.pointwise import class_weight_buffer
 from softset.losses.ranks import Ranks
 from softset.losses.running import RunningCounts
-from softset.metrics.base import REACH
 from softset.metrics.curves import Curve
 from softset.metrics.custom import Custom
+from softset.metrics.derivatives import Derivatives, derivatives
 from softset.metrics.goals import Fixed, Goal
 from softset.metrics.grid import Grid
 from softset.metrics.registry import MetricLike, one_number
@@ -211,65 +209,56 @@ def _one_node(
     if counted is None or counting.kernel is None:
         return None
 
-    def value(tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        return metric(Confusion(tp, fp, fn, tn, task, None, problem.left_out), empty=empty)
-
-    known = _differentiated(value, counted.cells)
+    known = derivatives(
+        metric, counted.cells, task, problem.left_out, empty, working(problem.scores)
+    )
     if known is None:
         c = counting.confusion(differentiable(scores, counting.kernel, problem, counted), unit=1.0)
         return (1 - goal.soft_value(c, empty)).to(working(problem.scores))
-    return _OneNode.apply(scores, counting, counted, value, known)  # type: ignore[no-untyped-call]
+    node = _Node(counting, counted, goal, empty, known)
+    return _OneNode.apply(scores, node)  # type: ignore[no-untyped-call]
 
 
-def _differentiated(value: Callable[..., Traced], cells: Tensor) -> Derivatives | None:
-    """A formula of the cells and its derivatives: in NumPy, where values may be read."""
-    if not readable(cells):
-        return gradient(value, cells)
-    numbers = cells.numpy()
-    total = numbers.sum(0).max()
-    return gradient(value, numbers) if total == 0 or REACH[0] <= total <= REACH[1] else None
+class _Node(NamedTuple):
+    """What a node of the graph is made of."""
+
+    counting: Counting
+    counted: Counted
+    goal: Goal
+    empty: str
+    known: Derivatives
 
 
 class _OneNode(torch.autograd.Function):
     """One minus a metric that is known already, with its derivatives by the cells."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        scores: Tensor,
-        counting: Counting,
-        counted: Counted,
-        value: Callable[..., Any],
-        known: Derivatives,
-    ) -> Tensor:
-        ctx.counting, ctx.counted, ctx.value, ctx.known = counting, counted, value, known
+    def forward(ctx: FunctionCtx, scores: Tensor, node: _Node) -> Tensor:
+        ctx.node = node  # type: ignore[attr-defined]
         # What is read again: autograd refuses it if it was changed in between.
-        ctx.save_for_backward(scores, *counting.problem.read)
-        if isinstance(known.value, Tensor):
-            return (1 - known.value).to(working(scores))
-        return torch.scalar_tensor(1 - float(known.value), dtype=working(scores), device="cpu")
+        ctx.save_for_backward(scores, *node.counting.problem.read)
+        loss = node.known.loss
+        if isinstance(loss, Tensor):
+            return loss
+        return torch.scalar_tensor(loss, dtype=working(scores), device="cpu")
 
     @staticmethod
-    def backward(ctx: Any, adjoint: Tensor) -> Any:
+    def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor, None]:
         scores, *_ = ctx.saved_tensors
-        _, positive, negative = ctx.known
+        counting, counted, goal, empty, known = ctx.node
         if torch.is_grad_enabled() or under_transform(adjoint):
-            cells = composed(ctx.counting.kernel, ctx.counting.problem)
+            cells = composed(counting.kernel, counting.problem)
             with torch.enable_grad():
-                loss = 1 - ctx.value(*cells)
+                loss = 1 - goal.soft_value(counting.confusion(cells), empty)
             (grad,) = torch.autograd.grad(loss, scores, adjoint.to(loss.dtype), create_graph=True)
-        elif isinstance(positive, Tensor):
-            with full_precision(scores):
-                grad = ctx.counted.gradient(-adjoint * positive, -adjoint * negative)
+            return grad, None
+        by = known.by
+        if not isinstance(by, Tensor):
+            by = torch.from_numpy(by * adjoint.item())
         else:
-            g = -adjoint.item()
-            with full_precision(scores):
-                grad = ctx.counted.gradient(_numbers(g * positive), _numbers(g * negative))
-        return grad, *[None] * 4
-
-
-def _numbers(x: Any) -> Tensor:
-    return torch.from_numpy(np.asarray(x))
+            by = (by * adjoint).to(counting.kernel.dtype)
+        with full_precision(scores):
+            return counted.gradient(by[0], by[1]), None
 
 
 class MetricLoss(Loss):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from softset.counting.cells import Confusion, MatrixNotCountedError
-from softset.counting.numerics import under_transform
+from softset.counting.numerics import without_values
 from softset.metrics.base import Metric
 from softset.tasks import BINARY, MULTICLASS, Task
 from softset.typing import Settings
@@ -62,7 +62,7 @@ class Custom(Metric):
     def _try(self, task: Task, classes: int) -> bool:
         """Whether it reads the matrix of example counts; raises ValueError if it fails on them."""
         cells = _example(task, classes)
-        if under_transform(cells):  # values cannot be read
+        if without_values(cells):  # values cannot be read
             return True
         try:
             results = _tried.setdefault(self.function, {})

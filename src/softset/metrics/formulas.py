@@ -275,10 +275,11 @@ def _covariance(c: Confusion) -> Tensor:
     return c.tp * c.tn - c.fp * c.fn
 
 
-def _of_pairs(c: Confusion, a: Tensor) -> Tensor:
-    """A product of two counts as a fraction of all pairs of rows."""
-    total = c.total
-    return ratio(a, total * total)
+def _of_pairs(c: Confusion, *products: Tensor) -> list[Tensor]:
+    """Products of two counts as fractions of all pairs of rows."""
+    pairs = c.total * c.total
+    each = ratio(torch.ones_like(pairs), pairs)
+    return [product * each for product in products]
 
 
 @dataclass(frozen=True)
@@ -299,11 +300,11 @@ class MCC(Metric):
     def score(self, c: Confusion) -> Tensor:
         # Summed over both classes, which are alike.
         decided, true = c.predicted * c.rejected, c.support * c.negatives
-        return self._of(*(2 * _of_pairs(c, a) for a in (_covariance(c), decided, true)))
+        return self._of(*(2 * a for a in _of_pairs(c, _covariance(c), decided, true)))
 
     def score_jointly(self, c: Confusion) -> Tensor:
         decided, true = c.predicted * c.rejected, c.support * c.negatives
-        return self._of(*(_of_pairs(c, a).sum(-1) for a in (_covariance(c), decided, true)))
+        return self._of(*(a.sum(-1) for a in _of_pairs(c, _covariance(c), decided, true)))
 
     def _of(self, covariance: Tensor, decided: Tensor, true: Tensor) -> Tensor:
         return ratio(covariance, root(decided) * root(true))
@@ -324,10 +325,11 @@ class CohenKappa(Metric):
 
     def score(self, c: Confusion) -> Tensor:
         chance = c.predicted * c.negatives + c.support * c.rejected
-        return ratio(2 * _of_pairs(c, _covariance(c)), _of_pairs(c, chance))
+        covariance, chance = _of_pairs(c, _covariance(c), chance)
+        return ratio(2 * covariance, chance)
 
     def score_jointly(self, c: Confusion) -> Tensor:
-        covariance, chance = _of_pairs(c, _covariance(c)), _of_pairs(c, c.predicted * c.negatives)
+        covariance, chance = _of_pairs(c, _covariance(c), c.predicted * c.negatives)
         return ratio(covariance.sum(-1), chance.sum(-1))
 
 

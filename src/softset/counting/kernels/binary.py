@@ -48,9 +48,10 @@ class BinaryKernel:
         z = z.to(self.dtype)
         return (torch.sigmoid(z), torch.sigmoid(-z)) if self.from_logits else (z, 1 - z)
 
-    def degrees(self, p: Tensor, q: Tensor, tau: Tau) -> tuple[Tensor, Tensor]:
-        """The step ``H`` and ``1 - H``."""
-        return degrees(self.step, p, q, tau)
+    def both(self, z: Tensor) -> Tensor:
+        """The same as one tensor ``[2, ...]``, without a graph."""
+        z = z.to(self.dtype)
+        return torch.stack([z, -z]).sigmoid_() if self.from_logits else torch.stack([z, 1 - z])
 
     def decided(self, z: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """The step ``H`` and ``1 - H`` at each threshold, in float64."""
@@ -92,47 +93,44 @@ class _Binary:
         self.kernel, self.z, self.w = kernel, z, w
         self.y = y.to(kernel.dtype)
         self.slope: Tensor | None = None
-        p, q = kernel.probabilities(z)
-        self.cells = kernel.stack([self._cells(p, q, tau) for tau in kernel.taus])
-        if keep and not kernel.grid:
-            self.slope = self._slope(p, q, kernel.taus[0])
+        pq = kernel.both(z)
+        self.cells = kernel.stack([self._cells(pq, tau, keep) for tau in kernel.taus])
         if readable(z, y, w):
             bad = None if kernel.soft or y.dtype == torch.bool else off_labels(self.y)
             check_binary(z, y, bad, self.cells, kernel.soft)
 
-    def _cells(self, p: Tensor, q: Tensor, tau: Tau) -> Tensor:
+    def _cells(self, pq: Tensor, tau: Tau, keep: bool) -> Tensor:
         y, w = self.y, self.w
-        both = self.kernel.degrees(p, q, tau)
-        terms = p.new_empty(2, 2, *p.shape)
-        for degree, (positives, negatives) in zip(both, terms, strict=True):
-            weighted = degree if w is None else degree * w.to(degree.dtype)
-            torch.mul(weighted, y, out=positives)
-            if self.kernel.soft:
-                torch.mul(weighted, 1 - y, out=negatives)
-            else:  # exactly the one or the other
-                torch.sub(weighted, positives, out=negatives)
+        both, by = degrees(self.kernel.step, pq, tau)
+        if keep and not self.kernel.grid:
+            self.slope = self._slope(pq, tau, by)
+        both = both if w is None else both.mul_(w.to(both.dtype))
+        terms = pq.new_empty(2, *pq.shape)
+        torch.mul(both, y, out=terms[:, 0])
+        if self.kernel.soft:
+            torch.mul(both, 1 - y, out=terms[:, 1])
+        else:  # exactly the one or the other
+            torch.sub(both, terms[:, 0], out=terms[:, 1])
         return summed(terms).flatten(0, 1)
 
-    def _slope(self, p: Tensor, q: Tensor, tau: Tau) -> Tensor:
+    def _slope(self, pq: Tensor, tau: Tau, by: Tensor | None = None) -> Tensor:
         """The derivative of the degree by the score, times the weight."""
-        by = slope(self.kernel.step, p, q, tau)
+        p, q = pq
+        by = slope(self.kernel.step, p, q, tau) if by is None else by
         by = by * p * q if self.kernel.from_logits else by
         return by if self.w is None else by * self.w.to(by.dtype)
 
     def gradient(self, positive: Tensor, negative: Tensor) -> Tensor:
         """The derivative by the scores."""
-        dtype, kernel = self.kernel.dtype, self.kernel
-        change, negative = (positive - negative).to(dtype), negative.to(dtype)
-        if kernel.grid:
-            p, q = kernel.probabilities(self.z)
-            out = torch.zeros_like(p)
-            pairs = zip(change.unbind(-1), negative.unbind(-1), kernel.taus, strict=True)
-            for c, n, tau in pairs:
-                by = torch.addcmul(n.unsqueeze(-1), self.y, c.unsqueeze(-1))
-                out.addcmul_(by, self._slope(p, q, tau))
-        else:
+        kernel = self.kernel
+        positive, negative = (x.to(kernel.dtype).unsqueeze(-1) for x in (positive, negative))
+        if not kernel.grid:
             at = self.slope
-            if at is None:
-                at = self._slope(*kernel.probabilities(self.z), kernel.taus[0])
-            out = torch.addcmul(negative.unsqueeze(-1), self.y, change.unsqueeze(-1)) * at
+            at = self._slope(kernel.both(self.z), kernel.taus[0]) if at is None else at
+            return lowered(torch.lerp(negative, positive, self.y).mul_(at), self.z.dtype)
+        pq = kernel.both(self.z)
+        out = torch.zeros_like(pq[0])
+        for k, tau in enumerate(kernel.taus):
+            by = torch.lerp(negative[..., k, :], positive[..., k, :], self.y)
+            out.addcmul_(by, self._slope(pq, tau))
         return lowered(out, self.z.dtype)

@@ -103,12 +103,16 @@ class _Multiclass:
             second, at = p.max(-2, keepdim=True)
             p.scatter_(-2, first, largest)
             two, total = torch.cat([first, at], -2), largest + second
-            kinds = {LinearStep: _Linear, SigmoidStep: _Sigmoid}
-            self.degrees = kinds.get(type(kernel.step), _Any)(kernel.step, p, two, total)
+            step = kernel.step
+            if type(step) is LinearStep and kernel.from_logits:
+                self.degrees = _Linear(step, p, two, total)
+            elif type(step) is SigmoidStep:
+                self.degrees = _Sigmoid(step, p, two, total)
+            else:
+                self.degrees = _Any(step, p, two, total)
         h = self.degrees.h
-        chosen = h.gather(-2, first)
+        self.sum = h.sum(-2, keepdim=True)
         others = h.scatter(-2, first, 0.0).sum(-2, keepdim=True)
-        self.sum = chosen + others
         both = p.new_empty(2, *h.shape)
         torch.div(h, self.sum, out=both[0])
         torch.sub(1.0, both[0], out=both[1])
@@ -138,11 +142,10 @@ class _Multiclass:
         at = self.y.expand(2, *self.y.shape)
         self.own = own = both.gather(-2, at)
         both.scatter_(-2, at, 0.0)
-        others = summed(both)
-        right = torch.zeros_like(others).scatter_add_(
-            -1, at.squeeze(-2), own.squeeze(-2).to(others.dtype)
-        )
-        return torch.stack([right, others], 1).flatten(0, 1)
+        cells = torch.zeros(2, 2, *both.shape[1:-1], dtype=wide(both.device), device=both.device)
+        cells[:, 0].scatter_add_(-1, at.squeeze(-2), own.squeeze(-2).to(cells.dtype))
+        summed(both, out=cells[:, 1])
+        return cells.flatten(0, 1)
 
     def gradient(self, positive: Tensor, negative: Tensor) -> Tensor:
         """The derivative by the scores."""
@@ -182,30 +185,31 @@ class _Identity(_Degrees):
 
 class _Linear(_Degrees):
     """In ``u = p / (2 tau)`` the corners are the same for all rows, and only the largest class can
-    be above the upper one, as ``tau`` is at most 1/2."""
+    be above the upper one: of probabilities that add up to 1, ``tau`` is at most 1/2."""
 
     def __init__(self, step: LinearStep, p: Tensor, two: Tensor, total: Tensor) -> None:
         delta, width = step.delta, step.width
-        self.two, self.total, self.delta = two, total, delta
-        self.b = (1 + width / 2) / 2
-        self.low = 2 * delta / (1 - width / 2)  # the slopes by u
-        self.middle = 2 * (1 - 2 * delta) / width
+        self.two, self.total = two, total
+        corners = (1 - width / 2) / 2, (1 + width / 2) / 2
+        slopes = 2 * delta / (1 - width / 2), 2 * (1 - 2 * delta) / width  # by u
+        a, b, self.low, self.middle, delta = (
+            x.to(p.dtype) if isinstance(x, Tensor) else x for x in (*corners, *slopes, delta)
+        )
         self.u = p / total
-        self.over = (self.u - (1 - width / 2) / 2).clamp_(min=0)
-        self.past = (self.u - self.b).clamp_(min=0)
-        self.beyond = 1 - self.b * total
+        self.past = _above(self.u, b)
+        self.over = self.u.clamp(a, b).sub_(a)
+        self.beyond = _line(total, 1.0, -b)
         self.high = delta * total / self.beyond
-        h = self.low * self.u
-        h = _plus(h, self.over, self.middle - self.low)
-        self.h = h.addcmul_(self.past, self.high - self.middle)
+        h = _plus(self.u.clamp(max=a).mul_(self.low), self.over, self.middle)
+        self.h = h.addcmul_(self.past, self.high)
 
     def pull(self, q: Tensor) -> Tensor:
-        slope = self.low + (self.middle - self.low) * self.over.sign()
-        slope.addcmul_(self.past.sign(), self.high - self.middle)
-        by_u = slope.mul_(q)
-        moved = (q * self.past).sum(-2, keepdim=True) * (self.delta / self.beyond**2)
-        by_total = moved - (by_u * self.u).sum(-2, keepdim=True) / self.total
-        return by_u.div_(self.total).scatter_add_(-2, self.two, by_total.expand_as(self.two))
+        slope = _line(self.over.sign(), self.low, self.middle - self.low)
+        by_u = torch.lerp(slope, self.high, self.past.sign()).mul_(q)
+        # The derivative by the total, times the total: u falls with it, and the last slope rises.
+        by_total = q.mul_(self.past).mul_(self.high / self.beyond)
+        by_total = by_total.addcmul_(by_u, self.u, value=-1).sum(-2, keepdim=True)
+        return by_u.scatter_add_(-2, self.two, by_total.expand_as(self.two)).div_(self.total)
 
 
 class _Sigmoid(_Degrees):
@@ -240,6 +244,20 @@ class _Any(_Degrees):
             retain_graph=True,
         )
         return by.scatter_add(-2, self.two, by_tau.expand_as(self.two) / 2)
+
+
+def _above(u: Tensor, corner: float | Tensor) -> Tensor:
+    """``max(u - corner, 0)`` of what is not negative."""
+    if isinstance(corner, Tensor):
+        return (u - corner).clamp_(min=0)
+    return torch.nn.functional.softshrink(u, corner)
+
+
+def _line(x: Tensor, at_zero: float | Tensor, slope: float | Tensor) -> Tensor:
+    """``at_zero + slope x``."""
+    if isinstance(at_zero, Tensor) or isinstance(slope, Tensor):
+        return at_zero + slope * x
+    return torch.rsub(x, at_zero, alpha=-slope)
 
 
 def _plus(h: Tensor, x: Tensor, factor: float | Tensor) -> Tensor:

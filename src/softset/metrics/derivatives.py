@@ -1,0 +1,108 @@
+"""A metric of soft counts as a loss, with its derivatives by the counts: no autograd, and no value
+is read on the host where the counts are on a device."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softset.counting.cells import Confusion
+from softset.counting.numerics import NOTHING, Constants, readable
+from softset.counting.traced import Traced, gradient
+from softset.metrics.base import REACH, Metric
+from softset.metrics.formulas import FBeta, Fraction
+from softset.tasks import Task
+
+
+class Derivatives(NamedTuple):
+    """One minus a metric, and its derivatives ``[2, ...]`` by the degree of positives and of
+    negatives: what a positive adds to ``tp`` it takes from ``fn``, and what a negative adds to
+    ``fp`` from ``tn``."""
+
+    loss: float | Tensor
+    by: NDArray[np.float64] | Tensor
+
+
+def derivatives(
+    metric: Metric, cells: Tensor, task: Task, left_out: int | None, empty: str, dtype: torch.dtype
+) -> Derivatives | None:
+    """``1 - metric`` in ``dtype``, of cells ``[4]`` or ``[4, classes]``, and its derivatives; none
+    if autograd must find them."""
+
+    def value(tp: Traced, fp: Traced, fn: Traced, tn: Traced) -> Traced:
+        c = Confusion(tp, fp, fn, tn, task, None, left_out)  # type: ignore[arg-type]
+        return metric(c, empty=empty)  # type: ignore[return-value]
+
+    if readable(cells):
+        numbers = cells.numpy()
+        total = numbers.sum(0).max()
+        if total != 0 and not REACH[0] <= total <= REACH[1]:
+            return None
+        known = gradient(value, numbers)
+        return None if known is None else Derivatives(float(known.value), known.by)
+    usual = (
+        metric.average == "macro"
+        and left_out is None
+        and not (task.exclusive and empty != "penalize")
+    )
+    if isinstance(metric, Fraction) and usual and not (task.single and metric.both_classes):
+        fraction = _fraction(metric)
+        if fraction is not None:
+            return fraction.derivatives(cells, task, empty, dtype)
+    known = gradient(value, cells)
+    return None if known is None else Derivatives(known.value.to(dtype), known.by)
+
+
+@lru_cache(maxsize=64)
+def _fraction(metric: Fraction) -> _OneFraction | None:
+    if isinstance(metric, FBeta) and isinstance(metric.beta, tuple):
+        return None  # one for each class
+    return _OneFraction(metric)
+
+
+class _OneFraction:
+    """A fraction of two sums of cells, each times a number. The numbers are those that the formula
+    itself gives for cells of 1 and 0, so that all sums are one product of matrices."""
+
+    def __init__(self, metric: Fraction) -> None:
+        tp, fp, fn, tn = np.eye(4)
+        c = Confusion(tp, fp, fn, tn)  # type: ignore[arg-type]
+        sums = np.stack([*metric.fraction(c), c.rejected, c.total, c.support])
+        changes = np.stack([tp - fn, fp - tn])
+        # By the change of a positive and of a negative: [fraction or its place, sum, change].
+        by = (sums[:4] @ changes.T).reshape(2, 2, 2)
+        by[:, 0] *= -1  # of the loss, which falls with the numerator
+        self.constants = Constants(sums, by)
+
+    def derivatives(self, cells: Tensor, task: Task, empty: str, dtype: torch.dtype) -> Derivatives:
+        weights, by = self.constants.beside(cells)
+        sums = weights @ cells
+        there = sums[4] > 0  # there are positives
+        by = by if task.single else by.unsqueeze(-1)
+        penalized = empty == "penalize" and not task.exclusive
+        if penalized:  # a batch without positives: the fraction of right decisions
+            num, den = torch.where(there, sums[:2], sums[2:4])
+            by = torch.where(there, by[0], by[1])
+        else:
+            (num, den), by = sums[:2], by[0]
+        den = den.clamp(min=NOTHING)
+        value = num / den
+        by = torch.addcmul(by[0], value, by[1]).div_(den)
+        if task.single:
+            if not penalized:
+                value, by = torch.where(there, value, 1.0), torch.where(there, by, 0.0)
+        elif penalized:
+            value, by = value.mean(), by / value.shape[-1]
+        else:
+            share = there.to(den.dtype)
+            share /= share.sum().clamp_(min=1)
+            value, by = torch.dot(value, share), by * share
+            if empty == "ignore":
+                value = torch.where(there.any(), value, 1.0)
+        loss = torch.empty((), dtype=dtype, device=cells.device)
+        return Derivatives(torch.sub(1.0, value, out=loss), by)
