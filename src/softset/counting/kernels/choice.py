@@ -83,8 +83,12 @@ class Scores(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> Scores:
-        z = problem.scores
-        return cls(z.dtype, z.device, problem.from_logits, problem.soft, _family(z))
+        return cls.reading(problem.scores, problem.from_logits, problem.soft)
+
+    @classmethod
+    def reading(cls, z: Tensor, from_logits: bool, soft: bool) -> Scores:
+        """Those of a tensor."""
+        return cls(z.dtype, z.device, from_logits, soft, _family(z))
 
     def resolving(self, steepness: float) -> torch.dtype:
         """The dtype of work, which is float64 where a step is so steep that the rounding of float32

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from softset.counting.kernels.operators import count, describable
 from softset.counting.numerics import lowered, readable, summed, wide
 from softset.counting.steps import IdentityStep, LinearStep, SigmoidStep, Step
 from softset.counting.values import check_rows
@@ -19,9 +20,16 @@ if TYPE_CHECKING:
 FEW_CLASSES = 64
 
 
+def largest(x: Tensor, among: Tensor | None = None) -> Tensor:
+    """True for the largest of each row, the first of equal ones; ``among`` those that are True."""
+    x = x.detach() if among is None else x.detach().masked_fill(~among, float("-inf"))
+    return torch.arange(x.shape[-1], device=x.device) == x.argmax(-1, keepdim=True)
+
+
 def memberships(p: Tensor, step: Step) -> Tensor:
     """``g = H(p, tau) / sum H`` with ``tau`` the mean of the two largest (paper 002 eq. 3 to 5)."""
-    tau = p.topk(2, dim=-1).values.mean(-1, keepdim=True)
+    first = largest(p)
+    tau = torch.where(first | largest(p, ~first), p, 0.0).sum(-1, keepdim=True) / 2
     h = step(p, tau)
     return h / h.sum(-1, keepdim=True)
 
@@ -29,9 +37,8 @@ def memberships(p: Tensor, step: Step) -> Tensor:
 def all_but(g: Tensor) -> Tensor:
     """``1 - g``: what a row gives to all classes but one. Only the largest can be next to 1, and
     for it the others are added up."""
-    top = g.detach().argmax(-1, keepdim=True)
-    others = g.scatter(-1, top, 0.0).sum(-1, keepdim=True)
-    return (1 - g).scatter(-1, top, others)
+    first = largest(g)
+    return torch.where(first, torch.where(first, 0.0, g).sum(-1, keepdim=True), 1 - g)
 
 
 class MulticlassKernel:
@@ -53,23 +60,18 @@ class MulticlassKernel:
         return memberships(torch.softmax(z, -1) if self.from_logits else z, self.step)
 
     def compose(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
+        if torch.compiler.is_compiling() and self.from_logits and describable(self.step):
+            return count(z, y, w, self.step, self.soft)
         dtype = wide(z.device)
         g = self.members(z).to(dtype)
-        rest = all_but(g)
-        ones = torch.ones_like(g[..., 0]) if w is None else w.to(dtype).expand(g.shape[:-1])
+        w = None if w is None else w.to(dtype).expand(g.shape[:-1]).unsqueeze(-1)
+        g, rest = (x if w is None else x * w for x in (g, all_but(g)))
         if self.soft:
-            wy = y.to(dtype) * ones.unsqueeze(-1)
-            wn = ones.unsqueeze(-1) - wy
-            return torch.stack([(a * b).sum(-2) for a in (g, rest) for b in (wy, wn)])
-        own = y.unsqueeze(-1)
-
-        def split(x: Tensor) -> tuple[Tensor, Tensor]:
-            """Of the rows of each class, and of the others."""
-            of_own = x.gather(-1, own).squeeze(-1) * ones
-            others = (x.scatter(-1, own, 0.0) * ones.unsqueeze(-1)).sum(-2)
-            return torch.zeros_like(others).scatter_add(-1, y, of_own), others
-
-        return torch.stack([*split(g), *split(rest)])
+            own = y.to(dtype)
+            return torch.stack([(a * b).sum(-2) for a in (g, rest) for b in (own, 1 - own)])
+        own = y.unsqueeze(-1) == torch.arange(z.shape[-1], device=z.device)
+        cells = [torch.where(b, a, 0.0).sum(-2) for a in (g, rest) for b in (own, ~own)]
+        return torch.stack(cells)
 
     def in_place(self, problem: Problem) -> Counted | None:
         """Nothing: it needs arguments laid out."""
