@@ -35,9 +35,9 @@ def ratio(num: Tensor, den: Tensor, empty: float = 0.0) -> Tensor:
     if all_positive(den, NOTHING):
         return num / den
     if isinstance(num, Traced) and isinstance(den, Traced):
-        return num.ratio(den, NOTHING, empty)  # type: ignore[return-value]
-    positive = den > NOTHING
-    return torch.where(positive, num / torch.where(positive, den, 1.0), empty)
+        return num.ratio(den, NOTHING, empty)
+    nothing = den <= NOTHING  # a NaN is not nothing, and stays one
+    return torch.where(nothing, empty, num / torch.where(nothing, 1.0, den))
 
 
 def at_least_zero(x: Tensor, rounding: Tensor | float = 0.0) -> Tensor:

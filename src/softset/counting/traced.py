@@ -144,10 +144,10 @@ class Traced:
 
     def ratio(self, den: Traced, nothing: float, empty: float) -> Traced:
         """``numerics.ratio``: ``empty`` where the denominator is nothing, without a derivative."""
-        there = den.value > nothing
-        inverse = _choose(there, 1 / _choose(there, den.value, 1.0), 0.0)
+        none = den.value <= nothing
+        inverse = _choose(none, 0.0, 1 / _choose(none, 1.0, den.value))
         value = self.value * inverse
-        value = value if empty == 0 else _choose(there, value, empty)
+        value = value if empty == 0 else _choose(none, empty, value)
 
         def pull(g: Array) -> None:
             by = g * inverse

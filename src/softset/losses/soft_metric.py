@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
 
 from softset.checks import check_choice
 from softset.counting.arguments import as_numbers
@@ -233,8 +232,8 @@ class _OneNode(torch.autograd.Function):
     """One minus a metric that is known already, with its derivatives by the cells."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, scores: Tensor, node: _Node) -> Tensor:
-        ctx.node = node  # type: ignore[attr-defined]
+    def forward(ctx: Any, scores: Tensor, node: _Node) -> Tensor:
+        ctx.node = node
         # What is read again: autograd refuses it if it was changed in between.
         ctx.save_for_backward(scores, *node.counting.problem.read)
         loss = node.known.loss

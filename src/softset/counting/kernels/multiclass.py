@@ -232,7 +232,7 @@ class _Any(_Degrees):
         with torch.enable_grad():
             self.p, self.tau = p.detach().requires_grad_(), (total / 2).requires_grad_()
             made = step(self.p, self.tau)
-        self.made, self.h = made, made.detach()
+        self.made, self.h = made, made.detach().to(p.dtype)
 
     def pull(self, q: Tensor) -> Tensor:
         if not self.made.requires_grad:
@@ -240,7 +240,7 @@ class _Any(_Degrees):
         by, by_tau = torch.autograd.grad(
             self.made,
             (self.p, self.tau),
-            q,
+            q.to(self.made.dtype),
             allow_unused=True,
             materialize_grads=True,
             retain_graph=True,
