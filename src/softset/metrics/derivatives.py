@@ -14,8 +14,8 @@ from torch import Tensor
 from softset.counting.cells import Confusion
 from softset.counting.numerics import NOTHING, Constants, readable
 from softset.counting.traced import Traced, gradient
-from softset.metrics.base import REACH, Metric
-from softset.metrics.formulas import FBeta, Fraction
+from softset.metrics.base import REACH, Fraction, Metric
+from softset.metrics.formulas import FBeta
 from softset.tasks import Task
 
 
