@@ -72,6 +72,31 @@ def test_gradient_follows_step_and_threshold(step):
     np.testing.assert_allclose(gradient / scale, scores.grad.numpy(), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("threshold", [0.5, 0.2])
+@pytest.mark.parametrize("step", [None, ss.SigmoidStep(5), ss.LinearStep(0.3)])
+@pytest.mark.parametrize("make", OBJECTIVES)
+def test_an_objective_has_its_step_and_threshold_in_gradient_and_value(make, step, threshold):
+    rng = np.random.default_rng(0)
+    y, z, w = rng.integers(0, 2, 60), rng.normal(size=60), rng.integers(0, 3, 60) * 1.0
+    objective = make("mcc", step=step, threshold=threshold)
+    gradient, curved = objective(y, z, w)
+    scores = torch.tensor(z, requires_grad=True)
+    given = {} if step is None else {"step": step}
+    loss = ss.metric_loss(
+        scores, torch.tensor(y), "mcc", threshold=threshold, sample_weight=w, **given
+    )
+    loss.backward()
+    exact = scores.grad.numpy()
+    np.testing.assert_allclose(
+        gradient / np.abs(gradient).max(), exact / np.abs(exact).max(), atol=1e-9
+    )
+    np.testing.assert_allclose(curved, np.abs(gradient), atol=1e-5)
+    decided = 1 / (1 + np.exp(-z)) >= threshold
+    found = np.ravel(objective.evaluate(y, z, w))
+    value = float(found[1] if len(found) > 1 else found[0])
+    assert value == pytest.approx(matthews_corrcoef(y, decided, sample_weight=w))
+
+
 def test_scale_of_f1_is_half_its_denominator():
     z, y, w = problem()
     _, scale = metric_gradient(z, y, "f1", sample_weight=w)

@@ -38,3 +38,37 @@ def test_they_start_from_better_decisions_than_those_of_log_loss(name, classes):
         for z in (model.start(held.x), model.log_loss_scores(held.x))
     )
     assert start > before + 0.1
+
+
+class Told:
+    """A library whose log-loss scores are the inputs, and which grows no trees for a metric."""
+
+    name = "lightgbm"
+
+    def load(self, rows, checks):
+        pass
+
+    def log_loss(self, rounds, patience):
+        return object(), 1
+
+    def steps(self, start, checks, objective):
+        return iter(())
+
+    @staticmethod
+    def margins(booster, x):
+        return x[:, 0] if x.shape[1] == 1 else x
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_where_they_start_is_decided_by_weighted_rows(classes):
+    """Rows that weigh next to nothing, and are more, have their scores off the other way."""
+    random = np.random.default_rng(0)
+    y, heavy = random.integers(0, classes, 900), random.random(900) < 0.15
+    off = np.where(heavy, 3.0, -3.0)[:, None] * np.eye(classes)[0]
+    z = 2 * np.eye(classes)[y] + random.normal(size=(900, classes)) + off
+    z = z[:, 1:] - z[:, :1] if classes == 2 else z
+    rows = Examples(z, y, np.where(heavy, 1.0, 1e-4))
+    settings = {"classes": classes, "n_estimators": 1, "n_metric_estimators": 1, "patience": 1}
+    start = boost(Told(), rows, rows, get_metric("f1"), **settings).start(z)
+    decided = start > 0 if classes == 2 else start.argmax(1)
+    assert f1_score(y[heavy], decided[heavy], average="macro") > 0.7

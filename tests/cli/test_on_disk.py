@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from softset.cli import on_disk
 from softset.tables import parquet_rows
 
 
@@ -87,6 +88,12 @@ def test_unseen_values_are_told_of_once(run, folder):
     frame.assign(kind="middle").to_parquet(path / "0.parquet", row_group_size=90)
     run("predict", facts["model"], path, "-o", "all.csv")
     assert run.err.count("were never seen in training") == 1
+
+
+def test_of_very_many_rows_some_are_held_out(run, folder, monkeypatch):
+    monkeypatch.setattr(on_disk, "_MOST_HELD", 30)
+    held = run.json("train", folder[0], *SMALL)["held_out"]["rows"]
+    assert 12 <= held <= 50
 
 
 def test_what_is_refused(run, folder):

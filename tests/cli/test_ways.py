@@ -186,13 +186,23 @@ BACKWARDS = {"binary": "two", "multiclass": "three", "multilabel": "b,a"}
 def test_evaluate(box, task):
     """By the model, by its predictions, and by a threshold; labels in another order."""
     found, _ = predicted(box, task)
-    p, decided = scores(found, task)
+    p, _ = scores(found, task)
     y = codes(box.test, task)
+    moved = load_model(model(box, task))  # to a threshold that nothing else has
+    cut = {"binary": 0.97, "multiclass": [4.0, 0.0, -4.0], "multilabel": [0.97, 0.03]}[task]
+    moved.classifier = moved.classifier.with_threshold(cut)
+    moved.save(box.home / f"moved-{task}.softset")
+    by_cut = (np.log(p) + cut).argmax(1) if task == "multiclass" else p >= cut
+    assert (by_cut != (p.argmax(1) if task == "multiclass" else p >= 0.5)).any()
     file = box.home / f"scored-{task}.csv"
+    for k in (3, 50, 51):  # decided otherwise than by any threshold
+        for name in [c for c in found if c.startswith("prediction")]:
+            found.loc[k, name] = found[name][found[name] != found[name][k]].iloc[0]
     found.drop(columns="id").join(box.test[TARGETS[task]]).to_csv(file, index=False)
-    by_model = ["-t", BACKWARDS[task], "--model", model(box, task)]
+    by_model = ["-t", BACKWARDS[task], "--model", box.home / f"moved-{task}.softset"]
     by_file = ["-t", BACKWARDS[task], *POSITIVE[task]]
-    for words, source in ((by_model, box.home / "test.csv"), (by_file, file)):
+    ways = ((by_model, box.home / "test.csv", by_cut), (by_file, file, scores(found, task)[1]))
+    for words, source, decided in ways:
         words = [*words, "-m", "f1,jaccard,auroc"]
         for name, value in said(task, y, decided, p).items():
             assert box.evaluate(*words, file=source)[name]["value"] == pytest.approx(value), words
@@ -291,6 +301,8 @@ def test_compare(box, task, monkeypatch):
     monkeypatch.setattr(MetricLinearClassifier, "fit", noting)
     gone = ["leak", "id", "c", "w", *(c for t in TARGETS if t != task for c in TARGETS[t])]
     words = ["--groups", "who", *POSITIVE[task], "-m", "f1,jaccard", "--output", "out"]
+    if task == "binary":  # more than one difference, so that p is adjusted
+        words += ["--candidate", "linear,linear-tuned,linear-metric"]
     target = ",".join(TARGETS[task])
     ran = box.compare(*words, drop=",".join(gone), target=target, file=box.home / "test.csv").ran
     assert len(seen) >= 2 * (2 + 1)  # for each metric two folds and the refit
@@ -324,6 +336,9 @@ def test_compare(box, task, monkeypatch):
             assert (row["name"], row["rung"]) == (c["name"], c["rung"])
         new = ran.folder / facts["output"] / "model.softset"
         assert box("predict", new, box.home / "test.csv", "--json").err == ""
+        if task == "binary":
+            gaps = [c["difference"] for c in facts["candidates"] if c["difference"]]
+            assert any(gap["p_adjusted"] > gap["p"] for gap in gaps)
         best_first = [np.mean([run[c["id"]]["score"] for run in runs]) for c in facts["candidates"]]
         assert [c["mean"] for c in facts["candidates"]] == pytest.approx(best_first)
 

@@ -270,3 +270,25 @@ BAD_MODELS = [
 def test_bad_user_models_are_named(wanted, message):
     with pytest.raises(ValueError, match=message):
         chosen(wanted)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("rows", [10_000, 10_001])
+def test_what_is_spent_depends_on_rows_and_haste(rows, quick):
+    """As the classifiers are made: networks, epochs, patience, trees and their leaves."""
+    request = FitRequest("f1", np.arange(9) % 2, Sizes.of(rows, quick), random_state=0)
+    network = BY_ID["cross-entropy"].make(request).get_params()
+    forest = BY_ID["forest"].make(request).estimator.get_params()
+    large = rows > 10_000
+    assert network["n_networks"] == (4 if quick else 8)
+    assert network["max_epochs"] == (50 if quick else 100)
+    assert network["patience"] == (5 if quick or large else 10)
+    assert forest["n_estimators"] == (100 if quick else 200)
+    assert forest["min_samples_leaf"] == (5 if large else 1)
+
+
+def test_the_surrogate_is_of_the_beta_that_is_asked_for():
+    for metric, beta in (("f1", 1.0), ("f2", 2.0), ("f0.5", 0.5)):
+        target = np.arange(10) < 3
+        made = BY_ID["surrogate-fbeta"].make(FitRequest(metric, target, SMALL, random_state=0)).recipe
+        assert (made.beta, float(made.prevalence)) == (beta, pytest.approx(0.3))

@@ -6,6 +6,7 @@ import pytest
 
 import softset as ss
 from softset.classifiers.explaining import Importance
+from softset.comparison import importances
 from softset.comparison.data import check_dataset
 from softset.comparison.importances import order_warning
 
@@ -26,6 +27,29 @@ def test_a_comparison_says_what_drives_the_winner():
     assert "age (" in str(found)
     again = ss.Comparison.from_dict(found.to_dict())
     assert again.importances == found.importances
+
+
+def test_importances_are_of_as_many_rows_and_columns_as_are_cheap(monkeypatch):
+    X, y = rows()
+    asked = []
+
+    def noting(*data, most_rows, **given):
+        asked.append(most_rows)
+        return []
+
+    def compare():
+        ss.compare(X, y, candidates=["linear", "linear-tuned"], n_jobs=1, quick=True, cv=2)
+        return asked[-1:]
+
+    monkeypatch.setattr(importances, "permutation_importances", noting)
+    assert compare() == [2000]
+    monkeypatch.setattr(importances, "CELLS", 1400)
+    assert compare() == [700]  # of two columns
+    monkeypatch.setattr(importances, "ROWS", 300)
+    assert compare() == [300]
+    asked.clear()
+    monkeypatch.setattr(importances, "COLUMNS", 1)
+    assert compare() == []
 
 
 def test_a_column_that_tells_the_label_and_few_rows_are_warned_of():
