@@ -333,7 +333,7 @@ def test_compare(box, task, monkeypatch):
             told |= {f"difference_{k}": v for k, v in (gap or {}).items()}
             for key, value in told.items():
                 assert float(row[key]) == pytest.approx(value), key
-            assert (row["name"], row["rung"]) == (c["name"], c["rung"])
+            assert (row["name"], row["stage"]) == (c["name"], c["stage"])
         new = ran.folder / facts["output"] / "model.softset"
         assert box("predict", new, box.home / "test.csv", "--json").err == ""
         if task == "binary":

@@ -290,5 +290,7 @@ def test_what_is_spent_depends_on_rows_and_haste(rows, quick):
 def test_the_surrogate_is_of_the_beta_that_is_asked_for():
     for metric, beta in (("f1", 1.0), ("f2", 2.0), ("f0.5", 0.5)):
         target = np.arange(10) < 3
-        made = BY_ID["surrogate-fbeta"].make(FitRequest(metric, target, SMALL, random_state=0)).recipe
+        made = (
+            BY_ID["surrogate-fbeta"].make(FitRequest(metric, target, SMALL, random_state=0)).recipe
+        )
         assert (made.beta, float(made.prevalence)) == (beta, pytest.approx(0.3))
