@@ -286,7 +286,11 @@ class _quiet:  # noqa: N801
 
 
 CASES = {
-    soft_counts: {"counting.numerics.RUN": 7, "counting.kernels.binary_grid.BLOCK": 7},
+    soft_counts: {
+        "counting.numerics.RUN": 7,
+        "counting.kernels.binary_grid.BLOCK": 7,
+        "counting.kernels.multiclass.FEW_CLASSES": 2,
+    },
     tuned_decisions: {"decisions.thresholds.BLOCK": 16, "decisions.offsets.BLOCK": 16},
     met_constraints: {"metrics.meeting._BLOCK": 130},
     intervals_of_labels: {
