@@ -25,7 +25,7 @@ def value(facts, metric="f1"):
 def test_the_first_line_says_who_decided(run, scored):
     scored.to_csv("p.csv", index=False)
     arguments = ["evaluate", "p.csv", "-t", "label", "-m", "f1"]
-    assert run(*arguments).startswith("p.csv: 400 rows, positive class 'yes', decided by column")
+    assert run(*arguments).startswith("p.csv: 400 rows, positive: yes, ")
     assert "decided by threshold 0.25" in run(*arguments, "--threshold", "0.25")
     assert "decided by threshold 0.5" in run(*arguments, "--scores", "p_yes")
 
@@ -33,7 +33,7 @@ def test_the_first_line_says_who_decided(run, scored):
 def test_the_json_keeps_its_shape(run, scored):
     scored.to_csv("p.csv", index=False)
     facts = run.json("evaluate", "p.csv", "-t", "label", "-m", "f1,mcc")
-    assert list(facts) == ["file", "task", "classes", "rows", "level", "metrics"]
+    assert list(facts) == ["file", "task", "rows", "positive", "classes", "level", "metrics"]
     assert [row["metric"] for row in facts["metrics"]] == ["f1", "mcc"]
     assert set(facts["metrics"][0]) == {"metric", "value", "low", "high"}
 

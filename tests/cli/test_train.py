@@ -66,13 +66,16 @@ def test_what_is_printed_for_people(run, data):
     data.to_csv("data.csv", index=False)
     out = run("train", "data.csv", "-t", "two", *SMALL, "-o", "m.softset").splitlines()
     assert out[0] == "m.softset: linear for f1, 200 rows, 3 inputs"
-    assert out[1] == "classes: no, yes"
+    share = f"{100 * (data['two'] == 'yes').mean():.2g}"
+    assert out[1] == f"positive: yes, {share} % of rows"
     assert out[2].startswith("threshold: 0.")
     assert re.fullmatch(r"f1 on \d+ rows held out: 0\.\d{3} \[0\.\d{3}, [01]\.\d{3}\], .*", out[3])
     assert out[4:] == ["predict: softset predict m.softset NEW_ROWS"]
     arguments = ["evaluate", "data.csv", "-t", "two", "--model", "m.softset", "-m", "f1,mcc"]
     out = run(*arguments, "--level", "0.9")
-    assert out.splitlines()[0] == "data.csv: 200 rows, positive class 'yes', decided by the model"
+    assert out.splitlines()[0] == (
+        f"data.csv: 200 rows, positive: yes, {share} % of rows, decided by the model"
+    )
     assert "90% interval" in out.splitlines()[1]
     assert len(out.splitlines()) == 2 + 2
     out = run("predict", "m.softset", "data.csv", "-o", "p.tsv")

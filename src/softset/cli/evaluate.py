@@ -96,11 +96,11 @@ def run(
     )
     classes, count = found.classes, len(found.y)
     if as_json:
-        facts = {"file": file.name, "task": found.task, "classes": classes, "rows": count}
+        facts = {"file": file.name, "task": found.task, "rows": count}
+        facts |= {"positive": found.positive or None, "classes": classes}
         print_json({**facts, "level": level, "metrics": [row._asdict() for row in rows]})
         return
-    what = {"binary": f"positive class {classes[-1]!r}", "multilabel": f"{len(classes)} labels"}
-    kind = what.get(found.task, f"{len(classes)} classes")
+    kind = found.positive or f"{len(classes)} {'labels' if found.task.independent else 'classes'}"
     _print_metrics(rows, f"{file.name}: {count} rows, {kind}, decided by {by}", level)
 
 

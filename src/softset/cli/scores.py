@@ -28,6 +28,13 @@ class Scored:
     prediction: Any
     from_logits: bool = False
 
+    @property
+    def positive(self) -> str:
+        """The positive class of two and its fraction of the rows, in words; else empty."""
+        from softset.tables.labels import positive_line
+
+        return positive_line(self.classes[1], float(self.y.mean())) if self.task.single else ""
+
 
 def read_scores(
     file: Path,

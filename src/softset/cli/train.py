@@ -126,6 +126,7 @@ def _tell(
         "metric": model.metric,
         "recipe": model.info["recipe"],
         "task": model.task,
+        "positive": model.positive or None,
         "classes": model.target if model.task.independent else model.classes_.tolist(),
         "threshold": model.threshold,
         "rows": rows,
@@ -144,7 +145,7 @@ def _tell(
     say_notes(notes)
     recipe, inputs = facts["recipe"], facts["inputs"]
     print(f"{path}: {recipe} for {model.metric}, {rows} rows, {inputs} inputs")
-    print(f"classes: {', '.join(map(str, facts['classes']))}")
+    print(model.positive or f"classes: {', '.join(map(str, facts['classes']))}")
     print(_decision(model))
     if blend is not None:
         print(model.classifier.summary())

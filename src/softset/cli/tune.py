@@ -58,12 +58,14 @@ def run(
         after = evaluate(scores, y, m, threshold=cut, **given)
     key = "offsets" if task.exclusive else "threshold"
     if as_json:
-        facts = {"metric": goal.name, "task": task, "classes": found.classes, "rows": len(y)}
+        facts: dict[str, Any] = {"metric": goal.name, "task": task}
+        facts |= {"positive": found.positive or None, "classes": found.classes, "rows": len(y)}
         print_json({**facts, key: cut, "value": after, "value_before": before})
         return
     default = "without" if task.exclusive else "at 0.5"
     if task.single:
-        print(f"threshold for {goal.name} of {found.classes[1]!r}: {cut:.6g}")
+        print(found.positive)
+        print(f"best threshold for {goal.name}: {cut:.6g}")
     else:
         print(f"{key} for {goal.name}:")
         for name, number in zip(found.classes, cut, strict=True):

@@ -20,6 +20,7 @@ from softset.storage.container import whole
 from softset.storage.files import SavedFileError, write_safely
 from softset.storage.schema import decoded, encoded, sealed, unsealed
 from softset.typing import JSON
+from softset.tables.labels import positive_line
 
 FORMAT = 3
 # Of all claims about gains together, by Holm's method.
@@ -363,10 +364,18 @@ class Comparison:
         with whole(Path(path).name, "comparison"):
             return cls.from_dict(json.loads(data))
 
+    @property
+    def positive_line(self) -> str:
+        """The positive class of two and its fraction of the rows, in words; else empty."""
+        if self.positive is None:
+            return ""
+        return positive_line(self.positive, self.data.classes[1].rows / self.data.rows)
+
     def __str__(self) -> str:
         width = max(len(c.name) for c in self.candidates)
         head = f"{label_of(self.metric)} on test rows"
-        lines = [self.verdict, *([self.advice] if self.advice else []), ""]
+        facts = [self.advice, self.positive_line]
+        lines = [self.verdict, *(text for text in facts if text), ""]
         names = {c.id: c.name for c in self.candidates}
         across = max(len(stage.name) for stage in self.gains.stages)
         for stage in self.gains.stages:

@@ -35,6 +35,7 @@ from softset.decisions.constants import ConstantWarning
 from softset.metrics.registry import MetricLike, get_goal
 from softset.storage.files import SavedFileError, scratch_directory
 from softset.storage.schema import decoded, encoded
+from softset.tables.labels import PositiveClassWarning
 from softset.tables.splits import repeated_folds
 from softset.tasks import BINARY, Task
 from softset.training.phases import make_phases
@@ -374,6 +375,7 @@ def run_fit(source: Source, run: dict[str, JSON]) -> dict[str, JSON]:
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             warnings.simplefilter("ignore", ConstantWarning)  # the scores show it
+            warnings.simplefilter("ignore", PositiveClassWarning)  # said of the table
             results = split_results(experiment, int(str(run["split"])), str(run["fit"]))
     finally:
         torch.set_num_threads(threads)

@@ -223,8 +223,10 @@ def positive_class(classes: Array, counts: Ints) -> int:
     0
     """
     names = [str(c).strip().casefold() for c in classes.tolist()]
-    if classes.dtype.kind in "biuf" or all(_is_number(name) for name in names):
-        return 1 if classes.dtype.kind in "biuf" else int(float(names[1]) > float(names[0]))
+    if classes.dtype.kind in "biuf":
+        return 1
+    if all(_is_number(name) for name in names) and float(names[0]) != float(names[1]):
+        return int(float(names[1]) > float(names[0]))
     for yes, no in _YES:
         for positive in (0, 1):
             if names[positive] in yes and names[1 - positive] in no:

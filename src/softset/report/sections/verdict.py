@@ -29,8 +29,7 @@ def _eyebrow(page: Page) -> list[str]:
     if c.data.used is not None and c.data.used < c.data.rows:
         rows = f"{formats.count(c.data.used)} of {rows}"
     parts.append(f"{rows} rows")
-    if c.positive is not None:
-        parts.append(f"positive: {shorten(c.positive, 60)}")
+    parts.append(shorten(c.positive_line, 80))
     parts.append(shorten(c.date, 40))
     return [p for p in parts if p]
 
