@@ -202,7 +202,7 @@ def curvature(directory: Path) -> None:
                     tuned.append((value, cut, i))
                 _, cut, i = max(tuned)
                 z = booster.predict(x[test], num_iteration=i) - cut
-                results.setdefault(kind, []).append(ss.evaluate(z, y[test], "f1"))
+                results.setdefault(kind, []).append(ss.evaluate(z, y[test], "f1", from_logits=True))
         for kind, scores in results.items():
             table.setdefault(kind, []).append(scores)
         print(name, {k: round(float(np.mean(v)), 4) for k, v in results.items()}, flush=True)

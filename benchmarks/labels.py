@@ -105,7 +105,10 @@ def rules(z, y, metric, task):
     tuner = Tuner(metric, task)
     found = {"plain": Decision.plain(task, z.shape[1]).cut}
     if task == "multiclass":
-        own, w = torch.tensor(best_offsets(z, y, metric), dtype=torch.float64), torch.ones(len(y))
+        own, w = (
+            torch.tensor(best_offsets(z, y, metric, from_logits=True), dtype=torch.float64),
+            torch.ones(len(y)),
+        )
         found["exact"] = own.numpy()
 
         def value(offsets):

@@ -173,12 +173,19 @@ def trained(way: Way, size: int, rate: float, trial: int, sides: tuple[Part, Par
     model.load_state_dict(best)
     with torch.no_grad():
         scores = {"held": model(held.x), "test": model(test.x)}
-    cut = ss.best_threshold(scores["held"], held.y, "f1", sample_weight=held.w)
+    cut = ss.best_threshold(scores["held"], held.y, "f1", sample_weight=held.w, from_logits=True)
     found = {"updates": updates, "seconds": time.process_time() - start}
     for side, part in (("held", held), ("test", test)):
         for name, threshold in (("half", 0.5), ("tuned", cut)):
             found[f"{side}_{name}"] = float(
-                ss.evaluate(scores[side], part.y, "f1", threshold=threshold, sample_weight=part.w)
+                ss.evaluate(
+                    scores[side],
+                    part.y,
+                    "f1",
+                    threshold=threshold,
+                    sample_weight=part.w,
+                    from_logits=True,
+                )
             )
     return found
 

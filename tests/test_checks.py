@@ -135,7 +135,10 @@ WARNINGS = {
         "blanks",
         lambda: cross_val_score(ss.MetricLinearClassifier(), X, blanks(), cv=2),
     ),
-    "evaluate": ("from_logits=False", lambda: ss.evaluate(np.linspace(0, 1, 40), Y, "f1")),
+    "loss": (
+        "from_logits=False",
+        lambda: ss.MetricLoss("f1")(torch.linspace(0, 1, 40), torch.tensor(Y)),
+    ),
     "schema": ("", lambda: ss.tables.infer_schema(FRAME.assign(constant=1))),
     "encoder, extra": ("ignored", lambda: encoder().transform(FRAME.assign(new=1))),
     "encoder, unseen": ("no category", lambda: encoder().transform(FRAME.assign(city="Bern"))),

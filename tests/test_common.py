@@ -69,7 +69,9 @@ def test_soft_counts_add_up_to_class_sizes(step, task, tau, n, seed, scale, weig
     ones = torch.ones(n, dtype=torch.float64) if w is None else w
     if task == "multiclass":
         sizes = torch.stack([ones[y == k].sum() for k in range(5)])
-        matrix = ss.confusion(z, y, task=task, step=chosen, sample_weight=w, matrix=True).matrix
+        matrix = ss.confusion(
+            z, y, task=task, step=chosen, sample_weight=w, matrix=True, from_logits=True
+        ).matrix
         torch.testing.assert_close(matrix.sum(1), sizes, rtol=1e-10, atol=1e-10)
         torch.testing.assert_close(c.predicted.sum(), ones.sum(), rtol=1e-10, atol=0)
         torch.testing.assert_close(matrix.diagonal(), c.tp, rtol=1e-10, atol=1e-10)
@@ -108,7 +110,7 @@ def test_hard_metric_equals_its_oracle(name, task, average):
 @pytest.mark.parametrize("name", ss.METRICS)
 def test_degenerate_value_is_the_one_in_the_table(name):
     z, y = torch.tensor([-1.0, -2.0, -3.0]), torch.zeros(3)
-    got = ss.evaluate(z, y, name)
+    got = ss.evaluate(z, y, name, from_logits=True)
     assert got == pytest.approx(ss.METRICS[name].degenerate, nan_ok=True)
 
 
@@ -116,7 +118,7 @@ def test_degenerate_value_is_the_one_in_the_table(name):
 def test_soft_metric_converges_to_the_hard_one(name, task, average):
     z, y = random_problem(task, n=80, seed=3)
     metric = make(name, average)
-    hard = 1 - ss.evaluate(z, y, metric, task=task)
+    hard = 1 - ss.evaluate(z, y, metric, task=task, from_logits=True)
     if is_area(metric):  # the grid replaces the step: both must be fine
         size = 4000
         grid = [i / size for i in range(1, size)]
@@ -159,8 +161,8 @@ def test_two_classes_equal_binary_at_one_half(name, step):
     """For steps with H(p) + H(1 - p) = 1, as all of the papers' have."""
     z, y = random_problem("binary", seed=4)
     two = torch.stack([torch.zeros_like(z), z], 1)
-    c2 = ss.confusion(two, y, task="multiclass", step=SOFT_STEPS[step])
-    c1 = ss.confusion(z, y, step=SOFT_STEPS[step])
+    c2 = ss.confusion(two, y, task="multiclass", step=SOFT_STEPS[step], from_logits=True)
+    c1 = ss.confusion(z, y, step=SOFT_STEPS[step], from_logits=True)
     torch.testing.assert_close(c2.tp[1] / 60, c1.tp / 60, rtol=0, atol=1e-9)
     torch.testing.assert_close(c2.predicted[1] / 60, c1.predicted / 60, rtol=0, atol=1e-9)
 
@@ -173,7 +175,7 @@ def test_fused_equals_the_papers_formulas(step):
     h = SOFT_STEPS[step]
     z, y = random_problem("binary", n=300, seed=7)
     z1, z2 = z.clone().requires_grad_(), z.clone().requires_grad_()
-    c = ss.confusion(z1, y, step=h, threshold=0.3)
+    c = ss.confusion(z1, y, step=h, threshold=0.3, from_logits=True)
     cells = soft_cells(z2, y, h, 0.3)
     for key, cell in cells.items():
         torch.testing.assert_close(getattr(c, key), cell, rtol=1e-10, atol=1e-10)
@@ -185,7 +187,10 @@ def test_fused_equals_the_papers_formulas(step):
         z, y = random_problem("multiclass", n=min(3 * classes, 300), classes=classes, seed=8)
         z, y = z[:30], y[:30]
         z1, z2 = z.clone().requires_grad_(), z.clone().requires_grad_()
-        c, matrix = ss.confusion(z1, y, task="multiclass", step=h), soft_matrix(z2, y, h)
+        c, matrix = (
+            ss.confusion(z1, y, task="multiclass", step=h, from_logits=True),
+            soft_matrix(z2, y, h),
+        )
         torch.testing.assert_close(c.tp, matrix.diagonal(), rtol=1e-10, atol=1e-10)
         torch.testing.assert_close(c.predicted, matrix.sum(0), rtol=1e-10, atol=1e-10)
         a, b = torch.randn(2, classes, dtype=torch.float64)
@@ -201,7 +206,10 @@ def test_ties_among_the_largest_are_counted_right(classes):
     z[1, 0], z[2, :2], z[3, 1:], z[4, 0] = 2, 3, 1, -1  # unique, two, all but one, all but one
     y = torch.tensor([0, 1, 0, 1, 1, 0])
     x = z.clone().requires_grad_()
-    c, matrix = ss.confusion(x, y, task="multiclass", step=step), soft_matrix(z, y, step)
+    c, matrix = (
+        ss.confusion(x, y, task="multiclass", step=step, from_logits=True),
+        soft_matrix(z, y, step),
+    )
     torch.testing.assert_close(c.tp, matrix.diagonal(), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(c.predicted, matrix.sum(0), rtol=1e-12, atol=1e-12)
     c.tp.sum().backward()
@@ -333,7 +341,7 @@ def test_results_are_ordinary_tensors(name, task, dtype, kernels):
     assert not value.is_inference()
     assert not z.grad.is_inference()
     c = loss.confusion(z, y)
-    soft = ss.confusion(z, y, task=task, step=loss.step)
+    soft = ss.confusion(z, y, task=task, step=loss.step, from_logits=True)
     counts = (c.tp, c.predicted, c.support, c.total, soft.tp, soft.support, soft.total)
     assert not any(t.is_inference() for t in counts)
     (soft.fp.sum() * soft.support.sum()).backward()

@@ -108,7 +108,7 @@ def test_every_shape_and_set_equals_scikit_learn(name, task, average, kind):
         wanted = np.mean(each, 0)
         channel = z.unsqueeze(1) if task == "binary" else z
         for scores in (z, channel):
-            got = ss.evaluate(scores, y, metric, task=task, per=per)
+            got = ss.evaluate(scores, y, metric, task=task, per=per, from_logits=True)
             np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
         if average is not None:
             grid = between(task, z) if is_area(metric) else None
@@ -142,8 +142,10 @@ def test_a_long_column_of_soft_targets():
     """More than one chunk, in float32 and float64."""
     g = torch.Generator().manual_seed(0)
     z, y = torch.randn(200_000, generator=g), torch.rand(200_000, generator=g)
-    c = ss.confusion(z, y, step=ss.LinearStep(), soft_targets=True)
-    exact = ss.confusion(z.double(), y.double(), step=ss.LinearStep(), soft_targets=True)
+    c = ss.confusion(z, y, step=ss.LinearStep(), soft_targets=True, from_logits=True)
+    exact = ss.confusion(
+        z.double(), y.double(), step=ss.LinearStep(), soft_targets=True, from_logits=True
+    )
     torch.testing.assert_close(c.tp, exact.tp, rtol=1e-7, atol=0)
     torch.testing.assert_close(c.support, y.double().sum(), rtol=1e-12, atol=0)
 
@@ -209,7 +211,7 @@ def test_an_empty_mask_pushes_down_or_is_left_out():
     left_out.backward()
     assert left_out.item() == pytest.approx(full.item())
     assert (x.grad[0] == 0).all()
-    all_wrong = ss.evaluate(z - 1, y * 0, "dice", per="image", empty="ignore")
+    all_wrong = ss.evaluate(z - 1, y * 0, "dice", per="image", empty="ignore", from_logits=True)
     assert all_wrong == 1.0  # nothing to say
 
 
@@ -226,12 +228,17 @@ def test_evaluate_takes_empty_sets_as_it_is_told():
 
 def test_the_names_of_segmentation():
     z, y = masks("multiclass", (3, 4))
-    same = [ss.evaluate(z, y, m, task="multiclass") for m in ("miou", "jaccard", "jaccard_macro")]
+    same = [
+        ss.evaluate(z, y, m, task="multiclass", from_logits=True)
+        for m in ("miou", "jaccard", "jaccard_macro")
+    ]
     assert len(set(same)) == 1
     z, y = masks("binary", (3, 4))
-    assert ss.evaluate(z, y, "dice") == ss.evaluate(z, y, "f1")
-    both = (ss.evaluate(z, y, "iou") + ss.evaluate(-z, 1 - y, "iou")) / 2
-    assert ss.evaluate(z, y, "miou") == pytest.approx(both, abs=1e-12)
+    assert ss.evaluate(z, y, "dice", from_logits=True) == ss.evaluate(z, y, "f1", from_logits=True)
+    both = (
+        ss.evaluate(z, y, "iou", from_logits=True) + ss.evaluate(-z, 1 - y, "iou", from_logits=True)
+    ) / 2
+    assert ss.evaluate(z, y, "miou", from_logits=True) == pytest.approx(both, abs=1e-12)
     assert ss.get_metric("dice_micro") == ss.get_metric("f1_micro")
     assert ss.get_metric("mIoU").name == "jaccard_macro"
 
@@ -334,7 +341,7 @@ def test_images_of_one_problem_each_have_a_loss_for_each_problem():
     got = ss.metric_loss(both, y, "f1", per=numbers, batch_dims=1)
     alone = [ss.metric_loss(x, y, "f1", per=numbers) for x in both]
     torch.testing.assert_close(got, torch.stack(alone))
-    c = ss.confusion(both, y, per=numbers, batch_dims=1)
+    c = ss.confusion(both, y, per=numbers, batch_dims=1, from_logits=True)
     assert c.tp.shape == (2, 2)
-    first = ss.confusion(both[0][numbers == 0], y[numbers == 0])
+    first = ss.confusion(both[0][numbers == 0], y[numbers == 0], from_logits=True)
     assert c.tp[0, 0] == first.tp

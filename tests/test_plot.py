@@ -33,7 +33,7 @@ def test_the_line_is_the_metric_at_every_threshold(metric):
     assert len(shown.edges) == len(shown.values) + 1
     for tau in np.linspace(0.01, 0.99, 97):
         (k,) = np.nonzero((np.array(shown.edges[:-1]) < tau) & (tau <= np.array(shown.edges[1:])))
-        expected = ss.evaluate(scores, y, metric, threshold=tau)
+        expected = ss.evaluate(scores, y, metric, threshold=tau, from_logits=True)
         assert shown.values[int(k[0])] == pytest.approx(expected, abs=1e-12), tau
 
 
@@ -41,9 +41,11 @@ def test_the_marks_have_the_values_of_evaluate():
     scores, y = problem()
     shown = ss.plot.threshold(scores, y, "f1", at=0.31)
     assert list(shown.marks) == ["1/2", "best", "given"]
-    assert shown.marks["best"][0] == ss.best_threshold(scores, y, "f1")
+    assert shown.marks["best"][0] == ss.best_threshold(scores, y, "f1", from_logits=True)
     for tau, value in shown.marks.values():
-        assert value == pytest.approx(ss.evaluate(scores, y, "f1", threshold=tau), abs=1e-12)
+        assert value == pytest.approx(
+            ss.evaluate(scores, y, "f1", threshold=tau, from_logits=True), abs=1e-12
+        )
     labels = [text.get_text() for text in shown.ax_.get_legend().get_texts()]
     assert any(label.startswith("best: ") for label in labels)
 

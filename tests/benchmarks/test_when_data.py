@@ -34,7 +34,7 @@ def test_no_other_rule_beats_the_optimum():
     x, y = problem.test.x, problem.test.y
     for score in (x[:, 0], x[:, 0] + x[:, 1], problem.chance + 0.3 * x[:, 2]):
         cuts = np.quantile(score, np.linspace(0.5, 0.99, 20))
-        assert max(evaluate(score - c, y, "f1") for c in cuts) < best
+        assert max(evaluate(score - c, y, "f1", from_logits=True) for c in cuts) < best
 
 
 def problem():

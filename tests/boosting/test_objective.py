@@ -100,7 +100,9 @@ def test_an_objective_has_its_step_and_threshold_in_gradient_and_value(make, ste
 def test_scale_of_f1_is_half_its_denominator():
     z, y, w = problem()
     _, scale = metric_gradient(z, y, "f1", sample_weight=w)
-    c = ss.confusion(torch.tensor(z), torch.tensor(y), step=ss.LinearStep(), sample_weight=w)
+    c = ss.confusion(
+        torch.tensor(z), torch.tensor(y), step=ss.LinearStep(), sample_weight=w, from_logits=True
+    )
     assert scale == pytest.approx(float(c.support + c.predicted) / 2, rel=1e-12)
 
 

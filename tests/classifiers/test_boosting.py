@@ -133,7 +133,7 @@ def test_the_cut_is_near_the_best_one_where_there_is_plenty_of_data():
     y = (rng.random(20000) < 0.2).astype(int)
     z = rng.normal(2 * y, 1.0)
     cut, _ = smooth_threshold(z, y, np.ones(len(z)), ss.get_metric("f1"))
-    tau = ss.best_threshold(torch.from_numpy(z), torch.from_numpy(y), "f1")
+    tau = ss.best_threshold(torch.from_numpy(z), torch.from_numpy(y), "f1", from_logits=True)
     best = f1_score(y, z >= np.log(tau / (1 - tau)))
     assert f1_score(y, z >= cut) > best - 0.005
 

@@ -90,7 +90,7 @@ def test_the_winner_is_refitted_and_predicts(found):
     assert found.winner in PAIR
     assert set(found.model.predict(X)) <= {0, 1}
     assert found.model.predict_proba(X).shape == (240, 2)
-    assert softset.evaluate(found.model.predict(X) - 0.5, y, "f1") > 0.5
+    assert softset.evaluate(found.model.predict(X) - 0.5, y, "f1", from_logits=True) > 0.5
 
 
 def test_intervals_stay_within_the_range_of_the_metric():

@@ -14,7 +14,7 @@ from tests.reference import random_problem
 def test_soft_counts_by_hand():
     # p = 0.25, 0.5, 0.75 at tau = 0.5, delta = 0.1: H = 0.1, 0.5, 0.9
     z = torch.logit(torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64))
-    c = ss.confusion(z, torch.tensor([1, 0, 1]), step=ss.LinearStep(0.1))
+    c = ss.confusion(z, torch.tensor([1, 0, 1]), step=ss.LinearStep(0.1), from_logits=True)
     cells = torch.stack([c.tp, c.fp, c.fn, c.tn])
     torch.testing.assert_close(cells, torch.tensor([1.0, 0.5, 1.0, 0.5], dtype=torch.float64))
     f1 = 1 - ss.metric_loss(z, torch.tensor([1, 0, 1]))
@@ -37,17 +37,19 @@ def test_dynamic_threshold_by_hand():
 def test_hard_matrix_equals_scikit_learn(weighted):
     z, y = random_problem("multiclass", n=200, classes=5)
     w = torch.rand(200, dtype=torch.float64) if weighted else None
-    c = ss.confusion(z, y, task="multiclass", matrix=True, sample_weight=w)
+    c = ss.confusion(z, y, task="multiclass", matrix=True, sample_weight=w, from_logits=True)
     expected = confusion_matrix(y, z.argmax(1), sample_weight=w)
     np.testing.assert_allclose(c.matrix, expected, rtol=1e-12)
-    plain = ss.confusion(z, y, task="multiclass", sample_weight=w)
+    plain = ss.confusion(z, y, task="multiclass", sample_weight=w, from_logits=True)
     for field in ("tp", "fp", "fn", "tn", "support", "predicted", "total"):
         torch.testing.assert_close(getattr(plain, field), getattr(c, field))
 
 
 def test_ties_go_to_the_threshold_and_to_the_first_class():
-    assert ss.confusion(torch.tensor([0.0]), torch.tensor([1])).tp == 1  # p = 0.5 >= 0.5
-    c = ss.confusion(torch.zeros(1, 3), torch.tensor([0]), task="multiclass")
+    assert (
+        ss.confusion(torch.tensor([0.0]), torch.tensor([1]), from_logits=True).tp == 1
+    )  # p = 0.5 >= 0.5
+    c = ss.confusion(torch.zeros(1, 3), torch.tensor([0]), task="multiclass", from_logits=True)
     assert c.predicted.tolist() == [1, 0, 0]
 
 
@@ -56,17 +58,17 @@ def test_confusions_add_up_and_detach():
     z.requires_grad_()
     step = ss.LinearStep()
     parts = [
-        ss.confusion(z[i], y[i], task="multiclass", step=step, matrix=True)
+        ss.confusion(z[i], y[i], task="multiclass", step=step, matrix=True, from_logits=True)
         for i in (slice(0, 20), slice(20, 60))
     ]
-    whole = ss.confusion(z, y, task="multiclass", step=step, matrix=True)
+    whole = ss.confusion(z, y, task="multiclass", step=step, matrix=True, from_logits=True)
     added = parts[0] + parts[1]
     torch.testing.assert_close(added.matrix, whole.matrix)
     torch.testing.assert_close(added.tp, whole.tp)
     assert whole.tp.requires_grad
     assert not whole.detach().tp.requires_grad
     with pytest.raises(ValueError, match="cannot add a binary confusion"):
-        whole + ss.confusion(z[:, 0], y > 1)
+        whole + ss.confusion(z[:, 0], y > 1, from_logits=True)
 
 
 def test_from_matrix():
@@ -85,7 +87,7 @@ def test_from_matrix():
 def test_the_matrix_of_several_classes_is_counted_on_request_only():
     z, y = random_problem("multiclass")
     with pytest.raises(ValueError, match="matrix=True"):
-        _ = ss.confusion(z, y, task="multiclass").matrix
+        _ = ss.confusion(z, y, task="multiclass", from_logits=True).matrix
 
 
 def test_thresholds_are_counted_one_by_one():
@@ -93,9 +95,9 @@ def test_thresholds_are_counted_one_by_one():
         z, y = random_problem(task)
         for step in (None, ss.LinearStep(), ss.SigmoidStep()):
             grid = [0.1, 0.25, 0.5, 0.9]
-            many = ss.confusion(z, y, task=task, step=step, thresholds=grid)
+            many = ss.confusion(z, y, task=task, step=step, thresholds=grid, from_logits=True)
             for k, tau in enumerate(grid):
-                one = ss.confusion(z, y, task=task, step=step, threshold=tau)
+                one = ss.confusion(z, y, task=task, step=step, threshold=tau, from_logits=True)
                 torch.testing.assert_close(many.tp[k], one.tp)
                 torch.testing.assert_close(many.fp[k], one.fp)
                 torch.testing.assert_close(many.tn[k], one.tn)
@@ -105,9 +107,9 @@ def test_a_threshold_for_each_label():
     z, y = random_problem("multilabel", classes=3)
     taus = [0.2, 0.5, 0.8]
     for step in (None, ss.LinearStep(), ss.SigmoidStep()):
-        c = ss.confusion(z, y, task="multilabel", threshold=taus, step=step)
+        c = ss.confusion(z, y, task="multilabel", threshold=taus, step=step, from_logits=True)
         for k, tau in enumerate(taus):
-            one = ss.confusion(z[:, k], y[:, k], threshold=tau, step=step)
+            one = ss.confusion(z[:, k], y[:, k], threshold=tau, step=step, from_logits=True)
             torch.testing.assert_close(c.tp[k], one.tp)
             torch.testing.assert_close(c.fp[k], one.fp)
 
@@ -128,10 +130,10 @@ def check_scale(n: int) -> None:
     block = 1000
     z = torch.tensor([3.0, -3.0, 3.0, -3.0, 3.0] * (block // 5)).expand(n // block, block)
     y = torch.tensor([1, 1, 0, 0, 0] * (block // 5)).expand(n // block, block)
-    c = ss.confusion(z.reshape(-1), y.reshape(-1))
+    c = ss.confusion(z.reshape(-1), y.reshape(-1), from_logits=True)
     share = n // 5
     assert [int(v) for v in (c.tp, c.fn, c.fp, c.tn)] == [share, share, 2 * share, share]
-    soft = ss.confusion(z.reshape(-1), y.reshape(-1), step=ss.LinearStep())
+    soft = ss.confusion(z.reshape(-1), y.reshape(-1), step=ss.LinearStep(), from_logits=True)
     h = ss.LinearStep()(torch.sigmoid(torch.tensor(3.0)), 0.5).double()
     low = ss.LinearStep()(torch.sigmoid(torch.tensor(-3.0)), 0.5).double()
     assert soft.tp.item() == pytest.approx(share * (h + low).item(), rel=1e-7)
@@ -139,10 +141,13 @@ def check_scale(n: int) -> None:
     assert int(soft.total) == n
     # the whole mass of a class in one cell: float32 stops counting at 2**24
     ones = torch.ones(1).expand(n)
-    full = ss.confusion(ones * 1e4, ones, step=ss.LinearStep())
+    full = ss.confusion(ones * 1e4, ones, step=ss.LinearStep(), from_logits=True)
     assert int(full.tp) == n
     many = ss.confusion(
-        torch.tensor([0.0, 1e4]).expand(n // 10, 2), torch.ones(n // 10).long(), task="multiclass"
+        torch.tensor([0.0, 1e4]).expand(n // 10, 2),
+        torch.ones(n // 10).long(),
+        task="multiclass",
+        from_logits=True,
     )
     assert int(many.tp[1]) == n // 10
 
@@ -159,9 +164,9 @@ def test_counts_are_exact_for_fifty_million():
 def test_confusions_add_up_also_where_nearly_all_is_predicted():
     z, y = random_problem("binary", n=40, dtype=torch.float32)
     step = ss.LinearStep()
-    low = ss.confusion(z, y, step=step)
-    high = ss.confusion(z + 30, y, step=step)
-    whole = ss.confusion(torch.cat([z, z + 30]), torch.cat([y, y]), step=step)
+    low = ss.confusion(z, y, step=step, from_logits=True)
+    high = ss.confusion(z + 30, y, step=step, from_logits=True)
+    whole = ss.confusion(torch.cat([z, z + 30]), torch.cat([y, y]), step=step, from_logits=True)
     for both in (low + high, high + low):
         for cell in ("tp", "fp", "fn", "tn", "rejected", "negatives", "total"):
             torch.testing.assert_close(getattr(both, cell), getattr(whole, cell), rtol=1e-6, atol=0)
@@ -182,7 +187,7 @@ def test_a_problem_is_counted_as_its_arguments_are():
 def test_counts_of_sets_of_several_sizes_come_in_the_order_of_their_numbers():
     z, y = random_problem("binary", n=15)
     numbers = torch.tensor([2] * 3 + [0] * 4 + [1] * 1 + [3] * 7)
-    c = ss.confusion(z, y, per=numbers)
+    c = ss.confusion(z, y, per=numbers, from_logits=True)
     for k in range(4):
-        own = ss.confusion(z[numbers == k], y[numbers == k])
+        own = ss.confusion(z[numbers == k], y[numbers == k], from_logits=True)
         assert (c.tp[k], c.predicted[k], c.total[k]) == (own.tp, own.predicted, own.total)

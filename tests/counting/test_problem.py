@@ -17,7 +17,7 @@ from tests.reference import TASKS, random_problem
 def test_probabilities_count_as_their_logits(task, step):
     z, y = random_problem(task)
     p = torch.softmax(z, 1) if task == "multiclass" else torch.sigmoid(z)
-    one = ss.confusion(z, y, task=task, step=step)
+    one = ss.confusion(z, y, task=task, step=step, from_logits=True)
     other = ss.confusion(p, y, task=task, step=step, from_logits=False)
     torch.testing.assert_close(one.tp, other.tp)
     torch.testing.assert_close(one.predicted, other.predicted)
@@ -33,6 +33,7 @@ def test_lists_of_numbers_keep_their_digits():
             step=ss.LinearStep(),
             sample_weight=kind([0.1, 0.3]),
             class_weight=kind([0.7, 1.1]),
+            from_logits=True,
         )
         for kind in (list, np.array)
     )
@@ -43,23 +44,26 @@ def test_images_have_their_classes_in_the_second_dimension():
     g = torch.Generator().manual_seed(0)
     z, y = torch.randn(2, 3, 4, 5, generator=g), torch.randint(0, 3, (2, 4, 5), generator=g)
     step = ss.LinearStep()
-    c = ss.confusion(z, y, task="multiclass", step=step)
+    c = ss.confusion(z, y, task="multiclass", step=step, from_logits=True)
     flat = z.permute(0, 2, 3, 1).reshape(-1, 3)
     torch.testing.assert_close(
-        c.tp, ss.confusion(flat, y.flatten(), task="multiclass", step=step).tp
+        c.tp, ss.confusion(flat, y.flatten(), task="multiclass", step=step, from_logits=True).tp
     )
     w = torch.tensor([1.0, 3.0])
     each = w[:, None, None].expand(2, 4, 5)
-    a, b = (ss.confusion(z, y, task="multiclass", step=step, sample_weight=v) for v in (w, each))
+    a, b = (
+        ss.confusion(z, y, task="multiclass", step=step, sample_weight=v, from_logits=True)
+        for v in (w, each)
+    )
     torch.testing.assert_close(a.tp, b.tp)
 
 
 def test_shapes_and_dtypes_that_mean_the_same():
     z, y = random_problem("binary", n=30, dtype=torch.float32)
-    expected = ss.confusion(z, y, step=ss.LinearStep())
+    expected = ss.confusion(z, y, step=ss.LinearStep(), from_logits=True)
     for scores in (z, z[:, None]):
         for target in (y, y[:, None], y.bool(), y.float(), y.int(), y.to(torch.uint8), y.numpy()):
-            got = ss.confusion(scores, target, step=ss.LinearStep())
+            got = ss.confusion(scores, target, step=ss.LinearStep(), from_logits=True)
             assert (got.tp, got.predicted) == (expected.tp, expected.predicted)
 
 
@@ -119,7 +123,7 @@ BAD = [
 def test_bad_arguments_are_refused(scores, target, settings, message):
     for step in (None, ss.LinearStep(), ss.SigmoidStep()):
         with pytest.raises(ValueError, match=message):
-            ss.confusion(scores, target, step=step, **settings)
+            ss.confusion(scores, target, step=step, **{"from_logits": True, **settings})
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -222,7 +226,7 @@ def test_a_problem_becomes_one_against_the_rest():
 
 def test_a_target_that_wants_a_gradient_is_refused():
     with pytest.raises(ValueError, match="target must not require a gradient"):
-        ss.confusion(torch.zeros(2), torch.zeros(2, requires_grad=True))
+        ss.confusion(torch.zeros(2), torch.zeros(2, requires_grad=True), from_logits=True)
 
 
 def negated(t):
@@ -251,7 +255,9 @@ def test_lazily_negated_tensors_are_read_with_their_sign(task):
         yield ss.LovaszLoss(task=task)(z, y, w)
         yield ss.confusion(z, y, task=task, **weights).tp
         for metric in ("f1", "auroc"):
-            yield torch.as_tensor(ss.evaluate(z, y, metric, task=task, sample_weight=w))
+            yield torch.as_tensor(
+                ss.evaluate(z, y, metric, task=task, sample_weight=w, from_logits=True)
+            )
 
     wanted = list(all_of(*given))
     for changed in range(4):
@@ -293,3 +299,35 @@ def test_ignore_index_is_a_whole_number(task, marks):
     z, y = random_problem(task, n=12)
     with pytest.raises(ValueError, match="ignore_index must be a whole number"):
         ss.metric_loss(z, y, task=task, ignore_index=marks)
+
+
+P = [0.1, 0.3, 0.2, 0.44]  # probabilities of rare positives: all below one half
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda p, y, **given: ss.evaluate(p, y, "f1", **given),
+        ss.confusion,
+        lambda p, y, **given: ss.best_threshold(p, y, "f1", **given),
+        lambda p, y, **given: ss.best_offsets(torch.tensor([p, p]).T, y, "f1", **given),
+    ],
+)
+def test_scores_that_could_be_probabilities_are_refused_until_it_is_said(call):
+    y = [0, 1, 0, 1]
+    with pytest.raises(ValueError, match=r"from_logits=False if .* from_logits=True if") as caught:
+        call(P, y)
+    assert "\n" not in str(caught.value)
+    call(P, y, from_logits=True)
+    call([v + 2 for v in P], y)
+    if call is ss.confusion or "best_offsets" not in call.__code__.co_names:
+        call(P, y, from_logits=False)
+
+
+def test_areas_go_by_the_order_of_scores_and_take_both():
+    y = [0, 1, 0, 1]
+    assert ss.evaluate(P, y, "auroc") == ss.evaluate(P, y, "auroc", from_logits=False)
+
+
+def test_few_probabilities_and_hard_labels_are_counted_as_they_are():
+    assert ss.evaluate(P, [0, 1, 0, 1], "f1", from_logits=False) == 0.0

@@ -13,13 +13,13 @@ def test_a_nan_row_is_named(step, classes):
     z, y = random_problem("multiclass", n=200, classes=classes)
     z[17, 1] = torch.nan
     with pytest.raises(ValueError, match="first bad row is 17"):
-        ss.confusion(z, y, task="multiclass", step=step)
+        ss.confusion(z, y, task="multiclass", step=step, from_logits=True)
 
 
 def test_a_step_that_gives_nothing_is_refused():
     z, y = random_problem("multiclass")
     with pytest.raises(ValueError, match="step must return finite degrees"):
-        ss.confusion(z, y, task="multiclass", step=lambda p, tau: p * 0 + tau * 0)
+        ss.confusion(z, y, task="multiclass", step=lambda p, tau: p * 0 + tau * 0, from_logits=True)
 
 
 @pytest.mark.parametrize("label", [0.5, 2.0, -1.0, 1e-6, float("nan")])
@@ -41,7 +41,7 @@ def test_an_infinite_score_of_a_class_is_called_infinite(metric, step):
         with pytest.raises(ValueError, match=f"finite, got {word}: the first bad row is 17"):
             ss.metric_loss(bad, y, metric, task="multiclass", step=step)
         with pytest.raises(ValueError, match=f"finite, got {word}: the first bad row is 17"):
-            ss.evaluate(bad, y, "auroc", task="multiclass")
+            ss.evaluate(bad, y, "auroc", task="multiclass", from_logits=True)
     masked = z.clone()
     masked[17, (y[17] + 1) % 4] = float("-inf")  # one class is out of the question
     assert ss.metric_loss(masked, y, metric, task="multiclass", step=step).isfinite()

@@ -40,12 +40,12 @@ def test_areas_leave_out_ignored_rows_and_take_class_weights():
     z, y = random_problem("multiclass", n=90, classes=3)
     marked = y.clone()
     marked[:30] = -1
-    kept = ss.evaluate(z[30:], y[30:], "auroc", task="multiclass")
-    left = ss.evaluate(z, marked, "auroc", task="multiclass", ignore_index=-1)
+    kept = ss.evaluate(z[30:], y[30:], "auroc", task="multiclass", from_logits=True)
+    left = ss.evaluate(z, marked, "auroc", task="multiclass", ignore_index=-1, from_logits=True)
     assert left == pytest.approx(kept, abs=1e-12)
     v = torch.tensor([1.0, 2.0, 5.0])
-    a = ss.evaluate(z, y, "auroc", task="multiclass", class_weight=v)
-    b = ss.evaluate(z, y, "auroc", task="multiclass", sample_weight=v[y])
+    a = ss.evaluate(z, y, "auroc", task="multiclass", class_weight=v, from_logits=True)
+    b = ss.evaluate(z, y, "auroc", task="multiclass", sample_weight=v[y], from_logits=True)
     assert a == pytest.approx(b, abs=1e-12)
     assert a != kept
 
@@ -76,7 +76,9 @@ def test_areas_rank_the_scores_that_were_given(name, average, task, dtype, away)
         score = skm.average_precision_score if name == "average_precision" else skm.roc_auc_score
         settings = {"max_fpr": 0.1} if name == "partial_auroc" else {}
         wanted = score(true, given, average=average, sample_weight=weight, **settings)
-        got = ss.evaluate(z, y, f"{name}_{average}", task=task, sample_weight=weight)
+        got = ss.evaluate(
+            z, y, f"{name}_{average}", task=task, sample_weight=weight, from_logits=True
+        )
         assert got == pytest.approx(wanted, abs=1e-12)
 
 
@@ -124,7 +126,9 @@ def test_a_class_that_ignore_index_names_counts_neither_in_evaluation_nor_in_los
         x = z.clone().requires_grad_()
         assert loss(x, y, w).item() == pytest.approx(1 - wanted, abs=1e-8)
     assert sharp.of_members(z[None], y[None], w).item() == pytest.approx(1 - wanted, abs=1e-8)
-    offsets = ss.best_offsets(z, y, metric, sample_weight=w, ignore_index=left_out)
+    offsets = ss.best_offsets(
+        z, y, metric, sample_weight=w, ignore_index=left_out, from_logits=True
+    )
     tuned = ss.evaluate(z, y, metric, offsets=offsets, sample_weight=w, **given)
     for k, shift in itertools.product(range(4), (-3, -1, 1, 3)):
         moved = [o + shift * (k == j) for j, o in enumerate(offsets)]
@@ -138,10 +142,10 @@ def test_areas_of_a_class_that_ignore_index_names_do_not_count(name):
     kept, p = y != 2, torch.softmax(z, 1)
     score = {"auroc": skm.roc_auc_score, "average_precision": skm.average_precision_score}[name]
     each = [score(y[kept] == k, p[kept, k]) for k in (0, 1, 3)]
-    got = ss.evaluate(z, y, name, task="multiclass", ignore_index=2)
+    got = ss.evaluate(z, y, name, task="multiclass", ignore_index=2, from_logits=True)
     assert got == pytest.approx(np.mean(each), abs=1e-12)
     pooled = score(np.eye(4)[y[kept]][:, [0, 1, 3]], p[kept][:, [0, 1, 3]], average="micro")
-    got = ss.evaluate(z, y, f"{name}_micro", task="multiclass", ignore_index=2)
+    got = ss.evaluate(z, y, f"{name}_micro", task="multiclass", ignore_index=2, from_logits=True)
     assert got == pytest.approx(pooled, abs=1e-12)
     grid = [i / 2000 for i in range(1, 2000)]
     soft = {"step": ss.SigmoidStep(1e6), "thresholds": grid, "ignore_index": 2}
@@ -151,7 +155,7 @@ def test_areas_of_a_class_that_ignore_index_names_do_not_count(name):
 
 def test_average_none_gives_a_list():
     z, y = random_problem("multiclass", classes=3)
-    got = ss.evaluate(z, y, ss.F1(average=None), task="multiclass")
+    got = ss.evaluate(z, y, ss.F1(average=None), task="multiclass", from_logits=True)
     np.testing.assert_allclose(got, skm.f1_score(y, z.argmax(1), average=None))
 
 
@@ -173,31 +177,31 @@ def test_bad_arguments_of_areas_are_refused(scores, target, settings, message):
 def test_arrays_lists_and_columns_of_tables_are_all_the_same():
     """Also in an order of memory that torch does not have, and read-only."""
     z, y = random_problem("binary", n=30)
-    wanted = ss.evaluate(z, y, "f1")
+    wanted = ss.evaluate(z, y, "f1", from_logits=True)
     index = [f"row {i}" for i in range(30)]
     fixed = z.numpy().copy()
     fixed.flags.writeable = False
     backwards = z.numpy()[::-1].copy()[::-1]
     for scores in (z.tolist(), fixed, backwards, pd.Series(z.numpy(), index=index)):
         for target in (y.tolist(), y.numpy(), pd.Series(y.numpy() == 1, index=index)):
-            assert ss.evaluate(scores, target, "f1") == wanted
+            assert ss.evaluate(scores, target, "f1", from_logits=True) == wanted
             assert ss.metric_loss(scores, target, "f1") == ss.metric_loss(z, y, "f1")
     z, y = random_problem("multiclass", n=30)
     table = pd.DataFrame(z.numpy(), columns=list("abcd"))
-    found = ss.evaluate(table, pd.Series(y.numpy()), "f1", task="multiclass")
-    assert found == ss.evaluate(z, y, "f1", task="multiclass")
+    found = ss.evaluate(table, pd.Series(y.numpy()), "f1", task="multiclass", from_logits=True)
+    assert found == ss.evaluate(z, y, "f1", task="multiclass", from_logits=True)
 
 
 def test_probabilities_taken_for_logits_are_warned_of():
     p, y = torch.linspace(0.01, 0.9, 40), torch.arange(40) > 30
     for scores in (p, (p > 0.5).long()):
         with pytest.warns(UserWarning, match="from_logits=False"):
-            ss.evaluate(scores, y, "f1")
+            ss.evaluate(scores, y, "f1", from_logits=True)
     with pytest.warns(UserWarning, match="from_logits=False"):
-        ss.best_threshold(p, y, "f1")
+        ss.best_threshold(p, y, "f1", from_logits=True)
     # Order is all that an area needs; few rows, or an untrained network, may be so by chance.
-    ss.evaluate(p / 2, y, "f1")
-    ss.evaluate(p, y, "auroc")
-    ss.evaluate(p[-9:], y[-9:], "f1")
+    ss.evaluate(p / 2, y, "f1", from_logits=True)
+    ss.evaluate(p, y, "auroc", from_logits=True)
+    ss.evaluate(p[-9:], y[-9:], "f1", from_logits=True)
     ss.evaluate(p, y, "f1", from_logits=False)
-    ss.evaluate(torch.logit(p), y, "f1")
+    ss.evaluate(torch.logit(p), y, "f1", from_logits=True)

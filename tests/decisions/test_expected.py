@@ -85,11 +85,24 @@ def test_on_calibrated_probabilities_it_beats_one_half():
         ),
         (lambda: ss.decisions.expected_dice_mask([[1.3]], from_logits=False), r"\[0, 1\]"),
         (lambda: ss.decisions.expected_dice_mask([[float("nan")]]), "NaN"),
-        (lambda: ss.evaluate([[0.3] * 3], [[1] * 3], "auroc", decide="expected-dice"), "auroc"),
-        (lambda: ss.evaluate([[0.3] * 3], [[1] * 3], "dice", decide="best"), "decide must be one"),
         (
             lambda: ss.evaluate(
-                [[0.3] * 3], [[1] * 3], "dice", decide="expected-dice", threshold=0.2
+                [[0.3] * 3], [[1] * 3], "auroc", decide="expected-dice", from_logits=True
+            ),
+            "auroc",
+        ),
+        (
+            lambda: ss.evaluate([[0.3] * 3], [[1] * 3], "dice", decide="best", from_logits=True),
+            "decide must be one",
+        ),
+        (
+            lambda: ss.evaluate(
+                [[0.3] * 3],
+                [[1] * 3],
+                "dice",
+                decide="expected-dice",
+                threshold=0.2,
+                from_logits=True,
             ),
             "Leave it out",
         ),

@@ -109,8 +109,10 @@ def test_new_rows_of_rare_classes_gain():
         new, truth = tail(rng, 20_000, shares)
         values = []
         for shrink in (False, True):
-            offsets = ss.best_offsets(z, y, "f1", shrink=shrink)
-            values.append(ss.evaluate(new, truth, "f1", task="multiclass", offsets=offsets))
+            offsets = ss.best_offsets(z, y, "f1", shrink=shrink, from_logits=True)
+            values.append(
+                ss.evaluate(new, truth, "f1", task="multiclass", offsets=offsets, from_logits=True)
+            )
         gains.append(values[1] - values[0])
     assert np.mean(gains) > 0.01
 
@@ -118,7 +120,10 @@ def test_new_rows_of_rare_classes_gain():
 def test_offsets_for_one_number_of_all_classes_stay():
     z, y = tail(np.random.default_rng(0), 100, np.array([0.6, 0.25, 0.15]))
     for metric in ("accuracy", "mcc", "f1_micro"):
-        own, same = (ss.best_offsets(z, y, metric, shrink=shrink) for shrink in (False, True))
+        own, same = (
+            ss.best_offsets(z, y, metric, shrink=shrink, from_logits=True)
+            for shrink in (False, True)
+        )
         assert own == same
 
 
@@ -142,8 +147,10 @@ def test_offsets_are_drawn_by_the_rows_of_a_class():
 def test_next_to_no_rows_are_no_fault(n, labels):
     z = torch.linspace(-1, 1, n * labels).reshape(n, labels)
     for y in (torch.zeros_like(z).long(), torch.ones_like(z).long()):
-        taus = ss.best_threshold(z, y, "f1", task="multilabel", shrink=True)
+        taus = ss.best_threshold(z, y, "f1", task="multilabel", shrink=True, from_logits=True)
         assert all(0 < tau < 1 for tau in taus)
     endless = torch.tensor([[torch.inf, 1.0], [-torch.inf, 0.0], [1.0, -torch.inf]])
-    taus = ss.best_threshold(endless, torch.eye(3)[:, :2], "f1", task="multilabel", shrink=True)
+    taus = ss.best_threshold(
+        endless, torch.eye(3)[:, :2], "f1", task="multilabel", shrink=True, from_logits=True
+    )
     assert all(0 < tau < 1 for tau in taus)

@@ -53,7 +53,7 @@ def test_neighboring_float32_probabilities_can_be_told_apart():
         assert ss.evaluate(two, both, "accuracy", threshold=at, **labels) == 1.0
     # saturated: "none" cannot be said by a threshold below 1, and is not claimed
     z, y = torch.tensor([40.0, -40.0]), torch.tensor([0, 0])
-    assert 0 < ss.best_threshold(z, y, "accuracy") < 1
+    assert 0 < ss.best_threshold(z, y, "accuracy", from_logits=True) < 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -64,12 +64,12 @@ def test_logits_whose_probabilities_are_1_or_0_are_told_apart(dtype, metric, see
     rng = np.random.default_rng(seed)
     z = torch.tensor(rng.uniform(low, low + 8, 20).round(3)).to(dtype)
     y = torch.tensor((rng.random(20) < 0.4).astype(int))
-    tau = ss.best_threshold(z, y, metric)
-    best = ss.evaluate(z, y, metric, threshold=tau)
+    tau = ss.best_threshold(z, y, metric, from_logits=True)
+    best = ss.evaluate(z, y, metric, threshold=tau, from_logits=True)
     edges = sorted(z.double().tolist())
     for cut in [edges[0] - 1, *((a + b) / 2 for a, b in itertools.pairwise(edges)), edges[-1] + 1]:
         moved = (z.double() - cut).to(torch.float64)  # the same decision, at a logit of 0
-        assert best >= ss.evaluate(moved, y, metric) - 1e-12
+        assert best >= ss.evaluate(moved, y, metric, from_logits=True) - 1e-12
     labels = {"task": "multilabel"}
     taus = ss.best_threshold(torch.stack([z, z], 1), torch.stack([y, 1 - y], 1), metric, **labels)
     assert taus[0] == tau
@@ -131,18 +131,21 @@ def test_probabilities_of_zero_and_one_leave_room_for_a_cut(p):
 def test_labels_have_thresholds_of_their_own(average):
     z, y = random_problem("multilabel", n=40, classes=3)
     metric = ss.F1(average=average)
-    taus = ss.best_threshold(z, y, metric, task="multilabel")
-    best = ss.evaluate(z, y, metric, task="multilabel", threshold=taus)
-    assert best >= ss.evaluate(z, y, metric, task="multilabel")
+    taus = ss.best_threshold(z, y, metric, task="multilabel", from_logits=True)
+    best = ss.evaluate(z, y, metric, task="multilabel", threshold=taus, from_logits=True)
+    assert best >= ss.evaluate(z, y, metric, task="multilabel", from_logits=True)
     p = torch.sigmoid(z)
     if average == "micro":  # no change of one label helps
         for k in range(3):
             for tau in [*(p[:, k].unique() - 1e-9).tolist(), 0.999]:
                 moved = [*taus[:k], tau, *taus[k + 1 :]]
-                assert ss.evaluate(z, y, metric, task="multilabel", threshold=moved) <= best + 1e-12
+                assert (
+                    ss.evaluate(z, y, metric, task="multilabel", threshold=moved, from_logits=True)
+                    <= best + 1e-12
+                )
     else:
         for k in range(3):
-            one = ss.evaluate(z[:, k], y[:, k], "f1", threshold=taus[k])
+            one = ss.evaluate(z[:, k], y[:, k], "f1", threshold=taus[k], from_logits=True)
             assert one == pytest.approx(brute(p[:, k], y[:, k], "f1"))
 
 
@@ -152,9 +155,9 @@ def test_a_custom_metric_of_labels_is_tuned_in_turn():
     def worst(c):
         return (2 * c.tp / (c.support + c.predicted)).min()
 
-    taus = ss.best_threshold(z, y, worst, task="multilabel")
-    tuned = ss.evaluate(z, y, worst, task="multilabel", threshold=taus)
-    assert tuned >= ss.evaluate(z, y, worst, task="multilabel")
+    taus = ss.best_threshold(z, y, worst, task="multilabel", from_logits=True)
+    tuned = ss.evaluate(z, y, worst, task="multilabel", threshold=taus, from_logits=True)
+    assert tuned >= ss.evaluate(z, y, worst, task="multilabel", from_logits=True)
 
 
 def first_and_last_apart(c):
@@ -166,36 +169,51 @@ def first_and_last_apart(c):
 def test_offsets_never_hurt_and_no_single_shift_helps(name):
     z, y = random_problem("multiclass", n=60, classes=3, seed=1)
     z = z + torch.tensor([2.0, 0.0, -1.0])  # a biased model
-    offsets = torch.tensor(ss.best_offsets(z, y, name), dtype=torch.float64)
+    offsets = torch.tensor(ss.best_offsets(z, y, name, from_logits=True), dtype=torch.float64)
     assert offsets[-1] == 0
-    best = ss.evaluate(z, y, name, task="multiclass", offsets=offsets)
-    assert best >= ss.evaluate(z, y, name, task="multiclass")
+    best = ss.evaluate(z, y, name, task="multiclass", offsets=offsets, from_logits=True)
+    assert best >= ss.evaluate(z, y, name, task="multiclass", from_logits=True)
     for k in range(3):
         for shift in np.linspace(-6, 6, 200):
             moved = offsets.clone()
             moved[k] += shift
-            assert ss.evaluate(z, y, name, task="multiclass", offsets=moved) <= best + 1e-12
+            assert (
+                ss.evaluate(z, y, name, task="multiclass", offsets=moved, from_logits=True)
+                <= best + 1e-12
+            )
 
 
 def test_offsets_of_two_classes_equal_the_best_threshold():
     z, y = random_problem("binary", n=50)
     two = torch.stack([torch.zeros_like(z), z], 1)
-    offsets = ss.best_offsets(two, y, ss.F1(average="macro"))
-    shifted = ss.evaluate(two, y, "f1", task="multiclass", offsets=offsets)
-    tau = ss.best_threshold(z, y, "f1_macro")
-    assert shifted == pytest.approx(ss.evaluate(z, y, "f1_macro", threshold=tau))
+    offsets = ss.best_offsets(two, y, ss.F1(average="macro"), from_logits=True)
+    shifted = ss.evaluate(two, y, "f1", task="multiclass", offsets=offsets, from_logits=True)
+    tau = ss.best_threshold(z, y, "f1_macro", from_logits=True)
+    assert shifted == pytest.approx(ss.evaluate(z, y, "f1_macro", threshold=tau, from_logits=True))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda z, y: ss.best_threshold(z, y, "auroc"), "over all thresholds"),
-        (lambda z, y: ss.best_threshold(z, y, ss.F1(average=None)), "average=None"),
-        (lambda z, y: ss.best_threshold(z, y, "f1", task="multiclass"), "best_offsets"),
-        (lambda z, y: ss.best_threshold(z, y * 2 - 1, "f1"), "0 and 1 only, got -1"),
-        (lambda z, y: ss.best_threshold(z * torch.nan, y, "f1"), "NaN"),
-        (lambda z, y: ss.best_offsets(z, y, "f1"), r"\(N, C\)"),
-        (lambda z, y: ss.best_offsets(torch.zeros(60, 2), y * 5, "f1"), "classes 0 to 1"),
+        (lambda z, y: ss.best_threshold(z, y, "auroc", from_logits=True), "over all thresholds"),
+        (
+            lambda z, y: ss.best_threshold(z, y, ss.F1(average=None), from_logits=True),
+            "average=None",
+        ),
+        (
+            lambda z, y: ss.best_threshold(z, y, "f1", task="multiclass", from_logits=True),
+            "best_offsets",
+        ),
+        (
+            lambda z, y: ss.best_threshold(z, y * 2 - 1, "f1", from_logits=True),
+            "0 and 1 only, got -1",
+        ),
+        (lambda z, y: ss.best_threshold(z * torch.nan, y, "f1", from_logits=True), "NaN"),
+        (lambda z, y: ss.best_offsets(z, y, "f1", from_logits=True), r"\(N, C\)"),
+        (
+            lambda z, y: ss.best_offsets(torch.zeros(60, 2), y * 5, "f1", from_logits=True),
+            "classes 0 to 1",
+        ),
     ],
 )
 def test_bad_arguments_are_refused(call, message):

@@ -70,6 +70,6 @@ def test_a_trainer_learns_and_reports_f1(steps, tmp_path):
     model.eval()
     with torch.no_grad():
         logits = model(held_out.x)["logits"]
-    f1 = ss.evaluate(logits[:, 1] - logits[:, 0], held_out.labels, "f1")
+    f1 = ss.evaluate(logits[:, 1] - logits[:, 0], held_out.labels, "f1", from_logits=True)
     assert said["eval_f1"] == pytest.approx(f1)
     assert f1 > 0.75

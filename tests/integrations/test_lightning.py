@@ -59,9 +59,12 @@ def test_what_is_logged_is_the_f1_of_all_rows(tmp_path):
     x, y = held_out
     with torch.no_grad():
         z = model.layer(x).squeeze(1)
-    f1 = ss.evaluate(z, y, "f1")
+    f1 = ss.evaluate(z, y, "f1", from_logits=True)
     assert float(trainer.callback_metrics["f1"]) == pytest.approx(f1)
     assert f1 > 0.75
-    batches = [ss.evaluate(a, b, "f1") for a, b in zip(z.split(16), y.split(16), strict=True)]
+    batches = [
+        ss.evaluate(a, b, "f1", from_logits=True)
+        for a, b in zip(z.split(16), y.split(16), strict=True)
+    ]
     assert abs(sum(batches) / len(batches) - f1) > 0.01  # the mean over batches is another number
     assert 0 <= float(trainer.callback_metrics["loss"]) <= 1

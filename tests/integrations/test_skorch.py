@@ -44,11 +44,13 @@ def test_a_net_learns_and_its_rows_sum_to_one(task, classes):
     assert p.sum(1) == pytest.approx(np.ones(600), abs=1e-6)
     with torch.no_grad():
         scores = net.module_(torch.from_numpy(x))
-    f1 = ss.evaluate(scores, y, "f1", task=task)
+    f1 = ss.evaluate(scores, y, "f1", task=task, from_logits=True)
     assert f1 > 0.75
     decided = net.predict(x)
     if task == "binary":
-        assert ss.F1()(ss.confusion(2 * decided - 1, y)).item() == pytest.approx(f1)
+        assert ss.F1()(ss.confusion(2 * decided - 1, y, from_logits=True)).item() == pytest.approx(
+            f1
+        )
     else:
         assert (decided == scores.argmax(1).numpy()).all()
     pickle.dumps(net)

@@ -22,10 +22,12 @@ def test_it_is_the_metric_of_all_rows(metric, task):
     counted = CountedMetric(metric, task=task, classes=None if task == "binary" else 4)
     for rows in (slice(0, 7), slice(7, 40), slice(40, 60)):
         counted.update(z[rows], y[rows])
-    assert float(counted.compute()) == pytest.approx(ss.evaluate(z, y, metric, task=task))
+    assert float(counted.compute()) == pytest.approx(
+        ss.evaluate(z, y, metric, task=task, from_logits=True)
+    )
     counted.reset()
     counted.update(z[:20], y[:20])
-    part = ss.evaluate(z[:20], y[:20], metric, task=task)
+    part = ss.evaluate(z[:20], y[:20], metric, task=task, from_logits=True)
     assert float(counted.compute()) == pytest.approx(part)
 
 
@@ -37,7 +39,7 @@ def test_sums_over_ranks():
         rank.update(z[rows], y[rows])
     reduce = ranks[0]._reductions["counts"]
     ranks[0].counts = reduce(torch.stack([rank.counts for rank in ranks]))
-    assert float(ranks[0].compute()) == pytest.approx(ss.evaluate(z, y, "f1"))
+    assert float(ranks[0].compute()) == pytest.approx(ss.evaluate(z, y, "f1", from_logits=True))
 
 
 def test_what_does_not_fit_is_refused():

@@ -102,12 +102,12 @@ def test_it_trains():
         torch.manual_seed(0)
         model = torch.nn.Linear(2, 1)
         loss, optimizer = ss.MetricLoss(metric), torch.optim.Adam(model.parameters(), 0.1)
-        before = ss.evaluate(model(x), y, metric)
+        before = ss.evaluate(model(x), y, metric, from_logits=True)
         for _ in range(100):
             optimizer.zero_grad()
             loss(model(x), y).backward()
             optimizer.step()
-        assert ss.evaluate(model(x), y, metric) > max(before, 0.5)
+        assert ss.evaluate(model(x), y, metric, from_logits=True) > max(before, 0.5)
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
@@ -306,5 +306,19 @@ def test_losses_without_values_leave_nothing_behind(metric, task, where):
             loss = ss.MetricLoss(metric, task=task, class_weight=weights)
             again = z.clone().requires_grad_()
             loss(again, y).backward()
-            ss.evaluate(z, y, metric, task=task)
+            ss.evaluate(z, y, metric, task=task, from_logits=True)
         torch.testing.assert_close(again.grad, x.grad)
+
+
+def test_a_loss_warns_once_of_scores_that_look_like_probabilities():
+    p, y = torch.linspace(0, 1, 20), torch.arange(20) % 2
+    loss = ss.MetricLoss("f1")
+    loss(p, y)  # so few may be so by chance
+    with pytest.warns(UserWarning, match="from_logits=False if they are probabilities"):
+        loss(p, y)
+    loss(p, y)  # once
+    for quiet in (ss.MetricLoss("f1", from_logits=True), ss.MetricLoss("f1", from_logits=False)):
+        quiet(p.repeat(2), y.repeat(2))
+    started = ss.MetricLoss("f1")
+    started(3 * p - 1, y)  # logits; later ones are not looked at
+    started(p.repeat(2), y.repeat(2))

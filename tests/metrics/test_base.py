@@ -13,7 +13,7 @@ def test_bad_average_is_refused():
         ss.F1(average="mean")
     z, y = random_problem("multiclass")
     with pytest.raises(ValueError, match="does not apply to MCC"):
-        ss.evaluate(z, y, ss.MCC(average="micro"), task="multiclass")
+        ss.evaluate(z, y, ss.MCC(average="micro"), task="multiclass", from_logits=True)
 
 
 def test_a_class_neither_present_nor_predicted_does_not_count():
@@ -21,10 +21,14 @@ def test_a_class_neither_present_nor_predicted_does_not_count():
     z = torch.nn.functional.one_hot(said, 4).double()
     for name in ("f1", "recall", "jaccard"):
         expected = getattr(skm, f"{name}_score")(y, said, average="macro")
-        assert ss.evaluate(z, y, name, task="multiclass") == pytest.approx(expected)
+        assert ss.evaluate(z, y, name, task="multiclass", from_logits=True) == pytest.approx(
+            expected
+        )
     # a loss averages over the classes with support
     z = torch.randn(4, 4, dtype=torch.float64)
-    c = ss.confusion(z, y, task="multiclass", step=ss.LinearStep.at_temperature(0.2))
+    c = ss.confusion(
+        z, y, task="multiclass", step=ss.LinearStep.at_temperature(0.2), from_logits=True
+    )
     f1 = ss.F1(average=None)(c)
     assert ss.metric_loss(z, y, "f1", task="multiclass").item() == pytest.approx(
         1 - f1[:2].mean().item()

@@ -20,11 +20,13 @@ def test_a_custom_metric_is_a_loss_an_evaluator_and_a_tuner():
     z, y = random_problem("binary", n=80)
     said = z >= 0
     fn, fp = ((y == 1) & ~said).sum(), ((y == 0) & said).sum()
-    assert ss.evaluate(z, y, cost) == pytest.approx(1 - (5 * fn + fp).item() / 80)
+    assert ss.evaluate(z, y, cost, from_logits=True) == pytest.approx(1 - (5 * fn + fp).item() / 80)
     x = z.clone().requires_grad_()
     assert torch.autograd.gradcheck(lambda x: ss.metric_loss(x, y, cost), (x,))
-    tau = ss.best_threshold(z, y, cost)
-    assert ss.evaluate(z, y, cost, threshold=tau) >= ss.evaluate(z, y, cost)
+    tau = ss.best_threshold(z, y, cost, from_logits=True)
+    assert ss.evaluate(z, y, cost, threshold=tau, from_logits=True) >= ss.evaluate(
+        z, y, cost, from_logits=True
+    )
     grid = ss.metric_loss(x, y, cost, thresholds=[0.3, 0.6])
     each = [ss.metric_loss(x, y, cost, threshold=t) for t in (0.3, 0.6)]
     assert grid.item() == pytest.approx(sum(e.item() for e in each) / 2)
@@ -50,9 +52,9 @@ def test_a_custom_metric_that_reads_the_matrix_gets_it():
     z.requires_grad_()
     loss = ss.MetricLoss(no_confusion_of_first_with_last, task="multiclass")
     assert torch.autograd.gradcheck(lambda z: loss(z, y), (z,))
-    hard = ss.confusion(z, y, task="multiclass", matrix=True).matrix
+    hard = ss.confusion(z, y, task="multiclass", matrix=True, from_logits=True).matrix
     expected = 1 - (hard[0, -1] + hard[-1, 0]).item() / len(y)
-    got = ss.evaluate(z, y, no_confusion_of_first_with_last, task="multiclass")
+    got = ss.evaluate(z, y, no_confusion_of_first_with_last, task="multiclass", from_logits=True)
     assert got == pytest.approx(expected)
 
 
@@ -79,7 +81,9 @@ def test_a_function_without_a_gradient_may_judge():
 
     z, y = random_problem("multiclass")
     right = (z.argmax(1) == y).double().mean().item()
-    assert ss.evaluate(z, y, rounded, task="multiclass") == pytest.approx(int(10 * right) / 10)
+    assert ss.evaluate(z, y, rounded, task="multiclass", from_logits=True) == pytest.approx(
+        int(10 * right) / 10
+    )
     with pytest.raises(ValueError, match="is refused"):
         ss.metric_loss(z, y, rounded, task="multiclass")
 
@@ -122,8 +126,10 @@ TAKING_A_METRIC = {
     "evaluate": lambda m: ss.evaluate(Z, Y, m, **JUDGED),
     "metric_loss": lambda m: ss.metric_loss(Z, Y, m, **JUDGED),
     "MetricLoss": lambda m: ss.MetricLoss(m, **JUDGED)(Z, torch.from_numpy(Y)),
-    "best_offsets": lambda m: ss.best_offsets(Z, Y, m),
-    "best_threshold": lambda m: ss.best_threshold(Z, np.eye(3)[Y], m, task="multilabel"),
+    "best_offsets": lambda m: ss.best_offsets(Z, Y, m, from_logits=True),
+    "best_threshold": lambda m: ss.best_threshold(
+        Z, np.eye(3)[Y], m, task="multilabel", from_logits=True
+    ),
     "fit": lambda m: ss.training.fit(
         torch.nn.Linear(3, 3), "cross-entropy", *loaded(), metric=m, **JUDGED
     ),

@@ -22,7 +22,9 @@ def test_f_beta_by_hand():
 
 def test_beta_for_each_class():
     z, y = random_problem("multiclass", classes=3)
-    each = ss.evaluate(z, y, ss.FBeta((0.5, 1, 2), average=None), task="multiclass")
+    each = ss.evaluate(
+        z, y, ss.FBeta((0.5, 1, 2), average=None), task="multiclass", from_logits=True
+    )
     for k, beta in enumerate((0.5, 1, 2)):
         expected = skm.fbeta_score(y, z.argmax(1), beta=beta, average=None)[k]
         assert each[k] == pytest.approx(expected)
@@ -51,13 +53,15 @@ def test_weighted_kappa_equals_scikit_learn(weights, classes):
     metric = ss.WeightedKappa(weights=weights)
     for weight in (None, w):
         wanted = skm.cohen_kappa_score(y, z.argmax(1), weights=weights, sample_weight=weight)
-        got = ss.evaluate(z, y, metric, task="multiclass", sample_weight=weight)
+        got = ss.evaluate(z, y, metric, task="multiclass", sample_weight=weight, from_logits=True)
         assert got == pytest.approx(wanted, abs=1e-12)
-    offsets = ss.best_offsets(z, y, metric)
-    assert ss.evaluate(z, y, metric, task="multiclass", offsets=offsets) >= got - 1
-    assert ss.evaluate(z, y, metric, task="multiclass", offsets=offsets) >= ss.evaluate(
-        z, y, metric, task="multiclass"
+    offsets = ss.best_offsets(z, y, metric, from_logits=True)
+    assert (
+        ss.evaluate(z, y, metric, task="multiclass", offsets=offsets, from_logits=True) >= got - 1
     )
+    assert ss.evaluate(
+        z, y, metric, task="multiclass", offsets=offsets, from_logits=True
+    ) >= ss.evaluate(z, y, metric, task="multiclass", from_logits=True)
 
 
 def test_kappa_of_images_without_weight_or_of_tiny_ones():
@@ -66,7 +70,9 @@ def test_kappa_of_images_without_weight_or_of_tiny_ones():
     z, y = torch.randn(3, 4, 5, generator=g), torch.randint(0, 4, (3, 5), generator=g)
     for scale in (1e-15, 1.0, 1e15):
         w = scale * torch.tensor([1.0, 0.0, 2.0], dtype=torch.float64)
-        got = ss.evaluate(z, y, "qwk", task="multiclass", sample_weight=w, per="image")
+        got = ss.evaluate(
+            z, y, "qwk", task="multiclass", sample_weight=w, per="image", from_logits=True
+        )
         each = [
             skm.cohen_kappa_score(y[i], z[i].argmax(0), weights="quadratic", labels=range(4))
             for i in (0, 2)
@@ -78,11 +84,17 @@ def test_kappa_of_images_without_weight_or_of_tiny_ones():
 def test_tversky_is_dice_jaccard_and_f_beta(alpha, beta):
     z, y = random_problem("binary")
     tversky = ss.Tversky(alpha=alpha, beta=beta)
-    tp, fp, fn = (float(getattr(ss.confusion(z, y), c)) for c in ("tp", "fp", "fn"))
-    assert ss.evaluate(z, y, tversky) == pytest.approx(tp / (tp + alpha * fp + beta * fn))
+    tp, fp, fn = (
+        float(getattr(ss.confusion(z, y, from_logits=True), c)) for c in ("tp", "fp", "fn")
+    )
+    assert ss.evaluate(z, y, tversky, from_logits=True) == pytest.approx(
+        tp / (tp + alpha * fp + beta * fn)
+    )
     if alpha == beta:
         other = "dice" if alpha == 0.5 else "jaccard"
-        assert ss.evaluate(z, y, tversky) == pytest.approx(ss.evaluate(z, y, other), abs=1e-15)
+        assert ss.evaluate(z, y, tversky, from_logits=True) == pytest.approx(
+            ss.evaluate(z, y, other, from_logits=True), abs=1e-15
+        )
     assert ss.get_metric(tversky.name) == tversky
 
 
@@ -102,7 +114,7 @@ def test_gmean_does_not_depend_on_the_columns_of_absent_classes(columns, strays)
     said[0] = 1 if strays else said[0]
     z = torch.from_numpy(np.eye(columns)[said])
     y = torch.from_numpy(true)
-    got = ss.evaluate(z, y, "gmean", task="multiclass", sample_weight=w)
+    got = ss.evaluate(z, y, "gmean", task="multiclass", sample_weight=w, from_logits=True)
     assert got == pytest.approx(geometric_mean_score(true, said, w), abs=1e-12)
     # A loss, in both of its ways: the classes with rows.
     recalls = [w[(true == k) & (said == k)].sum() / w[true == k].sum() for k in (0, 2)]

@@ -73,9 +73,9 @@ def test_thresholds_and_values_equal_brute_force_over_all_cuts(tied, weighted, w
     for seed in range(20):
         z, y, w = rows(seed, tied=tied, weighted=weighted)
         best = brute_force(z, y, w, wanted)
-        tau = ss.best_threshold(z, y, name, sample_weight=w)
+        tau = ss.best_threshold(z, y, name, sample_weight=w, from_logits=True)
         assert rank(torch.sigmoid(torch.tensor(z)).numpy() >= tau, y, w, wanted) == best
-        value = ss.evaluate(z, y, name, sample_weight=w)
+        value = ss.evaluate(z, y, name, sample_weight=w, from_logits=True)
         assert value == pytest.approx(best[1], abs=1e-8)  # recall can always be met
 
 
@@ -109,7 +109,7 @@ def test_shifted_scores_have_the_same_loss(name):
 def test_the_sharp_limit_is_the_hard_value(name):
     for seed in range(5):
         z, y, _ = rows(seed, n=40)
-        hard = ss.evaluate(z, y, name)
+        hard = ss.evaluate(z, y, name, from_logits=True)
         soft = 1 - float(ss.metric_loss(torch.tensor(z), y, name, step=ss.SigmoidStep(1e4)))
         # A soft threshold may lie on a row, and then counts a part of it.
         assert soft == pytest.approx(hard, abs=2 / y.sum())
@@ -118,26 +118,38 @@ def test_the_sharp_limit_is_the_hard_value(name):
 def test_a_constraint_out_of_reach_is_missed_by_as_little_as_can_be():
     z, y = [3.0, 2.0, 1.0, 0.0], [0, 1, 1, 0]
     # The best precision is 2/3, at recall 1.
-    assert ss.evaluate(z, y, "recall@precision>=0.9") == pytest.approx(2 / 3 - 0.9)
-    assert 0.0 < ss.best_threshold(z, y, "recall@precision>=0.9") < torch.tensor(1.0).sigmoid()
+    assert ss.evaluate(z, y, "recall@precision>=0.9", from_logits=True) == pytest.approx(
+        2 / 3 - 0.9
+    )
+    assert (
+        0.0
+        < ss.best_threshold(z, y, "recall@precision>=0.9", from_logits=True)
+        < torch.tensor(1.0).sigmoid()
+    )
 
 
 def test_labels_meet_constraints_each_on_its_own():
     z, y = random_problem("multilabel", n=80)
     z = z + y
-    taus = ss.best_threshold(z, y, "precision@recall>=0.8", task="multilabel")
+    taus = ss.best_threshold(z, y, "precision@recall>=0.8", task="multilabel", from_logits=True)
     for k, tau in enumerate(taus):
-        assert tau == ss.best_threshold(z[:, k], y[:, k], "precision@recall>=0.8")
+        assert tau == ss.best_threshold(z[:, k], y[:, k], "precision@recall>=0.8", from_logits=True)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ss.evaluate([1.0, 0.0], [1, 0], "f1@recall>=0.5", threshold=0.3), "does not appl"),
+        (
+            lambda: ss.evaluate([1.0, -1.0], [1, 0], "f1@recall>=0.5", threshold=0.3),
+            "does not appl",
+        ),
         (lambda: ss.MetricLoss("f1@recall>=0.5", thresholds=[0.2, 0.4]), "do not apply"),
         (lambda: ss.MetricLoss("f1@recall>=0.5", ema_decay=0.9), "memory and sync"),
-        (lambda: ss.evaluate(torch.eye(3), [0, 1, 2], "f1@recall>=0.5", task="multiclass"), "task"),
-        (lambda: ss.evaluate([1.0, 0.0], [1, 0], "f1@recall>=0.5", per=[0, 1]), "per='batch'"),
+        (
+            lambda: ss.evaluate(-torch.eye(3), [0, 1, 2], "f1@recall>=0.5", task="multiclass"),
+            "task",
+        ),
+        (lambda: ss.evaluate([1.0, -1.0], [1, 0], "f1@recall>=0.5", per=[0, 1]), "per='batch'"),
         (lambda: get_goal("f1@recall<=0.5"), "constraint"),
         (lambda: get_goal("f1@recall>=1.5"), "recall must be"),
         (lambda: get_goal("f1@best"), "after '@'"),
@@ -161,8 +173,8 @@ def test_names_lead_back_to_goals():
 def test_the_mean_over_a_grid_is_judged_as_it_is_trained():
     z, y, _ = rows(0)
     goal = Goal(ss.F1(), Grid((0.2, 0.5)))
-    each = [ss.evaluate(z, y, "f1", threshold=t) for t in (0.2, 0.5)]
-    assert ss.evaluate(z, y, goal) == pytest.approx(np.mean(each))
+    each = [ss.evaluate(z, y, "f1", threshold=t, from_logits=True) for t in (0.2, 0.5)]
+    assert ss.evaluate(z, y, goal, from_logits=True) == pytest.approx(np.mean(each))
 
 
 # --- one file and one row: it works everywhere ----------------------------------------------------
@@ -217,7 +229,7 @@ def test_every_classifier_decides_where_the_goal_says(kind, tuned):
     model = MODELS[kind]().fit(x, y, sample_weight=np.where(np.arange(150) % 3, 1.0, 2.0))
     check_decisions(tuned[-1:])
     assert model.score(x, y) == ss.evaluate(
-        model._scores(x), y, NAME
+        model._scores(x), y, NAME, from_logits=True
     )  # at the place of these rows, whatever the threshold
 
 
@@ -258,5 +270,5 @@ def test_what_a_consumer_cannot_do_it_refuses():
         with pytest.raises(ValueError, match="task='binary' and 'multilabel'"):
             model.fit(x, np.arange(60) % 3)
     with pytest.raises(ValueError, match="does not apply"):
-        ss.evaluate(x[:, 0], y, NAME, threshold=0.3)
+        ss.evaluate(x[:, 0], y, NAME, threshold=0.3, from_logits=True)
     assert ss.MetricThresholdClassifier(LogisticRegression(), NAME).fit(x, y).interval_ is None

@@ -30,7 +30,7 @@ def test_every_name_means_what_it_means_in_scikit_learn(key, name, average):
         for w in (None, np.random.default_rng(0).uniform(0.1, 3, 40)):
             wanted = oracle(key, task, average or "macro", y.numpy(), said, p, w, both=both)
             for given in names:
-                got = ss.evaluate(z, y, given, task=task, sample_weight=w)
+                got = ss.evaluate(z, y, given, task=task, sample_weight=w, from_logits=True)
                 assert got == pytest.approx(wanted, abs=1e-12), (given, task)
 
 

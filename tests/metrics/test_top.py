@@ -27,7 +27,9 @@ def test_labels_equal_scikit_learn_on_the_k_largest(k, average, tied):
     w = np.random.default_rng(0).uniform(0.1, 2, 50)
     for inner, score in ((ss.Recall, skm.recall_score), (ss.F1, skm.f1_score),
                          (ss.Precision, skm.precision_score)):  # fmt: skip
-        got = ss.evaluate(z, y, ss.At(inner(average), k=k), task="multilabel", sample_weight=w)
+        got = ss.evaluate(
+            z, y, ss.At(inner(average), k=k), task="multilabel", sample_weight=w, from_logits=True
+        )
         settings = {"average": average, "sample_weight": w, "zero_division": 0}
         np.testing.assert_allclose(got, score(y, largest(z, k), **settings), atol=1e-12)
 
@@ -36,7 +38,9 @@ def test_labels_equal_scikit_learn_on_the_k_largest(k, average, tied):
 def test_micro_recall_of_classes_is_top_k_accuracy(k):
     z, y = random_problem("multiclass", n=70)
     wanted = skm.top_k_accuracy_score(y, z, k=k, labels=range(4))
-    assert ss.evaluate(z, y, f"recall@{k}_micro", task="multiclass") == pytest.approx(wanted)
+    assert ss.evaluate(
+        z, y, f"recall@{k}_micro", task="multiclass", from_logits=True
+    ) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("name", ["recall", "precision", "f1"])
@@ -47,7 +51,7 @@ def test_classes_with_neither_rows_nor_decisions_are_left_out(name):
     true, said = np.eye(6, dtype=int)[y], largest(z, 2)
     settings = {"labels": range(4), "average": "macro", "zero_division": 0}
     wanted = getattr(skm, f"{name}_score")(true, said, **settings)
-    got = ss.evaluate(z, y, f"{name}@2", task="multiclass")
+    got = ss.evaluate(z, y, f"{name}@2", task="multiclass", from_logits=True)
     assert got == pytest.approx(wanted, abs=1e-12)
     with_rows = getattr(skm, f"{name}_score")(true, said, **{**settings, "labels": range(3)})
     loss = ss.metric_loss(z, y, f"{name}@2", task="multiclass", step=ss.SigmoidStep(1e9))
@@ -57,7 +61,7 @@ def test_classes_with_neither_rows_nor_decisions_are_left_out(name):
 def test_the_mean_over_rows_is_that_of_sets():
     z, y = random_problem("multilabel", n=40)
     wanted = skm.recall_score(y, largest(z, 2), average="samples", zero_division=0)
-    got = ss.evaluate(z, y, "recall@2_micro", task="multilabel", per="image")
+    got = ss.evaluate(z, y, "recall@2_micro", task="multilabel", per="image", from_logits=True)
     assert got == pytest.approx(wanted, abs=1e-12)
 
 
@@ -99,7 +103,7 @@ def test_images_equal_scikit_learn_position_by_position(task, name, per):
 @pytest.mark.parametrize("name", ["recall@2", "f1@2_micro"])
 def test_it_is_trained_for_and_becomes_the_hard_one(task, name):
     z, y = random_problem(task, n=30)
-    hard = ss.evaluate(z, y, name, task=task)
+    hard = ss.evaluate(z, y, name, task=task, from_logits=True)
     sharp = ss.metric_loss(z, y, name, task=task, step=ss.SigmoidStep(1e9))
     assert sharp.item() == pytest.approx(1 - hard, abs=1e-12)
     x = z[:8].clone().requires_grad_()
@@ -111,7 +115,10 @@ def test_it_is_trained_for_and_becomes_the_hard_one(task, name):
 def test_entries_that_are_left_out_take_no_place():
     z = torch.tensor([[3.0, 2.0, 1.0, 0.0]])
     y = torch.tensor([[-1, 1, 1, 0]])
-    assert ss.evaluate(z, y, "recall@2_micro", task="multilabel", ignore_index=-1) == 1.0
+    assert (
+        ss.evaluate(z, y, "recall@2_micro", task="multilabel", ignore_index=-1, from_logits=True)
+        == 1.0
+    )
 
 
 @pytest.mark.parametrize("task", ["multilabel", "multiclass"])
@@ -120,8 +127,8 @@ def test_the_largest_scores_are_taken_where_probabilities_are_all_equal(task, dt
     z = torch.tensor([[50.0, 60.0, 70.0, 4000.0], [70.0, 4000.0, 50.0, 60.0]], dtype=dtype)
     y = torch.tensor([2, 0])
     y = y if task == "multiclass" else torch.nn.functional.one_hot(y, 4)
-    assert ss.evaluate(z, y, "recall@2_micro", task=task) == 1.0
-    assert ss.evaluate(z, y, "recall@1_micro", task=task) == 0.0
+    assert ss.evaluate(z, y, "recall@2_micro", task=task, from_logits=True) == 1.0
+    assert ss.evaluate(z, y, "recall@1_micro", task=task, from_logits=True) == 0.0
 
 
 def test_names_lead_back():
@@ -138,19 +145,32 @@ def test_names_lead_back():
     [
         (lambda: get_goal("mcc@2"), "metric at k must be recall"),
         (lambda: get_goal("recall@0"), "k must be a whole number"),
-        (lambda: ss.evaluate([0.0, 1.0], [0, 1], "recall@1"), "task='multilabel'"),
         (
-            lambda: ss.evaluate(torch.zeros(2, 3), torch.ones(2, 3), "f1@3", task="multilabel"),
+            lambda: ss.evaluate([0.0, 1.0], [0, 1], "recall@1", from_logits=True),
+            "task='multilabel'",
+        ),
+        (
+            lambda: ss.evaluate(
+                torch.zeros(2, 3), torch.ones(2, 3), "f1@3", task="multilabel", from_logits=True
+            ),
             "k must be less than the number of classes or labels, 3",
         ),
         (
             lambda: ss.evaluate(
-                torch.zeros(2, 3), torch.ones(2, 3), "f1@2", task="multilabel", threshold=0.3
+                torch.zeros(2, 3),
+                torch.ones(2, 3),
+                "f1@2",
+                task="multilabel",
+                threshold=0.3,
+                from_logits=True,
             ),
             "threshold does not apply",
         ),
         (lambda: ss.MetricMLPClassifier("recall@2").fit(np.eye(8), np.arange(8) % 2), "by itself"),
-        (lambda: ss.best_threshold([0.0, 1.0], [0, 1], "recall@1"), "decides by itself"),
+        (
+            lambda: ss.best_threshold([0.0, 1.0], [0, 1], "recall@1", from_logits=True),
+            "decides by itself",
+        ),
     ],
 )
 def test_where_it_does_not_fit_it_is_refused(call, message):

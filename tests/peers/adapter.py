@@ -276,7 +276,7 @@ def _top_k(*, expected, y_true, y_score, k, normalize, sample_weight, labels):
     classes = np.unique(y_true) if labels is None else np.asarray(labels)
     target = np.searchsorted(classes, _dense(y_true))
     metric = ss.At(ss.Recall(average="micro"), k=int(k))
-    return ss.evaluate(scores, target, metric, task="multiclass", sample_weight=w)
+    return ss.evaluate(scores, target, metric, task="multiclass", sample_weight=w, from_logits=True)
 
 
 ANSWERS = {

@@ -71,7 +71,7 @@ def soft_counts():
         for task in TASKS:
             z, y = random_problem(task, n=50)
             x, same = z.clone().requires_grad_(), z.clone().requires_grad_()
-            c = ss.confusion(x, y, task=task, step=step)
+            c = ss.confusion(x, y, task=task, step=step, from_logits=True)
             if task == "multiclass":
                 m = soft_matrix(same, y, step)
                 tp, predicted = m.diagonal(), m.sum(0)
@@ -95,7 +95,9 @@ def tuned_decisions():
         for number in chosen[::2]:
             pairs.check_tuning(task, number, rows[number])
     z, y = random_problem("multiclass", n=60)
-    return ss.best_offsets(z, y, "quadratic_kappa") + ss.best_offsets(z, y, "f1")
+    return ss.best_offsets(z, y, "quadratic_kappa", from_logits=True) + ss.best_offsets(
+        z, y, "f1", from_logits=True
+    )
 
 
 def met_constraints():

@@ -133,15 +133,15 @@ def mixture(task, z, y, w, sets):
 
 def shrunk(task, z, y, w, sets):
     if task == "multiclass":
-        return ss.best_offsets(z, y, "f1", sample_weight=w, shrink=True)
-    return ss.best_threshold(z, y, "f1", task=task, sample_weight=w, shrink=True)
+        return ss.best_offsets(z, y, "f1", sample_weight=w, shrink=True, from_logits=True)
+    return ss.best_threshold(z, y, "f1", task=task, sample_weight=w, shrink=True, from_logits=True)
 
 
 def tuned(metric):
     def run(task, z, y, w, sets):
         if task == "multiclass":
-            return ss.best_offsets(z, y, metric, sample_weight=w)
-        return ss.best_threshold(z, y, metric, task=task, sample_weight=w)
+            return ss.best_offsets(z, y, metric, sample_weight=w, from_logits=True)
+        return ss.best_threshold(z, y, metric, task=task, sample_weight=w, from_logits=True)
 
     return plain(run)
 
@@ -153,8 +153,10 @@ def left_out(shrink):
         zero = torch.tensor(w == 0)
         y = torch.where(zero if task != "multilabel" else zero[:, None], -1, y)
         if task == "multiclass":
-            return ss.best_offsets(z, y, "f1", ignore_index=-1, shrink=shrink)
-        return ss.best_threshold(z, y, "f1", task=task, ignore_index=-1, shrink=shrink)
+            return ss.best_offsets(z, y, "f1", ignore_index=-1, shrink=shrink, from_logits=True)
+        return ss.best_threshold(
+            z, y, "f1", task=task, ignore_index=-1, shrink=shrink, from_logits=True
+        )
 
     return plain(run)
 
@@ -167,7 +169,7 @@ def evaluated(metric, **settings):
 
 
 def in_sets(task, z, y, w, sets):
-    return ss.evaluate(z, y, "f1", task=task, sample_weight=w, per=sets)
+    return ss.evaluate(z, y, "f1", task=task, sample_weight=w, per=sets, from_logits=True)
 
 
 CROSS = {"binary": 0.3, "multiclass": [4, 3, 2, 1], "multilabel": [0.1, 0.2, 0.3, 0.4]}
@@ -204,7 +206,10 @@ ENTRIES: dict[str, Entry] = {
     "accumulate in one pass": Entry(accumulated(1)),
     "Accumulation": Entry(by_hand),
     "confusion": Entry(
-        plain(lambda t, z, y, w, s: ss.confusion(z, y, task=t, sample_weight=w).tp), scale=False
+        plain(
+            lambda t, z, y, w, s: ss.confusion(z, y, task=t, sample_weight=w, from_logits=True).tp
+        ),
+        scale=False,
     ),
     "evaluate": Entry(evaluated("f1")),
     "evaluate auroc": Entry(evaluated("auroc")),

@@ -43,7 +43,7 @@ def test_monitoring_the_metric_keeps_its_best():
     trained = train_members(
         (16,), train, validation, recipe="metric", monitor="metric", batch_size=50, max_epochs=30
     )
-    best = ss.evaluate(trained.scores(validation[0])[0], validation[1], "f1")
+    best = ss.evaluate(trained.scores(validation[0])[0], validation[1], "f1", from_logits=True)
     assert best == pytest.approx(max(trained.history[0]["validation_metric"]))
 
 

@@ -148,8 +148,8 @@ def test_every_recipe_learns_every_task(task, recipe):
         trained.network, *trained.network.start([0], x.dtype), validation[0], get_task(task)
     )[0]
     after = trained.scores(validation[0])[0]
-    gain = ss.evaluate(after, validation[1], "f1", task=task) - ss.evaluate(
-        before, validation[1], "f1", task=task
+    gain = ss.evaluate(after, validation[1], "f1", task=task, from_logits=True) - ss.evaluate(
+        before, validation[1], "f1", task=task, from_logits=True
     )
     assert gain > 0.2
 

@@ -54,19 +54,24 @@ def test_weighted_counts_are_right_on_average():
     z = torch.randn(4000, generator=g, dtype=torch.float64) + 2 * y - 1
     batches = ss.StratifiedBatches(y, 40, generator=g)
     step = ss.LinearStep()
-    whole = ss.confusion(z, y, step=step)
+    whole = ss.confusion(z, y, step=step, from_logits=True)
     parts = [b for _ in range(10) for b in batches]
     for name in ("tp", "fp", "fn", "tn"):
         expected = float(getattr(whole, name)) / 4000 * 40
         each = torch.stack(
             [
-                getattr(ss.confusion(z[b], y[b], step=step, sample_weight=batches.weight[b]), name)
+                getattr(
+                    ss.confusion(
+                        z[b], y[b], step=step, sample_weight=batches.weight[b], from_logits=True
+                    ),
+                    name,
+                )
                 for b in parts
             ]
         )
         error = each.std() / len(each) ** 0.5
         assert abs(each.mean() - expected) < 5 * error
-    plain = torch.stack([ss.confusion(z[b], y[b], step=step).tp for b in parts])
+    plain = torch.stack([ss.confusion(z[b], y[b], step=step, from_logits=True).tp for b in parts])
     assert plain.mean() > 5 * float(whole.tp) / 4000 * 40
 
 
@@ -173,4 +178,4 @@ def test_fit_takes_stratified_batches_and_their_weights():
         model, "metric", loader, max_epochs=5, optimizer=lambda p: torch.optim.Adam(p, lr=0.03)
     )
     with torch.no_grad():
-        assert ss.evaluate(model(x), y, "f1") > 0.4  # 0.02 is that of all rows
+        assert ss.evaluate(model(x), y, "f1", from_logits=True) > 0.4  # 0.02 is that of all rows

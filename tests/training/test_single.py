@@ -37,9 +37,9 @@ def test_every_recipe_learns(loss):
     model = network()
     train, validation = loaders(*make_binary())
     x, y = validation.dataset.tensors
-    before = ss.evaluate(model(x), y, "f1")
+    before = ss.evaluate(model(x), y, "f1", from_logits=True)
     history = fit(model, loss, train, validation, optimizer=adam(0.01), max_epochs=40, patience=10)
-    assert ss.evaluate(model(x), y, "f1") > before + 0.2
+    assert ss.evaluate(model(x), y, "f1", from_logits=True) > before + 0.2
     assert len(history["loss"]) == len(history["validation_metric"])
 
 
@@ -48,7 +48,7 @@ def test_several_classes():
     train, validation = loaders(*make_multiclass())
     x, y = validation.dataset.tensors
     fit(model, "warm", train, validation, task="multiclass", optimizer=adam(0.02), max_epochs=30)
-    assert ss.evaluate(model(x), y, "f1", task="multiclass") > 0.7
+    assert ss.evaluate(model(x), y, "f1", task="multiclass", from_logits=True) > 0.7
 
 
 def test_the_model_is_left_at_its_best_epoch_of_all_validation_rows_together():
@@ -241,7 +241,7 @@ def test_set_numbers_come_with_the_batches():
     history = fit(model, ss.MetricLoss("f1"), rows, rows, optimizer=adam(0.01), max_epochs=3)
     best = min(range(3), key=history["validation_loss"].__getitem__)
     scores = model(x).detach().squeeze(1)
-    value = ss.evaluate(scores, y, "f1", per=numbers)
+    value = ss.evaluate(scores, y, "f1", per=numbers, from_logits=True)
     assert value == pytest.approx(history["validation_metric"][best], abs=1e-12)
     loss = ss.metric_loss(scores, y, "f1", per=numbers)
     assert loss.item() == pytest.approx(history["validation_loss"][best], abs=1e-12)
@@ -286,7 +286,7 @@ def test_mixtures_are_trained_and_their_weights_move(tmp_path):
     settings = {"optimizer": adam(0.01), "max_epochs": 30, "checkpoint": tmp_path / "run"}
     fit(model, fixed, train, validation, **settings)
     scores = model(validation.dataset.tensors[0]).detach()
-    assert ss.evaluate(scores, validation.dataset.tensors[1], "f1") > 0.5
+    assert ss.evaluate(scores, validation.dataset.tensors[1], "f1", from_logits=True) > 0.5
     other = 0.5 * ss.FocalLoss() + ss.MetricLoss("f1")
     with pytest.raises(SavedFileError):
         fit(network(), other, train, validation, **settings)

@@ -99,7 +99,9 @@ def judge(fitted: Fitted, validation: Part, test: Part, options: dict[str, Any])
 
 
 def _over_grid(scores: Tensor, y: Tensor, w: Tensor | None, cuts: Tensor) -> dict[str, list[float]]:
-    c = confusion(scores, y, thresholds=cuts.tolist(), sample_weight=w, batch_dims=1)
+    c = confusion(
+        scores, y, thresholds=cuts.tolist(), sample_weight=w, batch_dims=1, from_logits=True
+    )
     chosen = {**METRICS, "auroc": _DECIDED}
     return {name: _plain(m(c).mean(-1)) for name, m in chosen.items()}
 
@@ -107,16 +109,16 @@ def _over_grid(scores: Tensor, y: Tensor, w: Tensor | None, cuts: Tensor) -> dic
 def _fair(
     fitted: Fitted, validation: Part, scores: Tensor, y: Tensor, w: Tensor | None
 ) -> dict[str, list[float]]:
-    c = confusion(scores, y, sample_weight=w, batch_dims=1)
+    c = confusion(scores, y, sample_weight=w, batch_dims=1, from_logits=True)
     values = {name: _plain(m(c)) for name, m in METRICS.items()}
     values["auroc"] = _plain(
-        torch.tensor([evaluate(s, y, "auroc", sample_weight=w) for s in scores])
+        torch.tensor([evaluate(s, y, "auroc", sample_weight=w, from_logits=True) for s in scores])
     )
     taus: dict[str, list[float]] = {}
     for name, m in METRICS.items():
         if name not in _TUNED_FOR:
             taus[name] = [
-                best_threshold(s, validation.y, m, sample_weight=validation.w)
+                best_threshold(s, validation.y, m, sample_weight=validation.w, from_logits=True)
                 for s in fitted.validation
             ]
     for name, m in METRICS.items():
@@ -124,7 +126,7 @@ def _fair(
         values[f"{name} tuned"] = _plain(
             torch.tensor(
                 [
-                    evaluate(s, y, m, threshold=t, sample_weight=w)
+                    evaluate(s, y, m, threshold=t, sample_weight=w, from_logits=True)
                     for s, t in zip(scores, at, strict=True)
                 ]
             )
@@ -154,14 +156,19 @@ def judge_classes(
 
     for known, scores in zip(validation, test, strict=True):
         for name in ("f1", "accuracy", "mcc"):
-            add(name, evaluate(scores, y, name, task="multiclass"))
-        precision = evaluate(scores, y, Precision(average=None), task="multiclass")
-        recall = evaluate(scores, y, Recall(average=None), task="multiclass")
+            add(name, evaluate(scores, y, name, task="multiclass", from_logits=True))
+        precision = evaluate(
+            scores, y, Precision(average=None), task="multiclass", from_logits=True
+        )
+        recall = evaluate(scores, y, Recall(average=None), task="multiclass", from_logits=True)
         for which in ("dog", "frog"):
             if which in classes:
                 index = classes.index(which)
                 add(f"precision {which}", precision[index])
                 add(f"recall {which}", recall[index])
-        offsets = best_offsets(known, held, "f1")
-        add("f1 tuned", evaluate(scores, y, "f1", task="multiclass", offsets=offsets))
+        offsets = best_offsets(known, held, "f1", from_logits=True)
+        add(
+            "f1 tuned",
+            evaluate(scores, y, "f1", task="multiclass", offsets=offsets, from_logits=True),
+        )
     return the_same(values)

@@ -55,7 +55,7 @@ def test_a_network_learns_what_is_easy(loss, classes):
     model, history = train_image_network(easy, options, 0)
     task = "binary" if classes == 2 else "multiclass"
     scores = images.scores_of(model, easy.test.x)
-    assert ss.evaluate(scores, easy.test.y, "f1", task=task) > 0.9
+    assert ss.evaluate(scores, easy.test.y, "f1", task=task, from_logits=True) > 0.9
     assert len(history["loss"]) <= 12
     again, _ = train_image_network(easy, options, 0)
     torch.testing.assert_close(images.scores_of(again, easy.test.x), scores)

@@ -112,7 +112,7 @@ def _cut(z: Array, checks: Examples, metric: MetricLike) -> float | Array:
     if z.ndim == 1:
         cut, value = smooth_threshold(z, checks.y, checks.w, metric)
         return cut if value > LEAST_GAIN or get_goal(metric).where.exact else 0.0
-    return -np.array(best_offsets(z, checks.y, metric, sample_weight=checks.w))
+    return -np.array(best_offsets(z, checks.y, metric, sample_weight=checks.w, from_logits=True))
 
 
 def _value(z: Array, checks: Examples, metric: MetricLike) -> float:
@@ -120,4 +120,4 @@ def _value(z: Array, checks: Examples, metric: MetricLike) -> float:
     if z.ndim == 1 and get_goal(metric).tunes:
         return smooth_threshold(z, checks.y, checks.w, metric)[1]
     task = BINARY if z.ndim == 1 else MULTICLASS
-    return float(evaluate(z, checks.y, metric, task=task, sample_weight=checks.w))
+    return float(evaluate(z, checks.y, metric, task=task, sample_weight=checks.w, from_logits=True))

@@ -193,7 +193,7 @@ def confusion(
     threshold: Any = 0.5,
     thresholds: Any = None,
     offsets: Any = None,
-    from_logits: bool = True,
+    from_logits: bool | None = None,
     sample_weight: Any = None,
     class_weight: Any = None,
     ignore_index: int | None = None,
@@ -210,7 +210,8 @@ def confusion(
     multilabel: one binary confusion for each label.
 
     Args:
-        scores: logits (probabilities with ``from_logits=False``): ``(N, ...)`` or ``(N, 1, ...)``
+        scores: logits, or probabilities with ``from_logits=False``; where all lie in [0, 1], say
+            which, by ``from_logits=True`` or ``False``. Shape ``(N, ...)`` or ``(N, 1, ...)``
             binary, ``(N, C, ...)`` multiclass, ``(N, L, ...)`` multilabel; ``...`` are positions,
             such as pixels.
         target: 0/1 of the same shape, or class numbers ``(N, ...)`` or ``(N, 1, ...)``.

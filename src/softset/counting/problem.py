@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.checks import check_choice, check_number, check_whole, warn_user
+from softset.checks import check_choice, check_number, check_whole
 from softset.counting.arguments import Arguments, as_numbers, by_class, of_classes
 from softset.counting.numerics import (
     checks_on_device,
@@ -241,7 +241,7 @@ def arrange(
     target: Any,
     *,
     task: str,
-    from_logits: bool,
+    from_logits: bool | None,
     sample_weight: Any = None,
     class_weight: Any = None,
     ignore_index: int | None = None,
@@ -251,7 +251,9 @@ def arrange(
 ) -> Problem:
     """Check shapes, dtypes and values and bring everything into the layout of the kernels.
 
-    The door of the library: arguments as for ``confusion``, which behind it are one ``Problem``.
+    Arguments are as for ``confusion``; internal functions take only the ``Problem``. Where
+    ``from_logits`` is None scores are logits, unless all of them lie in [0, 1]: then it must be
+    passed.
     """
     task = task if isinstance(task, Task) else get_task(task)
     z = as_numbers("scores", scores)
@@ -281,6 +283,14 @@ def arrange(
         w = shapes.by_position("sample_weight", as_numbers("sample_weight", w, z.device))
     if v is not None:
         v = of_classes(v, task, z.shape[batch_dims + 1] if not task.single else 1, z.device)
+    if from_logits is None:
+        if all_in_unit_interval(z):
+            raise ValueError(
+                "all scores lie in [0, 1], as probabilities and decisions do, and logits may: pass "
+                "from_logits=False if they are probabilities or decisions, from_logits=True if "
+                "they are logits."
+            )
+        from_logits = True
     left_out = None
     if task.exclusive and not soft and ignore_index in range(z.shape[batch_dims + 1]):
         left_out = ignore_index
@@ -392,19 +402,13 @@ def to_logits(z: Tensor, from_logits: bool) -> Tensor:
     return z if from_logits else z.clamp(min=torch.finfo(z.dtype).tiny).log()
 
 
-# So few scores may all lie in [0, 1] by chance.
-_FEW_SCORES = 20
+# So few scores of a batch may all lie in [0, 1] by chance.
+FEW_SCORES = 32
 
 
-def warn_of_probabilities(problem: Problem) -> None:
-    """Warn of logits that all lie in [0, 1] and span half of it: they are hardly ever logits. Those
-    of a few rows, or of an untrained network, which are close together, may be so by chance."""
-    z = problem.z
-    if not problem.from_logits or problem.task.exclusive or z.numel() < _FEW_SCORES:
-        return
+def all_in_unit_interval(z: Tensor) -> bool:
+    """Whether there are scores and all lie in [0, 1]; False where values cannot be read."""
+    if z.numel() == 0 or z.is_complex() or under_transform(z):
+        return False
     low, high = torch.aminmax(z.detach())
-    if low >= 0 and high <= 1 and high - low >= 0.5:
-        warn_user(
-            "all scores lie in [0, 1], and are taken for logits. Pass from_logits=False if they "
-            "are probabilities or decisions.",
-        )
+    return bool(low >= 0) and bool(high <= 1)

@@ -45,7 +45,7 @@ def against_constant(
         return None
     if tuner.goal.by_scores:
         value, equal = (
-            float(evaluate(z, y, tuner.goal, task=tuner.task, sample_weight=w))
+            float(evaluate(z, y, tuner.goal, task=tuner.task, sample_weight=w, from_logits=True))
             for z in (scores, np.zeros_like(scores))
         )
         return Against(value, equal, None)

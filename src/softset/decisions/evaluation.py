@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice
-from softset.counting.problem import Problem, arrange, warn_of_probabilities
+from softset.counting.problem import Problem, arrange
 from softset.decisions.expected import DECIDE, expected_dice_mask
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, get_goal
+from softset.tasks import get_task
 from softset.typing import TensorLike, Threshold
 
 EMPTY = (None, "penalize", "ignore")
@@ -26,7 +27,7 @@ def evaluate(
     task: str = "binary",
     threshold: Threshold = 0.5,
     offsets: Threshold | None = None,
-    from_logits: bool = True,
+    from_logits: bool | None = None,
     sample_weight: TensorLike | None = None,
     class_weight: TensorLike | None = None,
     ignore_index: int | None = None,
@@ -39,6 +40,9 @@ def evaluate(
 
     Arguments as for ``confusion``; ``scores`` and ``target`` may be arrays. The areas (AUROC,
     average precision) are exact, by sorting; multiclass ones are one against the rest.
+
+    ``from_logits`` is for you to say: by default scores are logits, and an error where all of them
+    lie in [0, 1] (areas go by their order, and take both).
 
     With ``per`` it is the mean of the metric over groups. ``empty`` is how a group without
     positives counts: ``None``, as in scikit-learn; or as in ``metric_loss``: ``"ignore"`` omits it
@@ -55,9 +59,11 @@ def evaluate(
     """
     check_choice("decide", decide, DECIDE)
     goal = get_goal(metric)
+    if goal.by_scores and not get_task(task).exclusive and from_logits is None:
+        from_logits = True  # the order of scores decides, and is the same either way
     if decide == "expected-dice":
         _check_decide(goal, threshold)
-        masks = expected_dice_mask(scores, task=task, from_logits=from_logits)
+        masks = expected_dice_mask(scores, task=task, from_logits=from_logits is not False)
         scores, from_logits = masks.double(), False
     problem = arrange(
         scores,
@@ -70,8 +76,6 @@ def evaluate(
         per=per,
         soft_targets=soft_targets,
     )
-    if not goal.by_scores:
-        warn_of_probabilities(problem)
     value = evaluate_problem(problem, goal, threshold=threshold, offsets=offsets, empty=empty)
     return value.item() if value.dim() == 0 else value.tolist()
 

@@ -31,7 +31,7 @@ def best_offsets(
     target: TensorLike,
     metric: MetricLike,
     *,
-    from_logits: bool = True,
+    from_logits: bool | None = None,
     sample_weight: TensorLike | None = None,
     class_weight: TensorLike | None = None,
     ignore_index: int | None = None,
@@ -67,9 +67,11 @@ def best_offsets(
     def value_of(c: Confusion) -> Tensor:
         return m(replace(c, left_out=problem.left_out))
 
-    s, y, w = to_logits(problem.z, from_logits), problem.y, problem.w
+    s, y, w = to_logits(problem.z, problem.from_logits), problem.y, problem.w
     matrix = m.wants_matrix(MULTICLASS, s.shape[-1])
-    counted = confusion(s, y, task=MULTICLASS, sample_weight=w, matrix=matrix)  # refuses NaN, too
+    counted = confusion(
+        s, y, task=MULTICLASS, sample_weight=w, matrix=matrix, from_logits=True
+    )  # refuses NaN, too
     best = float(value_of(counted))
     w = torch.ones_like(y, dtype=torch.float64) if w is None else w
     s, y, w = s[w > 0], y[w > 0], w[w > 0]  # an offset may lie on a row without weight
@@ -95,7 +97,11 @@ def best_offsets(
     if shrink and m.metric.separable and not m.metric.joint:
 
         def value_at(at: Tensor) -> float:
-            return float(value_of(confusion(s, y, task=MULTICLASS, sample_weight=w, offsets=at)))
+            return float(
+                value_of(
+                    confusion(s, y, task=MULTICLASS, sample_weight=w, offsets=at, from_logits=True)
+                )
+            )
 
         offsets = shrunk_offsets(y, w, offsets, value_at)
     return offsets.tolist()

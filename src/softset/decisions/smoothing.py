@@ -50,6 +50,7 @@ def smooth_threshold(z: Floats, y: Ints, w: Floats, metric: MetricLike) -> tuple
         step=IdentityStep(),
         sample_weight=weights,
         batch_dims=1,
+        from_logits=True,
     )
     values = goal(c)
     best = pick(values, place, width)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from softset.counting.cells import Confusion
 from softset.counting.cuts import EQUAL, Cuts, all_cuts, pick
-from softset.counting.problem import arrange, warn_of_probabilities
+from softset.counting.problem import arrange
 from softset.counting.values import check_labels, refuse_rows
 from softset.decisions.shrinking import shrunk_thresholds
 from softset.metrics.goals import Goal
@@ -32,7 +32,7 @@ def best_threshold(
     metric: MetricLike,
     *,
     task: str = "binary",
-    from_logits: bool = True,
+    from_logits: bool | None = None,
     sample_weight: TensorLike | None = None,
     class_weight: TensorLike | None = None,
     ignore_index: int | None = None,
@@ -70,8 +70,7 @@ def best_threshold(
         class_weight=class_weight,
         ignore_index=ignore_index,
     )
-    warn_of_probabilities(problem)
-    given = problem.z.double()
+    given, from_logits = problem.z.double(), problem.from_logits
     if torch.isnan(given).any():
         refuse_rows(torch.isnan(given))
     check_labels(problem.y)

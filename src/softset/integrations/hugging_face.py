@@ -56,7 +56,7 @@ def compute_metrics(metric: MetricLike = "f1", *, task: str = "binary") -> Calla
         scores, labels = predictions
         scores = scores[0] if isinstance(scores, tuple) else scores
         scores = _scores(as_numbers("scores", scores), task)
-        return {name: float(evaluate(scores, labels, metric, task=task))}
+        return {name: float(evaluate(scores, labels, metric, task=task, from_logits=True))}
 
     return judge
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from softset.checks import check_choice
+from softset.checks import check_choice, warn_user
 from softset.counting.arguments import as_numbers
 from softset.counting.cells import Confusion, Counting
 from softset.counting.flat import Form, flatten
@@ -23,7 +23,14 @@ from softset.counting.numerics import (
     under_transform,
     working,
 )
-from softset.counting.problem import PER, Problem, arrange, check_thresholds
+from softset.counting.problem import (
+    FEW_SCORES,
+    PER,
+    Problem,
+    all_in_unit_interval,
+    arrange,
+    check_thresholds,
+)
 from softset.counting.steps import LinearStep, Step, check_step, is_hard
 from softset.losses.loss import Loss, refuse_words
 from softset.losses.parts import no_rows, row_in_their_place
@@ -260,6 +267,10 @@ class _OneNode(torch.autograd.Function):
             return counted.gradient(by[0], by[1]), None
 
 
+class ProbabilitiesWarning(UserWarning):
+    """The scores of a loss look like probabilities, and are taken for logits."""
+
+
 class MetricLoss(Loss):
     """``1 - metric`` as a loss: drop it in where ``BCEWithLogitsLoss`` stood.
 
@@ -297,7 +308,7 @@ class MetricLoss(Loss):
         thresholds: Any = None,
         class_weight: Any = None,
         ignore_index: int | None = None,
-        from_logits: bool = True,
+        from_logits: bool | None = None,
         empty: str = "penalize",
         batch_dims: int = 0,
         per: Any = "batch",
@@ -312,7 +323,10 @@ class MetricLoss(Loss):
         check_choice("empty", empty, EMPTY)
         self.goal, task = over(one_number(metric), thresholds), get_task(task)
         self.step = default_step(task) if step is None else step
-        self.task, self.empty, self.from_logits = task, empty, from_logits
+        self.task, self.empty = task, empty
+        self.from_logits = from_logits is None or bool(from_logits)
+        # How many scores have been seen, as long as all of them lie in [0, 1]; then None.
+        self._unclear: int | None = 0 if from_logits is None else None
         self.threshold = threshold
         self.ignore_index, self.batch_dims = ignore_index, batch_dims
         if not isinstance(per, str):
@@ -372,6 +386,8 @@ class MetricLoss(Loss):
     def forward(
         self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
     ) -> Tensor:
+        if self._unclear is not None and not torch.compiler.is_compiling():
+            self._look(scores)
         if self._is_part and torch.is_grad_enabled():
             if per is not None:
                 raise ValueError(
@@ -384,6 +400,21 @@ class MetricLoss(Loss):
                 )
             return as_dtype(value, working(scores))
         return _loss(scores, target, sample_weight, self.goal, self.settings(per))
+
+    def _look(self, scores: Tensor) -> None:
+        """Warn, once, if the first scores are probabilities by all appearances. Elsewhere than on
+        the CPU it would wait for the device: with ``check="full"`` only."""
+        z = as_numbers("scores", scores)
+        if (z.device.type != "cpu" and self.check != "full") or under_transform(z):
+            return
+        self._unclear = (self._unclear or 0) + z.numel() if all_in_unit_interval(z) else None
+        if self._unclear is not None and self._unclear >= FEW_SCORES:
+            self._unclear = None
+            warn_user(
+                "all scores so far lie in [0, 1], and are taken for logits. Pass from_logits=False "
+                "if they are probabilities, from_logits=True if they are logits.",
+                ProbabilitiesWarning,
+            )
 
     @property
     def _is_part(self) -> bool:

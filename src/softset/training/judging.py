@@ -14,6 +14,7 @@ from softset.losses.loss import Mixture
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tasks import Task
+from softset.typing import Settings
 
 if TYPE_CHECKING:
     from softset.training.phases import Loss
@@ -84,8 +85,8 @@ def member_metrics(
     for ``evaluate``."""
     goal = get_goal(metric)
     if goal.by_scores:  # one at a time: a sort of all scores takes memory
-        each = [evaluate(s, target, goal, task=task, sample_weight=weight, **settings)
-                for s in scores]  # fmt: skip
+        given: Settings = {"task": task, "from_logits": True, "sample_weight": weight, **settings}
+        each = [evaluate(s, target, goal, **given) for s in scores]
         return torch.tensor(each, dtype=torch.float64)
     problem = arrange(
         scores,

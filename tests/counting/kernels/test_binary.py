@@ -16,7 +16,7 @@ def test_a_long_column_has_the_counts_of_its_float64_copy(step, kind):
     z = torch.randn(150_001, generator=generator) - 3
     y = torch.rand(150_001, generator=generator) < 0.02
     step = ss.LinearStep(0.1) if step is None else step
-    found = ss.confusion(z, y.to(kind), step=step)
-    exact = ss.confusion(z.double(), y, step=step)
+    found = ss.confusion(z, y.to(kind), step=step, from_logits=True)
+    exact = ss.confusion(z.double(), y, step=step, from_logits=True)
     for cell in ("tp", "fp", "fn", "tn"):
         torch.testing.assert_close(getattr(found, cell), getattr(exact, cell), rtol=2e-7, atol=0)

@@ -15,8 +15,10 @@ def test_the_grid_in_bins_equals_one_threshold_at_a_time(size, weighted):
     grid = [i / size for i in range(1, size)]
     z1, z2 = z.clone().requires_grad_(), z.clone().requires_grad_()
     step = ss.LinearStep(0.15)
-    binned = ss.confusion(z1, y, step=step, thresholds=grid, sample_weight=w)
-    singles = [ss.confusion(z2, y, step=step, threshold=t, sample_weight=w) for t in grid]
+    binned = ss.confusion(z1, y, step=step, thresholds=grid, sample_weight=w, from_logits=True)
+    singles = [
+        ss.confusion(z2, y, step=step, threshold=t, sample_weight=w, from_logits=True) for t in grid
+    ]
     a = torch.linspace(-1, 2, size - 1, dtype=torch.float64)
     for field in ("tp", "predicted", "support", "total"):
         each = torch.stack([getattr(c, field) for c in singles])

@@ -140,12 +140,12 @@ def test_weights_far_apart():
     z, y = torch.tensor([2.0, 1.0, -3.0, 0.5]).double(), torch.tensor([1, 1, 0, 0])
     w = torch.tensor([1e14, 3e14, 1.0, 3.0], dtype=torch.float64)
     h = ss.LinearStep()(torch.sigmoid(z), 0.5)
-    c = ss.confusion(z, y, step=ss.LinearStep(), sample_weight=w)
+    c = ss.confusion(z, y, step=ss.LinearStep(), sample_weight=w, from_logits=True)
     assert c.negatives.item() == 4
     assert c.fp.item() == pytest.approx((h[2] + 3 * h[3]).item(), rel=1e-12)
-    hard = ss.confusion(z, y, sample_weight=w)
+    hard = ss.confusion(z, y, sample_weight=w, from_logits=True)
     assert [hard.fp.item(), hard.tn.item(), hard.rejected.item()] == [3, 1, 1]
     several = torch.stack([-z, z], 1)
-    many = ss.confusion(several, y, task="multiclass", sample_weight=w)
+    many = ss.confusion(several, y, task="multiclass", sample_weight=w, from_logits=True)
     assert many.fp.tolist() == [0, 3]
     assert many.tn.tolist() == [4e14, 1]

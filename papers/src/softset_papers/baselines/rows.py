@@ -43,7 +43,9 @@ def fit_svm_perf(parts: Parts, options: dict[str, Any], seeds: list[int]) -> Fit
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = SVMPerf(options["loss"], C, **settings).fit(parts.train.x, parts.train.y)
         scores = model.decision_function(parts.validation.x)
-        value = evaluate(scores, parts.validation.y, metric, sample_weight=parts.validation.w)
+        value = evaluate(
+            scores, parts.validation.y, metric, sample_weight=parts.validation.w, from_logits=True
+        )
         if best is None or value > best[0]:
             best = (value, model, C)
     assert best is not None

@@ -41,10 +41,10 @@ def curve_run(run: dict[str, Any], context: Context) -> dict[str, Any]:
                 value = float(loss(train, parts.train.y))
             found = (
                 value,
-                evaluate(train, parts.train.y, score),
-                evaluate(train, parts.train.y, "f1"),
-                evaluate(validation, parts.validation.y, "f1"),
-                evaluate(test, parts.test.y, "accuracy"),
+                evaluate(train, parts.train.y, score, from_logits=True),
+                evaluate(train, parts.train.y, "f1", from_logits=True),
+                evaluate(validation, parts.validation.y, "f1", from_logits=True),
+                evaluate(test, parts.test.y, "accuracy", from_logits=True),
             )
             for name, number in zip(POINTS, found, strict=True):
                 curve[name].append(round(number, 5))

@@ -64,10 +64,17 @@ def check_confusions_cool(seed: int = 0, n: int = 2000, classes: int = 5) -> lis
     """002 theorem 5.3: ``C_T → C`` and ``M(C_T) → M(C)`` along the cooling schedule 0.2 · 0.9^k."""
     z, y = draw_scores(n, classes, seed)
     soft = [
-        confusion(z, y, task="multiclass", step=LinearStep.at_temperature(t), matrix=True)
+        confusion(
+            z,
+            y,
+            task="multiclass",
+            step=LinearStep.at_temperature(t),
+            matrix=True,
+            from_logits=True,
+        )
         for t in TEMPERATURES
     ]
-    hard = confusion(z, y, task="multiclass", matrix=True)
+    hard = confusion(z, y, task="multiclass", matrix=True, from_logits=True)
     cells = [float((c.matrix - hard.matrix).abs().max()) / n for c in soft]
     last = f"T = 0.2 · 0.9^60 = {TEMPERATURES[-1]:.1e}"
     findings = [falls(f"{last}: largest |C_T - C| / n (at 0.2: {cells[0]:.3f})", cells, to=1e-3)]

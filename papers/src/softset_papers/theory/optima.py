@@ -30,7 +30,9 @@ def soft_values(z: Tensor, y: Tensor, theta: Tensor, temperature: float | None) 
     """Macro F1 for every θ: of memberships at a temperature, or of decisions."""
     step = None if temperature is None else LinearStep.at_temperature(temperature)
     many = shifted(z, theta)
-    return FBeta(1.0)(confusion(many, y, task="multiclass", step=step, batch_dims=1))
+    return FBeta(1.0)(
+        confusion(many, y, task="multiclass", step=step, batch_dims=1, from_logits=True)
+    )
 
 
 def check_optima(seed: int = 0, n: int = 300, points: int = 61) -> list[Finding]:
