@@ -19,8 +19,8 @@ from softset.metrics.registry import label_of
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError, write_safely
 from softset.storage.schema import decoded, encoded, sealed, unsealed
-from softset.typing import JSON
 from softset.tables.labels import positive_line
+from softset.typing import JSON
 
 FORMAT = 3
 # Of all claims about gains together, by Holm's method.
