@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import softset as ss
-from softset.comparison.data import check_table
+from softset.comparison.data import check_dataset
 from softset.tables.labels import PositiveClassWarning, read_labels
 from softset.tables.streams import ClassCounts
 
@@ -128,6 +128,6 @@ def test_an_explicit_positive_class_stays_the_positive_one_in_a_model():
 
 def test_a_comparison_is_of_the_rarer_class():
     x, y = data()
-    table = check_table(x, y, None, None, None, 2, "ignore")
+    table = check_dataset(x, y, None, None, None, 2, "ignore")
     assert table.classes == ["nein", "ja"]
     assert table.y.mean() == np.mean(y == "ja")
