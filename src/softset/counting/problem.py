@@ -408,7 +408,7 @@ FEW_SCORES = 32
 
 def all_in_unit_interval(z: Tensor) -> bool:
     """Whether there are scores and all lie in [0, 1]; False where values cannot be read."""
-    if z.numel() == 0 or z.is_complex() or under_transform(z):
+    if z.numel() == 0 or not readable(z):
         return False
     low, high = torch.aminmax(z.detach())
     return bool(low >= 0) and bool(high <= 1)

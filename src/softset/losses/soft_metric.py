@@ -20,6 +20,7 @@ from softset.counting.numerics import (
     as_dtype,
     checked,
     full_precision,
+    readable,
     under_transform,
     working,
 )
@@ -405,7 +406,7 @@ class MetricLoss(Loss):
         """Warn, once, if the first scores are probabilities by all appearances. Elsewhere than on
         the CPU it would wait for the device: with ``check="full"`` only."""
         z = as_numbers("scores", scores)
-        if (z.device.type != "cpu" and self.check != "full") or under_transform(z):
+        if (z.device.type != "cpu" and self.check != "full") or not readable(z):
             return
         self._unclear = (self._unclear or 0) + z.numel() if all_in_unit_interval(z) else None
         if self._unclear is not None and self._unclear >= FEW_SCORES:
