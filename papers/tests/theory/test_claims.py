@@ -15,6 +15,7 @@ from softset_papers.theory import (
     agreement,
     batches,
     cooling,
+    departures,
     descent,
     gradients,
     limits,
@@ -91,6 +92,7 @@ PLANTED = [
     ("theory-000-lookup", timing, "median_ratio", lambda *a: 1.5),
     ("theory-001-bce", limits, "entropy_and_errors", lambda *a: (0.3, 0.3)),
     ("theory-004-25-surrogate", limits, "_SMALL", 0.5),
+    ("theory-departures", departures, "LiteralLoss", lambda loss: loss),
     ("theory-004-25-mae", limits, "MeanAbsoluteErrorLoss", limits.CrossEntropyLoss),
 ]
 

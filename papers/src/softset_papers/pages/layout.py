@@ -325,5 +325,5 @@ def _departures(rows: Sequence[Shown]) -> list[str]:
             "soft AUROC is the area over 99 thresholds with both ends, the authors' code has nine "
             "thresholds and no ends"
         )
-    more = "; [the papers' literal behavior](paper-002.md#002-batches) is a switch of these runs"
-    return [f"Departures: {'; '.join(found)}{more}."] if found else []
+    both = "[Both on the same batches](theorems.md#theory-departures)."
+    return [f"Departures: {'; '.join(found)}. {both}"] if found else []

@@ -14,7 +14,15 @@ from softset_papers.results import Record
 from softset_papers.specification import Value
 from softset_papers.tables import all_tables
 from softset_papers.verdicts.claims import Judged
-from softset_papers.verdicts.rule import AS_PUBLISHED, AT_HALF, FAILS, HOLDS, UNTESTED, VERDICTS
+from softset_papers.verdicts.rule import (
+    AS_PUBLISHED,
+    AT_HALF,
+    FAILS,
+    HOLDS,
+    UNTESTED,
+    VERDICTS,
+    why_reduced,
+)
 
 PAPERS = ("000", "001", "002", "003", "004")
 COLORS = {
@@ -56,15 +64,16 @@ def draw_verdicts(judged: Sequence[Judged]) -> str:
                 axes.add_patch(_square(x, y, COLORS[verdict]))
             axes.text(-0.6, y, f"paper {paper}", ha="right", va="center")
         most = max(sum(j.claim.paper.startswith(p) for j in judged) for p in PAPERS)
-        for i, (verdict, color) in enumerate(COLORS.items()):
-            count = sum(j.verdict == verdict for j in judged)
-            axes.add_patch(_square(i * most / 5, len(PAPERS) + 0.7, color))
-            axes.text(i * most / 5 + 0.7, len(PAPERS) + 0.7, f"{verdict}: {count}", va="center",
-                      fontsize=8)  # fmt: skip
-        axes.set(xlim=(-4.5, most + 0.5), ylim=(len(PAPERS) + 1.4, -0.8), aspect="equal")
+        left, bottom = 0.0, len(PAPERS) + 0.7
+        for verdict, color in COLORS.items():
+            text = f"{verdict}: {sum(j.verdict == verdict for j in judged)}"
+            axes.add_patch(_square(left, bottom, color))
+            axes.text(left + 0.7, bottom, text, va="center", fontsize=8)
+            left += 2 + 0.27 * len(text)  # about as wide as it is printed
+        axes.set(xlim=(-4.5, max(most, left) + 0.5), ylim=(bottom + 0.6, -0.6), aspect="equal")
         axes.axis("off")
 
-    return to_svg("verdicts", (10, 2.6), paint)
+    return to_svg("verdicts", (10, 1.8), paint)
 
 
 def _square(x: float, y: float, color: str) -> Any:
@@ -88,9 +97,7 @@ def dots_of(summary: Summary) -> list[tuple[Value, Value, bool, bool]]:
         for s in rows:
             for cell in s.cells.values():
                 if cell.published and cell.measured and not block.of and s.row.id not in replaced:
-                    reduced = s.capped[0] * 2 > s.capped[1] or (
-                        "images" in s.row.full and not s.full
-                    )
+                    reduced = bool(why_reduced(s, summary.table))
                     found.append((cell.published, cell.measured, cell.marked, reduced))
     return found
 
@@ -127,7 +134,8 @@ def draw_dots(paper: str, records: Sequence[Record]) -> str:
                               markeredgewidth=0)  # fmt: skip
             whole = sum(not r for *_, r in dots)
             agree = sum(not (a or r) for _, _, a, r in dots)
-            axes.set_title(f"{name}\n{agree} of {whole} agree", fontsize=8)
+            words = f"{agree} of {whole} agree" if whole else "reduced"
+            axes.set_title(f"{name}\n{words}", fontsize=8)
             axes.tick_params(labelsize=7)
         page.supxlabel("published", fontsize=8)
         page.supylabel("measured, judged as published", fontsize=8)

@@ -11,6 +11,7 @@ from typing import Any
 from softset_papers.theory.agreement import check_auroc, check_beta, check_dirichlet
 from softset_papers.theory.batches import check_bound, check_convergence, check_rate
 from softset_papers.theory.cooling import check_confusions_cool, check_memberships_cool
+from softset_papers.theory.departures import check_departures
 from softset_papers.theory.descent import check_steps
 from softset_papers.theory.findings import Claim, Finding, markdown
 from softset_papers.theory.gradients import check_jensen, check_trained, check_true_rates
@@ -213,6 +214,16 @@ _ALL = [
         "Equation 25: MAE at q = 1, β = 1, p = 0.5",
         "It is half of the MAE of equation 14, which is the same to an optimizer.",
         check_mae,
+    ),
+    Claim(
+        "theory-departures",
+        "000 to 003",
+        "Departures: the papers' literal losses beside softset's",
+        "Not a theorem: where the losses of our rows are on purpose not those of the papers, both "
+        'on the same batches. A row trains with the papers\' behavior by `empty="as-published"` in '
+        "its settings (002-batches has such rows), and with the cells and thresholds of the "
+        'authors\' code by `cells="published"`.',
+        check_departures,
     ),
 ]
 

@@ -138,6 +138,17 @@ def every(states: Sequence[State]) -> State:
     return None if any(state is None for state in states) else True
 
 
+def why_reduced(shown: Shown, table: Table) -> str:
+    """Why a row that was run decides nothing; empty if it does."""
+    if table.unlike:
+        return table.unlike
+    usual, whole = (shown.row.options(shown.block, full) for full in (False, True))
+    if any(usual.get(name) != whole.get(name) for name in _EXTENT) and not shown.full:
+        return "reduced"
+    capped, networks = shown.capped
+    return f"the cap ended {capped} of {networks}" if 2 * capped > networks else ""
+
+
 # --- evidence -------------------------------------------------------------------------------------
 
 
@@ -229,15 +240,7 @@ class Evidence:
         shown = over_splits or self.shown(cell)
         if shown is None:
             return "not run"
-        table = self.tables[cell.table]
-        if table.unlike:
-            return table.unlike
-        usual, whole = (shown.row.options(shown.block, full) for full in (False, True))
-        less = [name for name in _EXTENT if usual.get(name) != whole.get(name)]
-        if less and not shown.full:
-            return "reduced"
-        capped, networks = shown.capped
-        return f"the cap ended {capped} of {networks}" if 2 * capped > networks else ""
+        return why_reduced(shown, self.tables[cell.table])
 
     def published(self, cell: Cell, metric: str) -> Value | None:
         """What the paper prints."""
