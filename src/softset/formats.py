@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 import math
 import numbers
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import TypeGuard
 
 MINUS, DASH = "−", "–"
+# A message about a column: its name in quotes.
+_COLUMN = re.compile(r"""column ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.IGNORECASE)
 _SWITCHES = {True: "yes", False: "no", None: DASH}
 
 
@@ -137,6 +140,29 @@ def size(value: object) -> str:
         if value >= factor:
             return f"{value / factor:.{1 if value < 10 * factor else 0}f} {unit}"
     return f"{value:.0f} B"
+
+
+def grouped(messages: Iterable[str]) -> list[str]:
+    """Messages about one column each, joined where they differ in names and numbers only.
+
+    >>> grouped(["column 'a' has 3 gaps.", "column 'b' has 5 gaps.", "few rows."])
+    ["2 columns ('a', 'b'), for example: column 'a' has 3 gaps.", 'few rows.']
+    """
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for message in dict.fromkeys(messages):
+        match = _COLUMN.match(message)
+        name = match[1] if match else ""
+        key = re.sub(r"\d[\d.,]*", "0", message[match.end() :]) if match else message
+        groups.setdefault(f"{bool(match)} {key}", []).append((name, message))
+    result = []
+    for members in groups.values():
+        first = members[0][1]
+        if len(members) > 1:
+            names = [name for name, _ in members]
+            shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" * (len(names) > 5))
+            first = f"{len(names)} columns ({shown}), for example: {first}"
+        result.append(first)
+    return result
 
 
 def escape(text: object, longest: int = 300) -> str:

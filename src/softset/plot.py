@@ -310,7 +310,7 @@ class ComparisonDisplay(Display):
             ax.plot([row.mean], [place], "o", color=color, label=label)
         ax.set_yticks(range(len(rows)), [f"{names[r.id]}  {r.mean:.3f}" for r in scored])
         ax.invert_yaxis()
-        metric, best = label_of(self.result.metric), names[self.result.reference]
+        metric, best = self.result.label, names[self.result.reference]
         best = f"{best[:1].lower()}{best[1:]}"
         ax.set_xlabel(_wrapped(f"difference in {metric} to {best}, 95 % interval"))
         ax.set_title(_wrapped(self.result.verdict), fontsize="medium")

@@ -11,9 +11,8 @@ from sklearn.datasets import make_classification
 
 from softset import cli, compare
 from softset.classifiers.model import load_model
-from softset.cli.compare import as_csv, show
-from softset.comparison.result import CandidateResult, Comparison
-from softset.comparison.statistics import Difference
+from softset.cli.compare import FILES, as_csv, compared, show
+from softset.comparison.result import CandidateResult, Comparison, Difference
 from softset.report.writer import render
 from tests.report.examples import comparison
 
@@ -56,7 +55,7 @@ def test_the_verdict_comes_first(run, data):
     arguments = ["compare", "data.csv", "-t", "three", "--drop", "two,who", "-m", "mcc"]
     out = run(*arguments, *CANDIDATES, "--jobs", "1", "-o", "there")
     verdict = json.loads(Path("there/comparison.json").read_text())["verdict"]
-    assert " ".join(out.split()).startswith(verdict)
+    assert verdict in " ".join(out.split())[: len(verdict) + 60]  # after the positive class
     assert out.splitlines()[-3:] == [
         "report: there/report.html",
         "model:  there/model.softset, fitted on 200 rows",
@@ -116,6 +115,40 @@ def result():
     )
 
 
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_names_are_readable_in_a_narrow_terminal(width, capsys, monkeypatch):
+    monkeypatch.setattr("softset.cli.compare.console", lambda: _console(width))
+    show(Comparison.from_dict(comparison("binary")))
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    table = out.partition("candidate")[2]
+    for name in ("Surrogate", "Gradient boosting", "Random forest", "threshold"):
+        assert name in table, out
+
+
+class Stopped(KeyboardInterrupt):
+    pass
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_stopped_comparison_leaves_nothing_of_an_earlier_one(tmp_path, monkeypatch, checked):
+    """But a wrong argument, which is found before the first fit, costs nothing."""
+    for name in FILES:
+        (tmp_path / name).write_text("old")
+
+    def stopped(*_, progress, **__):
+        if not checked:
+            raise ValueError("bad")
+        progress(0, 9, float("nan"))
+        raise Stopped
+
+    monkeypatch.setattr("softset.comparison.comparing.compare", stopped)
+    with pytest.raises(Stopped if checked else ValueError):
+        compared(None, None, tmp_path, resume=False)
+    there = {p.name for p in tmp_path.iterdir()} - {"runs.jsonl.lock"}
+    assert there == (set() if checked else set(FILES))
+
+
 @pytest.mark.parametrize(("width", "shown"), [(80, False), (120, True)])
 def test_the_table_uses_the_room_there_is(width, shown, result, capsys, monkeypatch):
     monkeypatch.setattr("softset.cli.compare.console", lambda: _console(width))
@@ -123,7 +156,8 @@ def test_the_table_uses_the_room_there_is(width, shown, result, capsys, monkeypa
     out = capsys.readouterr().out
     lines = out.splitlines()
     assert max(map(len, lines)) <= width
-    assert lines[0] == result.verdict
+    assert lines[0] == "positive: left, 9.9 % of rows"
+    assert lines[1] == result.verdict
     (winner,) = [line for line in lines if line.startswith("*  Cross-entropy, then soft F1")]
     assert "0.700  [0.600, 0.800]      +0.021" in winner
     assert "=  =Random forest [red]" in out
@@ -162,7 +196,7 @@ def test_a_damaged_comparison_is_refused(text, tmp_path, capsys):
         cli.main(["report", str(tmp_path)])
     assert stop.value.code == 2
     err = capsys.readouterr().err
-    assert "comparison.json: a comparison in format 2 was expected" in err or "a whole" in err
+    assert "comparison.json: a comparison in format 3 was expected" in err or "a whole" in err
     assert err.count("\n") == 1
 
 

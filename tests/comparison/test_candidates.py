@@ -294,3 +294,46 @@ def test_the_surrogate_is_of_the_beta_that_is_asked_for():
             BY_ID["surrogate-fbeta"].make(FitRequest(metric, target, SMALL, random_state=0)).recipe
         )
         assert (made.beta, float(made.prevalence)) == (beta, pytest.approx(0.3))
+
+
+# --- scores of the user ---------------------------------------------------------------------------
+
+
+def test_scores_are_a_candidate():
+    p = LogisticRegression().fit(X, Y).predict_proba(X)[:, 1]
+    given = {"quick": True, "n_jobs": 1, "cv": 3}
+    found = compare(X, Y, candidates=["linear", ("old", p)], **given)
+    assert {c.id for c in found.candidates} == {"linear", "old", "old-tuned"}
+    assert found.reference == "old"
+    held_out = found.predictions.get("old")
+    if held_out is not None:
+        assert sorted(held_out.scores) == pytest.approx(sorted(p))
+    # Scores that are no probabilities have only a tuned threshold.
+    points = compare(X, Y, candidates=["linear", ("points", 600 + 50 * np.log(p))], **given)
+    assert {c.id for c in points.candidates} == {"linear", "points-tuned"}
+    tuned = {c.id: c.scores for c in [*found.candidates, *points.candidates]}
+    assert tuned["points-tuned"] == pytest.approx(tuned["old-tuned"], abs=0.1)
+
+
+def test_scores_that_win_need_no_model():
+    perfect = np.where(Y == 1, 0.9, 0.1)
+    found = compare(X, Y, candidates=["linear", ("old", perfect)], quick=True, n_jobs=1, cv=3)
+    assert found.winner == "old"
+    assert found.model is None
+    assert found.data.refitted == 0
+
+
+@pytest.mark.parametrize("scores", [[0.5] * 9, np.full(300, np.nan), np.zeros((300, 2))])
+def test_bad_scores_are_named(scores):
+    with pytest.raises(ValueError, match=r"9 scores for 300 rows|a finite score for each row"):
+        compare(X, Y, candidates=["linear", ("old", scores)], quick=True, n_jobs=1)
+
+
+def test_the_average_and_the_offsets_of_classes_are_named():
+    x, y = problem(3)
+    found = compare(x, y, candidates=["linear", "linear-tuned"], quick=True, n_jobs=1, cv=2)
+    assert "macro F1" in found.verdict
+    assert [c.name for c in found.candidates if c.id == "linear-tuned"] == [
+        "Logistic regression, tuned offsets"
+    ]
+    assert "threshold" not in str(found)

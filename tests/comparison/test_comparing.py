@@ -63,7 +63,7 @@ def test_all_fields_are_there_and_json_can_hold_them(found):
     again = Comparison.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False)))
     assert again == found
     assert again.model is None
-    assert found.to_dict()["format"] == 2
+    assert found.to_dict()["format"] == 3
     assert {c.id for c in found.candidates} == set(PAIR)
     means = [c.mean for c in found.candidates]
     assert means == sorted(means, reverse=True)

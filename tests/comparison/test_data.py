@@ -33,3 +33,13 @@ def test_a_rare_value_on_one_side_of_a_split_is_no_news():
     _, train, test = encode(table.x, table.schema, np.arange(100), np.array([100]))
     assert train.shape == (100, 3)
     assert test.tolist() == [[0, 0, 1]]
+
+
+def test_columns_with_the_same_fault_are_one_warning():
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.normal(size=(60, 2)), columns=["a", "b"])
+    frame = frame.assign(**{f"k{i}": 1 for i in range(7)})
+    with pytest.warns(UserWarning, match="7 columns .*'k0'.* and 2 more") as caught:
+        table = check_dataset(frame, np.arange(60) % 2, None, None, None, 5, "together")
+    assert len(caught) == 1
+    assert len(table.warnings) == 1

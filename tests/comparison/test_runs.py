@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,8 @@ from softset.comparison.data import check_dataset
 from softset.comparison.fits import Sizes
 from softset.comparison.result import SplitResult
 from softset.comparison.runs import FEWEST_FITS, Plan
-from softset.storage.schema import encoded
+from softset.storage.files import SavedFileError
+from softset.storage.schema import encoded, sealed
 from softset.tasks import BINARY
 
 
@@ -197,3 +200,69 @@ def test_a_comparison_in_time_can_be_resumed(tmp_path):
     lines = (tmp_path / "runs.jsonl").read_text().splitlines()
     assert len(lines) == 11
     assert [c.scores[:1] for c in again.candidates] == [c.scores for c in first.candidates]
+
+
+# --- splits by time -------------------------------------------------------------------------------
+
+
+def test_by_time_no_row_is_trained_on_after_one_that_is_tested():
+    random = np.random.default_rng(0)
+    times = random.permutation(np.arange(120) // 2)  # rows of one time stay in one block
+    X = random.standard_normal((120, 2))
+    y = random.integers(0, 2, 120)
+    table = check_dataset(X, y, None, None, None, 5, "together", times)
+    given = dict.fromkeys(("n_jobs", "backend", "progress", "directory"))
+    plan = Plan(
+        table, "f1", [], folds=5, repeats=1, sizes=Sizes(), random_state=0, resume=False,
+        started=0.0, time_limit=np.inf, **given
+    )  # fmt: skip
+    experiment = plan.experiment()
+    assert experiment.count == 5
+    tested = []
+    for split in range(5):
+        train, test = experiment.rows(split)
+        assert times[train].max() < times[test].min()
+        tested += test.tolist()
+    assert len(set(tested)) == len(tested) == 100
+    assert 0.25 < plan.test_fraction < 0.5
+
+
+def test_a_comparison_by_time():
+    random = np.random.default_rng(0)
+    X = random.standard_normal((200, 2))
+    y = (X[:, 0] + random.standard_normal(200) > 0.5).astype(int)
+    dates = np.datetime64("2024-01-01") + np.arange(200)
+    given = {"candidates": ["linear", "linear-tuned"], "quick": True, "n_jobs": 1}
+    found = compare(X, y, times=dates, **given)
+    assert "5 splits (by time" in found.splits.note
+    text = compare(X, y, times=dates.astype(str), **given)
+    assert [c.scores for c in text.candidates] == [c.scores for c in found.candidates]
+    for times, message in [
+        (dates[:9], "one value for each of 200 rows"),
+        (["soon"] * 200, "must be dates or numbers; row 1"),
+        (np.argsort(np.argsort(y, kind="stable")), "block 1 of 6 in time has no row of some class"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            compare(X, y, times=times, **given)
+    with pytest.raises(ValueError, match="groups and times"):
+        compare(X, y, times=dates, groups=np.arange(200), **given)
+
+
+# --- what was changed is refused ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["third class", "no checksum"])
+def test_a_changed_line_of_runs_is_refused(tmp_path, change):
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    given = {"candidates": ["linear", "linear-tuned"], "directory": tmp_path, "n_jobs": 1, "cv": 2}
+    compare(X, np.arange(60) % 2, quick=True, **given)
+    path = tmp_path / "runs.jsonl"
+    header, line, *others = path.read_text().splitlines()
+    record = {k: v for k, v in json.loads(line).items() if k != "checksum"}
+    if change == "third class":
+        record["result"]["candidates"]["linear"]["predictions"]["target"][0] = 2
+        record = sealed(record)
+    path.write_text("\n".join([header, json.dumps(record), *others, ""]))
+    message = "class numbers below 2" if change == "third class" else "checksum"
+    with pytest.raises(SavedFileError, match=message):
+        compare(X, np.arange(60) % 2, quick=True, resume=True, **given)

@@ -15,7 +15,7 @@ import typer
 
 from softset.cli import app, given, said
 from softset.cli import options as opt
-from softset.cli.inputs import check_files, need, parts, read_labeled, stem
+from softset.cli.inputs import check_columns, check_files, need, parts, read_labeled, stem
 from softset.cli.outputs import Progress, console, fresh_name, print_json, say, say_notes
 from softset.formats import seconds
 
@@ -62,6 +62,20 @@ def run(
         str | None,
         typer.Option(metavar="COLUMN", help="Rows of one group stay on one side of every split."),
     ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--time", metavar="COLUMN", help="Dates or numbers: train on earlier rows, test later."
+        ),
+    ] = None,
+    scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scores",
+            metavar="COLUMN",
+            help="Scores of your model, which was not trained on these rows, as a candidate.",
+        ),
+    ] = None,
     candidates: Annotated[
         list[str] | None,
         typer.Option("--candidate", metavar="NAME", help="Only these, e.g. warm,boosting-tuned."),
@@ -88,6 +102,7 @@ def run(
     softset compare data.csv --target churn --metric f1
     softset compare data.parquet -t income -m f1 --quick --output adult
     softset compare data.csv -t label --groups patient --time-limit 10m
+    softset compare data.csv -t churn --time date --scores old_model
     softset compare data.csv -t sports,politics --metric f1_macro
     softset compare data.csv -t churn --output adult --resume
 
@@ -113,6 +128,12 @@ def run(
     data = read_labeled(
         file, target, groups=groups, drop=drop, sep=sep, encoding=encoding, decimal=decimal
     )
+    given_scores = parts(scores)
+    check_columns(file, data.table, [*given_scores, *([time] if time else [])])
+    apart = data.table[[*given_scores, *([time] if time else [])]]
+    data.table = data.table.drop(columns=list(apart.columns))
+    wanted: list[Any] = [*parts(candidates)] or ([...] if given_scores else [])
+    wanted += [(name, apart[name].to_numpy()) for name in given_scores]
     info = {"target": data.target, "groups": groups, "file": file.name}
     info["drop"] = [*(drop or []), *parts(drop)]
     documents = []
@@ -126,6 +147,7 @@ def run(
             again=_again(directory, output, len(places)),
             metric=m,
             groups=data.groups,
+            times=None if time is None else apart[time],
             pos_label=_as_label(pos_label, data.y),
             quick=quick,
             time_limit=time_limit,
@@ -133,7 +155,7 @@ def run(
             n_jobs=jobs,
             backend=backend,
             resume=resume,
-            candidates=parts(candidates) or None,
+            candidates=wanted or None,
             command=shlex.join(["softset", *given]),
             file=file.name,
             cv=cv,
@@ -201,14 +223,10 @@ def compared(
     """``softset.compare`` with a progress line and its fits stored in ``directory``; if it is
     stopped, ``again`` is the command that continues it."""
     from softset.comparison.comparing import compare
-    from softset.storage.files import locked
 
     runs, fresh = directory / "runs.jsonl", not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
-    if not resume and runs.exists():  # --force
-        with locked(runs):
-            runs.unlink()
-    progress = Progress("comparing", intro)
+    progress = Start("comparing", intro, [] if resume else [directory / name for name in FILES])
     try:
         with progress:
             return compare(
@@ -227,6 +245,26 @@ def compared(
         raise
 
 
+class Start(Progress):
+    """Progress that removes files of an earlier comparison when the arguments of this one are
+    checked: stopped, it must not leave a report and a model of another."""
+
+    def __init__(self, what: str, intro: str, old: list[Path]) -> None:
+        super().__init__(what, intro)
+        self.old = old
+
+    def __call__(self, done: int, total: int, seconds_left: float) -> None:
+        """Remove the old files at the first call."""
+        from softset.storage.files import locked
+
+        old, self.old = [path for path in self.old if path.exists()], []
+        if old:
+            with locked(old[0].with_name("runs.jsonl")):
+                for path in old:
+                    path.unlink()
+        super().__call__(done, total, seconds_left)
+
+
 def write(result: Comparison, directory: Path, info: Mapping[str, JSON]) -> None:
     """Write report, tables and model, each whole or not at all."""
     from softset.report import write_report
@@ -235,8 +273,8 @@ def write(result: Comparison, directory: Path, info: Mapping[str, JSON]) -> None
     result.save(directory / "comparison.json")
     rows = as_csv(result.candidates)
     write_safely(directory / "comparison.csv", lambda t: t.write_text(rows, encoding="utf-8"))
-    assert result.model is not None
-    result.model.save(directory / "model.softset", **info)
+    if result.model is not None:
+        result.model.save(directory / "model.softset", **info)
     write_report(result, directory / "report.html")
 
 
@@ -273,6 +311,9 @@ def tell(result: Comparison, directory: Path) -> None:
     say_notes(result.data.notes)
     show(result)
     print(f"\nreport: {directory / 'report.html'}")
+    if result.model is None:
+        print("model:  none: your scores are the best, see the table for their threshold")
+        return
     print(f"model:  {directory / 'model.softset'}, fitted on {result.data.refitted} rows")
     print(f"        softset predict {directory / 'model.softset'} NEW_ROWS")
 
@@ -287,6 +328,8 @@ def show(result: Comparison) -> None:
 
     out = console()
     color = _COLORS.get(result.outcome, "cyan")
+    if result.positive_line:
+        out.print(Text(result.positive_line, style="dim"))
     out.print(Text(result.verdict, style=f"bold {color}"))
     if result.advice:
         out.print(Text(result.advice))
@@ -295,13 +338,17 @@ def show(result: Comparison) -> None:
     out.print()
     has_stages = _show_stages(result, out)
     measure = result.metric if len(result.metric) <= 6 else "mean"
-    columns = ["", "candidate", measure, "95 % interval", "difference"]
-    for name, width in (("95 % interval", 98), ("p", 105), ("p adj.", 113), ("rank", 119)):
-        columns += [name] if out.width >= width else []
-    rows = [_row(c, result, len(columns)) for c in result.candidates]
+    # The name of a candidate and the least width of the terminal at which a column is shown.
+    columns = [("", 0), ("candidate", 0), (measure, 0), ("95 % interval", 70), ("difference", 50)]
+    columns += [("95 % interval", 98), ("p", 105), ("p adj.", 113), ("rank", 119), ("fit", 70)]
+    rows = [_row(c, result) for c in result.candidates]
     # A single split has neither intervals nor p.
-    filled = [k for k in range(len(rows[0])) if any(str(row[k]) for row in rows)]
-    names = [[*columns, "fit"][k] for k in filled]
+    filled = [
+        k
+        for k, (_, width) in enumerate(columns)
+        if out.width >= width and any(str(row[k]) for row in rows)
+    ]
+    names = [columns[k][0] for k in filled]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
         text = name in ("", "candidate")
@@ -343,9 +390,13 @@ def _show_stages(result: Comparison, out: Console) -> bool:
     names = {c.id: c.name for c in result.candidates}
     measure = result.metric if len(result.metric) <= 6 else "mean"
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("stage", "best so far", measure, "gain", "95 % interval", ""):
-        right = name in (measure, "gain", "95 % interval")
-        table.add_column(name, justify="right" if right else "left", no_wrap=name != "best so far")
+    columns = [("stage", 0), ("best so far", 70), (measure, 0), ("gain", 0)]
+    columns += [("95 % interval", 90), ("", 60)]
+    shown = [k for k, (_, width) in enumerate(columns) if out.width >= width]
+    for k in shown:
+        name = columns[k][0]
+        right, wraps = name in (measure, "gain", "95 % interval"), name in ("stage", "best so far")
+        table.add_column(name, justify="right" if right else "left", no_wrap=not wraps)
     rows = [(s.name, names[s.choice], f"{s.mean:.3f}", s.gain) for s in result.gains.stages]
     rows.append(("all stages", "", "", result.gains.total))
     for name, choice, mean, gain in rows:
@@ -353,24 +404,25 @@ def _show_stages(result: Comparison, out: Console) -> bool:
         if gain is not None:
             cells = [f"{gain.mean:+.3f}", span(gain.low, gain.high, "+"), significance(gain)]
         style = "bold" if gain is not None and gain.significant else None
-        table.add_row(Text(name), Text(choice), mean, *cells, style=style)
+        row: list[str | Text] = [Text(name), Text(choice), mean, *cells]
+        table.add_row(*(row[k] for k in shown), style=style)
     out.print(table)
     out.print(Text(result.stages_note(), style="dim"))
     out.print()
     return True
 
 
-def _row(c: CandidateResult, result: Comparison, columns: int) -> list[str | Text]:
+def _row(c: CandidateResult, result: Comparison) -> list[str | Text]:
     from rich.text import Text
 
     from softset.comparison.result import span
 
     mark = {result.reference: "=", result.winner: "*"}.get(c.id, "")
     if c.mean is None:
-        return [mark, Text(f"{c.name}: {c.error[:60]}", style="red"), *[""] * (columns - 1)]
+        return [mark, Text(f"{c.name}: {c.error[:60]}", style="red"), *[""] * 8]
     d = c.difference
     cells: list[str | Text] = [mark, Text(c.name), f"{c.mean:.3f}", span(c.low, c.high)]
     cells += [f"{d.mean:+.3f}", span(d.low, d.high, "+")] if d else ["", ""]
     cells += [f"{d.p:.3f}", f"{d.p_adjusted:.3f}"] if d and d.low is not None else ["", ""]
     cells += ["" if c.rank is None else f"{c.rank:.1f}"]
-    return [*cells[:columns], "" if c.seconds is None else f"{c.seconds:.1f} s"]
+    return [*cells, "" if c.seconds is None else f"{c.seconds:.1f} s"]

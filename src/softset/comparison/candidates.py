@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from types import EllipsisType
 from typing import TypeAlias
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 from sklearn.ensemble import RandomForestClassifier
 
 from softset.checks import nearest
@@ -24,12 +26,13 @@ from softset.metrics.formulas import FBeta
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tasks import Task
+from softset.typing import ArrayLike, Floats, Ints
 
 # Folds of the ensemble: those of ``softset train``, and fewer where the comparison is quick.
 ENSEMBLE_FOLDS = {False: 5, True: 3}
 
-# An id, a user's model with its name, or ``...`` for all ids.
-CandidateLike: TypeAlias = "str | tuple[str, BaseEstimator] | EllipsisType"
+# An id, a user's model or scores with their name, or ``...`` for all ids.
+CandidateLike: TypeAlias = "str | tuple[str, BaseEstimator | ArrayLike] | EllipsisType"
 
 # --- how they are made ----------------------------------------------------------------------------
 
@@ -196,7 +199,7 @@ CANDIDATES: tuple[Candidate, ...] = (
     ),
     Candidate(
         "forest",
-        "Random forest",
+        "Random forest of {trees} trees",
         "baseline",
         "default",
         "forest",
@@ -206,7 +209,7 @@ CANDIDATES: tuple[Candidate, ...] = (
     ),
     Candidate(
         "forest-tuned",
-        "Random forest{tuned}",
+        "Random forest of {trees} trees{tuned}",
         "baseline",
         "tuned",
         "forest",
@@ -331,14 +334,15 @@ def choose(
         "out_of_bag": "",
         "for_metric": "",
         "folds": str(ENSEMBLE_FOLDS[sizes.quick]),
-        "forest": f"{sizes.trees} trees, at least {sizes.min_samples_leaf} rows in a leaf",
+        "trees": str(sizes.trees),
+        "forest": f"{sizes.trees} trees, at least {sizes.min_samples_leaf} row(s) in a leaf",
     }
     if not goal.by_scores:
         words["tuned"] = f", tuned {words['parameter']}"
         words["out_of_bag"] = f", {words['parameter']} tuned for {label} on out-of-bag scores"
         words["for_metric"] = f", {words['parameter']} tuned for {label}"
         words["half"] = ", largest probability" if task.exclusive else ", default threshold (0.5)"
-    users = user_candidates(user_models, words, goal)
+    users = user_candidates(user_models, words, goal, task)
     if len(chosen) + len(users) < 2:
         possible = ", ".join(c.id for c, o in obstacles if o is None)
         got = ", ".join(c.id for c in [*chosen, *users]) or "none"
@@ -361,8 +365,8 @@ def _named(c: Candidate, words: dict[str, str], by_scores: bool) -> Candidate:
 
 def split_candidates(
     candidates: CandidateLike | Sequence[CandidateLike] | None, ids: Collection[str]
-) -> tuple[list[str] | None, dict[str, BaseEstimator]]:
-    """The ids, None for all of them (``...``), and the user's models by name.
+) -> tuple[list[str] | None, dict[str, BaseEstimator | Floats]]:
+    """The ids, None for all of them (``...``), and the user's models or scores by name.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> split_candidates(["warm", ("mine", LogisticRegression())], ["warm"])
@@ -373,7 +377,7 @@ def split_candidates(
     if candidates is None or isinstance(candidates, str):
         return None if candidates is None else [candidates], {}
     names: list[str] = []
-    models: dict[str, BaseEstimator] = {}
+    models: dict[str, BaseEstimator | Floats] = {}
     every = candidates is ...
     for each in [] if isinstance(candidates, EllipsisType) else candidates:
         if isinstance(each, EllipsisType):
@@ -390,29 +394,68 @@ def split_candidates(
     return None if every else names, models
 
 
-def _checked(pair: tuple[str, BaseEstimator]) -> tuple[str, BaseEstimator]:
-    usable = len(pair) == 2 and isinstance(pair[0], str) and bool(pair[0].strip())
-    if not usable or isinstance(pair[1], type) or not is_classifier(pair[1]):
-        raise ValueError(
-            "models of your own must be pairs of a name and a scikit-learn classifier, such as "
-            f"('mine', RandomForestClassifier()), got {pair!r}."
-        )
-    return pair
+def _checked(
+    pair: tuple[str, BaseEstimator | ArrayLike],
+) -> tuple[str, BaseEstimator | Floats]:
+    if len(pair) == 2 and isinstance(pair[0], str) and pair[0].strip():
+        name, model = pair
+        if isinstance(model, BaseEstimator) and is_classifier(model):
+            return name, model
+        if not isinstance(model, type | str | BaseEstimator):
+            with suppress(TypeError, ValueError):
+                scores = np.asarray(model, dtype=np.float64)
+                if scores.ndim == 1 and np.isfinite(scores).all():
+                    return name, scores
+    raise ValueError(
+        "models of your own must be pairs of a name and a scikit-learn classifier, such as "
+        "('mine', RandomForestClassifier()), or of a name and a finite score for each row, got "
+        f"{pair!r}."
+    )
+
+
+class ScoreColumn(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose only column is the probability of the positive class."""
+
+    def fit(self, X: Floats, y: Ints) -> ScoreColumn:
+        """Nothing is learned."""
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X: Floats) -> Floats:
+        """The column, and what it leaves to 1."""
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+
+def _as_probabilities(scores: Floats) -> tuple[Floats, bool]:
+    """Scores in [0, 1], and whether they were already; others keep their order."""
+    if scores.min() >= 0 and scores.max() <= 1:
+        return scores, True
+    low, middle, high = np.quantile(scores, [0.25, 0.5, 0.75])
+    z = (scores - middle) / (high - low or scores.std() or 1.0)
+    return 1 / (1 + np.exp(-np.clip(z, -30, 30))), False
 
 
 def user_candidates(
-    models: dict[str, BaseEstimator], words: dict[str, str], goal: Goal
+    models: dict[str, BaseEstimator | Floats], words: dict[str, str], goal: Goal, task: Task
 ) -> list[Candidate]:
-    """Each model as it is, unless the goal has its own threshold, and with a tuned one if it has
-    any."""
+    """Each model (or scores that are probabilities) as it is, unless the goal has its own
+    threshold, and with a tuned one if it has any."""
     result = []
-    for name, estimator in models.items():
-        kind, fit, printed = type(estimator).__name__, f"user {name}", repr(estimator)
-        if not goal.where.exact:
+    for name, model in models.items():
+        fit, scores, as_it_is = f"user {name}", None, not goal.where.exact
+        if isinstance(model, BaseEstimator):
+            estimator, kind, printed = model, type(model).__name__, repr(model)
+        else:
+            if not task.single:
+                raise ValueError(f"scores of your own ({name!r}) need two classes.")
+            scores, probabilities = _as_probabilities(model)
+            estimator, kind = ScoreColumn(), "scores"
+            as_it_is &= probabilities or goal.by_scores
+            printed = f"scores {hashlib.sha256(scores.tobytes()).hexdigest()}"
+        if as_it_is:
             text, make = f"your {kind} as it is", _user_model(estimator, None)
-            result.append(
-                Candidate(name, name, "baseline", "user", fit, text, make, user_model=printed)
-            )
+            plain = Candidate(name, name, "baseline", "user", fit, text, make)
+            result.append(replace(plain, user_model=printed, scores=scores))
         if goal.tunes:
             text = f"your {kind}, {words['parameter']} tuned for {words['metric']} out of fold"
             tuned = Candidate(
@@ -424,7 +467,7 @@ def user_candidates(
                 text,
                 _user_model(estimator, "tuned"),
             )
-            result.append(replace(tuned, continues=True, user_model=printed))
+            result.append(replace(tuned, continues=True, user_model=printed, scores=scores))
     return result
 
 

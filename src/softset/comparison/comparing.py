@@ -40,6 +40,7 @@ from softset.comparison.result import (
     TaskName,
     ThresholdValue,
     TrainingHistory,
+    metric_label,
 )
 from softset.comparison.runs import FinishedFit, Plan, rows_in_time
 from softset.comparison.statistics import (
@@ -53,11 +54,11 @@ from softset.comparison.statistics import (
 )
 from softset.comparison.verdict import advice, headline, stage_names, verdict
 from softset.decisions.constants import ConstantWarning
+from softset.formats import grouped
 from softset.metrics.registry import (
     MetricLike,
     decided_elsewhere,
     get_goal,
-    label_of,
     one_number,
     range_of,
 )
@@ -72,6 +73,7 @@ def compare(
     *,
     task: str | None = None,
     groups: ArrayLike | None = None,
+    times: ArrayLike | None = None,
     pos_label: Class | None = None,
     quick: bool = False,
     time_limit: float | None = None,
@@ -96,6 +98,7 @@ def compare(
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
         task: ``"binary"``, ``"multiclass"`` or ``"multilabel"``; checked if given.
         groups: a label for each row; rows of a group stay on one side of every split.
+        times: a date or number for each row: a split trains on all rows before those that it tests.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
             the rarer class (``softset.tables.labels.positive_class``).
         quick: fewer networks, fewer trees, one repeat.
@@ -105,7 +108,8 @@ def compare(
         candidates: ids to compare; by default all that fit the metric and the task. A pair
             ``("mine", estimator)`` is any scikit-learn classifier of yours, which is compared as
             it is and with a tuned threshold, and is the reference for all others; ``...``
-            stands for all ids: ``candidates=[..., ("mine", estimator)]``.
+            stands for all ids: ``candidates=[..., ("mine", estimator)]``. A pair ``("old",
+            scores)`` is a score for each row by a model that was not trained on these rows.
         cv, repeats: splits; 5 folds, twice (once if quick).
         duplicates: ``"together"`` keeps equal rows on one side of every split, ``"ignore"`` not.
         progress: called with fits done, fits in all, and seconds left.
@@ -128,20 +132,27 @@ def compare(
     check_choice("duplicates", duplicates, ("together", "ignore"))
     if directory is None and resume:
         raise ValueError("resume needs the directory of the comparison to continue.")
-    table = check_dataset(X, y, groups, pos_label, task, cv, duplicates)
-    label = label_of(measured)
+    table = check_dataset(X, y, groups, pos_label, task, cv, duplicates, times)
+    label = metric_label(measured, table.task)
     doubts = [*few_rows(table, int(cv)), *leaking_columns(table, metric, label)]
     for text in doubts:
         warn_user(text)
     seconds = math.inf if time_limit is None else time_limit
     sizes = Sizes.of(rows_in_time(len(table.y), table.features, seconds), quick)
     chosen, left_out = choose(measured, label, table.task, candidates, sizes)
+    for c in chosen:
+        if c.scores is not None and len(c.scores) != len(table.y):
+            raise ValueError(f"{c.name}: {len(c.scores)} scores for {len(table.y)} rows.")
+    if repeats is None:
+        repeats = 1 if quick or times is not None else 2
+    if times is not None and repeats != 1:
+        raise ValueError(f"repeats must be 1 with times, got {repeats}: there is one order.")
     plan = Plan(
         table,
         metric,
         chosen,
         folds=int(cv),
-        repeats=int(repeats) if repeats is not None else 1 if quick else 2,
+        repeats=int(repeats),
         sizes=sizes,
         random_state=random_state,
         n_jobs=n_jobs,
@@ -201,13 +212,13 @@ class Summary:
         plan, table = self.plan, self.plan.table
         goal = get_goal(plan.metric)
         scores = {c.id: [results[c.id].score for results in self.by_split] for c in self.finished}
-        fraction = 1 / plan.folds
-        in_test = plan.rows / len(table.y) * fraction
+        fold = 1 / plan.folds
+        in_test = plan.rows / len(table.y) * fold
         one_row = one_row_of(
             goal,
             table.task,
             [round(rows * in_test) for _, rows in table.counts()],
-            round(plan.rows * fraction),
+            round(plan.rows * fold),
         )
         sizes = {c.id: self.by_split[0][c.id].size for c in self.finished}
         gains = gains_by_stage(
@@ -216,6 +227,7 @@ class Summary:
             sizes,
             folds=plan.folds,
             one_row=one_row,
+            test_fraction=plan.test_fraction,
             names=stage_names(self.label, table.task, goal.by_scores),
             within=range_of(plan.metric),
         )
@@ -224,9 +236,11 @@ class Summary:
         means = {c.id: c.mean for c in candidates if c.mean is not None}
         difference = next(c.difference for c in candidates if c.id == decision.winner)
         names = {c.id: c.in_text for c in self.finished}
-        model, encoder, refitted = self._refit(decision.winner)
-        seconds = self.by_split[0][decision.winner].seconds
-        importances = winner_importances(plan, decision.winner, seconds)
+        model, encoder, refitted, importances = None, None, 0, []
+        if plan.by_id[decision.winner].scores is None:
+            model, encoder, refitted = self._refit(decision.winner)
+            seconds = self.by_split[0][decision.winner].seconds
+            importances = winner_importances(plan, decision.winner, seconds)
         self.messages += order_warning(table, importances, self.label)
         self.messages += too_good(list(means.values()))
         # The winner and its reference; the best of the others if these are the same.
@@ -250,10 +264,10 @@ class Summary:
             data=DataSummary(
                 rows=len(table.y),
                 features=table.features,
-                outputs=int(model.classifier.n_features_in_),
+                outputs=1 if model is None else int(model.classifier.n_features_in_),
                 classes=[ClassCount(name, rows) for name, rows in table.counts()],
                 columns=_columns(encoder),
-                notes=list(dict.fromkeys([*table.notes, *(encoder.notes_ if encoder else [])])),
+                notes=grouped([*table.notes, *(encoder.notes_ if encoder else [])]),
                 file=file,
                 used=plan.rows,
                 refitted=refitted,
@@ -270,7 +284,7 @@ class Summary:
             command=command,
             date=datetime.date.today().isoformat(),
             duration=round(time.monotonic() - started, 1),
-            warnings=self.messages,
+            warnings=grouped(self.messages),
             model=model,
         )
 
@@ -311,7 +325,7 @@ class Summary:
         one_row: float,
     ) -> list[CandidateResult]:
         """The best first, those that failed last."""
-        ranks, fraction = mean_ranks(scores), 1 / self.plan.folds
+        ranks, fraction = mean_ranks(scores), self.plan.test_fraction
         differences = adjusted(
             {
                 c: paired(values, scores[reference], fraction, one_row)
@@ -353,7 +367,10 @@ class Summary:
     def _splits(self) -> Splits:
         plan, table = self.plan, self.plan.table
         count = len(self.by_split)
-        note = f"{count} split{'s' if count > 1 else ''} ({plan.folds} folds, stratified)"
+        how = f"{plan.folds} folds, stratified"
+        if table.times is not None:
+            how = "by time: trained on all earlier rows"
+        note = f"{count} split{'s' if count > 1 else ''} ({how})"
         if table.duplicates:
             note += f", {table.duplicates} duplicate rows kept on one side"
         if table.grouped:
@@ -362,7 +379,7 @@ class Summary:
             folds=plan.folds,
             repeats=-(-count // plan.folds),
             count=count,
-            test_fraction=1 / plan.folds,
+            test_fraction=plan.test_fraction,
             duplicates=table.duplicates,
             groups=table.grouped,
             note="; ".join([note, *plan.notes]),

@@ -10,13 +10,14 @@ import numpy as np
 from sklearn.utils import check_array
 
 from softset.checks import listed, warn_user
+from softset.formats import grouped
 from softset.tables.encoder import Schema, infer_schema
 from softset.tables.kinds.number import is_identifier
 from softset.tables.labels import read_labels
 from softset.tables.rows import alike, strata_of
 from softset.tables.splits import join
 from softset.tasks import Task, task_of
-from softset.typing import Array, ArrayLike, Frame, Ints, Labels, Rows
+from softset.typing import Array, ArrayLike, Floats, Frame, Ints, Labels, Rows
 
 Class: TypeAlias = "bool | int | float | str"
 
@@ -38,6 +39,7 @@ class Dataset:
     identifiers: list[str | int]  # columns with a different integer in every row: names or numbers
     notes: list[str]
     warnings: list[str]
+    times: Floats | None = None  # by which splits are made, if any
 
     def counts(self) -> list[tuple[str, int]]:
         """The rows of each class, or of each label, by its name."""
@@ -53,15 +55,14 @@ def check_dataset(
     task: str | None,
     folds: int,
     duplicates: str,
+    times: ArrayLike | None = None,
 ) -> Dataset:
     """Check ``X``, ``y`` and ``groups``; doubts are warnings, also in ``Dataset.warnings``."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         codes, classes = _labels(y, pos_label)
         x, schema = _inputs(X, codes)
-    messages = list(
-        dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
-    )
+    messages = grouped(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     for text in messages:
         warn_user(text)
     kind = task_of(codes, len(classes))
@@ -85,6 +86,10 @@ def check_dataset(
         identifiers = [c.name for c in used if c.identifier]
         # With an identifier no two rows would be equal.
         compared = x[[c.name for c in used if not c.identifier] or identifiers]
+    if times is not None:
+        if groups is not None:
+            raise ValueError("groups and times cannot be combined: pass one of them.")
+        duplicates = "ignore"  # an earlier row is known when a later one is predicted
     joined, repeated, doubts = _groups(compared, groups, folds, duplicates)
     for text in doubts:
         warn_user(text)
@@ -105,6 +110,7 @@ def check_dataset(
         identifiers,
         [c.note for c in schema or [] if c.note],
         [*messages, *doubts],
+        None if times is None else _times(times, len(codes)),
     )
 
 
@@ -117,6 +123,23 @@ def _labels(y: Labels, pos_label: Class | None) -> tuple[Ints, list[Class]]:
     if hasattr(y, "columns"):
         return codes, [str(c) for c in y.columns]
     return codes, [f"label {k}" for k in range(codes.shape[1])]
+
+
+def _times(times: ArrayLike, rows: int) -> Floats:
+    """Numbers in the order of dates or numbers."""
+    import pandas as pd  # noqa: PLC0415
+
+    values = pd.Series(np.asarray(times))
+    if values.shape != (rows,):
+        raise ValueError(f"times must have one value for each of {rows} rows, got {len(values)}.")
+    if values.dtype.kind not in "iufM":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a format that is not ISO
+            values = pd.to_datetime(values, errors="coerce", utc=True)
+    if values.isna().any():
+        row = int(values.isna().to_numpy().argmax()) + 1
+        raise ValueError(f"times must be dates or numbers; row {row} has none.")
+    return values.rank(method="dense").to_numpy(dtype=np.float64)
 
 
 def _inputs(X: Rows, codes: Ints) -> tuple[Frame | Array, Schema | None]:

@@ -42,17 +42,20 @@ class Experiment:
     fits: dict[str, list[Candidate]]
     schema: Schema | None = None
     most_predictions: int = 20_000
+    by_time: bool = False  # folds are blocks in time: a split trains on all before its test
     _encoded: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
 
     @property
     def count(self) -> int:
-        """Folds in a repeat."""
-        return int(self.folds.max()) + 1
+        """Splits in a repeat."""
+        return int(self.folds.max()) + (0 if self.by_time else 1)
 
     def rows(self, split: int) -> tuple[Array, Array]:
         """Training and test rows."""
         repeat, fold = divmod(split, self.count)
         folds = self.folds[repeat]
+        if self.by_time:
+            return np.flatnonzero((folds >= 0) & (folds <= fold)), np.flatnonzero(folds == fold + 1)
         return np.flatnonzero((folds != fold) & (folds >= 0)), np.flatnonzero(folds == fold)
 
     def seed_of(self, split: int) -> int:

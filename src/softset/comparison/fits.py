@@ -18,7 +18,7 @@ from softset.classifiers.network import PhasedClassifier
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike
 from softset.tasks import Task
-from softset.typing import Array
+from softset.typing import Array, Floats
 
 if TYPE_CHECKING:
     from softset.comparison.result import Family, StageId
@@ -83,6 +83,7 @@ class Candidate:
     ``fit`` names the fit that trains it. Candidates of one fit are trained together: the one that
     ``continues`` where the others stop is reduced to them, by the functions in ``SHARED``.
     ``user_model`` is the user's estimator, as it prints itself; empty for our candidates.
+    ``scores`` of the user, one for each row, are its only column.
     """
 
     id: str
@@ -95,6 +96,7 @@ class Candidate:
     obstacles: tuple[Obstacle, ...] = ()
     continues: bool = False
     user_model: str = ""
+    scores: Floats | None = None
 
     def obstacle(self, goal: Goal, task: Task) -> Obstacle | None:
         """The first obstacle that applies, None if there is none."""

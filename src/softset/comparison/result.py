@@ -15,11 +15,12 @@ from typing import Literal
 
 from softset.classifiers.explaining import Importance
 from softset.classifiers.model import Model
-from softset.metrics.registry import label_of
+from softset.metrics.registry import METRICS, MetricLike, get_goal, label_of
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError, write_safely
 from softset.storage.schema import decoded, encoded, sealed, unsealed
 from softset.tables.labels import positive_line
+from softset.tasks import Task, get_task
 from softset.typing import JSON
 
 FORMAT = 3
@@ -99,6 +100,22 @@ class Gains:
     stages: list[Stage]
     total: Difference
     simpler: Simpler | None
+
+
+def metric_label(metric: MetricLike, task: Task) -> str:
+    """A metric in running text; its average over classes or labels is always named.
+
+    >>> [metric_label("f1", get_task(task)) for task in ("binary", "multiclass")]
+    ['F1', 'macro F1']
+    """
+    label = label_of(metric)
+    try:
+        averaged = get_goal(metric).metric
+    except ValueError:  # a function of the user, loaded by name
+        return label
+    row = METRICS.get(averaged.key)
+    unnamed = not averaged.says_average and row is not None and len(row.averages) > 1
+    return f"{averaged.average} {label}" if unnamed and not task.single else label
 
 
 def significance(difference: Difference, brief: bool = False) -> str:
@@ -334,6 +351,11 @@ class Comparison:
         default=None, repr=False, compare=False, metadata={"in_json": False}
     )
 
+    @property
+    def label(self) -> str:
+        """The metric in running text."""
+        return metric_label(self.metric, get_task(self.task))
+
     def to_dict(self) -> dict[str, JSON]:
         """Everything but the model, for ``json.dump``, with a checksum."""
         return sealed({"format": FORMAT, **encoded(self)})
@@ -373,7 +395,7 @@ class Comparison:
 
     def __str__(self) -> str:
         width = max(len(c.name) for c in self.candidates)
-        head = f"{label_of(self.metric)} on test rows"
+        head = f"{self.label} on test rows"
         facts = [self.advice, self.positive_line]
         lines = [self.verdict, *(text for text in facts if text), ""]
         names = {c.id: c.name for c in self.candidates}
@@ -404,8 +426,7 @@ class Comparison:
         """The columns with the largest permutation importances, in one line."""
         shown = [f"{i.column} ({i.falls:.3f})" for i in self.importances[:most]]
         more = ", …" if len(self.importances) > most else ""
-        label = label_of(self.metric)
-        return f"permutation importances (decrease of {label}): {', '.join(shown)}{more}"
+        return f"permutation importances (decrease of {self.label}): {', '.join(shown)}{more}"
 
     def _repr_html_(self) -> str:
         rows = []
@@ -418,7 +439,7 @@ class Comparison:
             ]
             texts = "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells)
             rows.append(f"<tr style='{bold}'>{texts}</tr>")
-        head = f"<tr><th></th><th>{html.escape(label_of(self.metric))}</th><th>difference</th></tr>"
+        head = f"<tr><th></th><th>{html.escape(self.label)}</th><th>difference</th></tr>"
         sentences = (self.verdict, self.advice)
         above = "".join(f"<p>{html.escape(text)}</p>" for text in sentences if text)
         return f"{above}<table>{head}{''.join(rows)}</table>"

@@ -39,7 +39,7 @@ from softset.tables.labels import PositiveClassWarning
 from softset.tables.splits import repeated_folds
 from softset.tasks import BINARY, Task
 from softset.training.phases import make_phases
-from softset.typing import JSON, Array, Ints
+from softset.typing import JSON, Array, Floats, Ints
 
 if TYPE_CHECKING:
     from softset.comparison.data import Dataset
@@ -116,6 +116,8 @@ class Plan:
 
     def run(self) -> list[list[FinishedFit]]:
         """The fits of every complete split."""
+        if self.progress is not None:  # all arguments are checked
+            self.progress(0, self.planned * len(self.fits), math.nan)
         with scratch_directory() as folder:
             experiment = self.experiment()
             source = Source(experiment, folder)
@@ -133,9 +135,13 @@ class Plan:
         table, used = self.table, np.arange(len(self.table.y)) if self.used is None else self.used
         groups = None if table.groups is None else table.groups[used]
         folds = np.full((self.repeats, len(table.y)), -1, dtype=np.int8)
-        folds[:, used] = repeated_folds(
-            table.strata[used], groups, self.folds, self.repeats, self.random_state
-        )
+        if table.times is not None:
+            folds[:, used] = time_blocks(table.times[used], self.folds + 1)
+            _check_blocks(folds[0], table)
+        else:
+            folds[:, used] = repeated_folds(
+                table.strata[used], groups, self.folds, self.repeats, self.random_state
+            )
         return Experiment(
             table.x,
             table.y,
@@ -146,7 +152,16 @@ class Plan:
             self.random_state,
             {fit: [self.by_id[c] for c in ids] for fit, ids in self.fits.items()},
             table.schema,
+            by_time=table.times is not None,
         )
+
+    @property
+    def test_fraction(self) -> float:
+        """The fraction of a split's rows that is tested, on average."""
+        if self.table.times is None:
+            return 1 / self.folds
+        ratio = float(np.mean([1 / (k + 1) for k in range(self.folds)]))
+        return ratio / (1 + ratio)
 
     def sample(self, rows: int) -> Ints | None:
         """Row numbers of a stratified sample that keeps groups whole; None for all."""
@@ -360,6 +375,29 @@ class Plan:
             )
 
 
+def time_blocks(times: Floats, blocks: int) -> Ints:
+    """The number of each row's block in time; rows of one time are in one block.
+
+    >>> time_blocks(np.array([3.0, 1.0, 2.0, 2.0]), 2)
+    array([1, 0, 1, 1])
+    """
+    _, inverse, counts = np.unique(times, return_inverse=True, return_counts=True)
+    before = np.cumsum(counts) - counts
+    return (before[inverse] * blocks // len(times)).astype(np.int64)
+
+
+def _check_blocks(blocks: Ints, table: Dataset) -> None:
+    """Raise unless every block in time has rows of every class (with and without every label)."""
+    for block in range(int(blocks.max()) + 1):
+        y = table.y[blocks == block]
+        counts = table.task.counts(y, len(table.classes)) if len(y) else np.zeros(1)
+        if min(counts) == 0 or (table.task.independent and max(counts) == len(y)):
+            raise ValueError(
+                f"times: block {block + 1} of {int(blocks.max()) + 1} in time has no row of some "
+                f"{table.task.unit}. Use a smaller cv, or leave times out."
+            )
+
+
 # --- one fit on one split, in a worker ------------------------------------------------------------
 
 
@@ -386,6 +424,9 @@ def run_fit(source: Source, run: dict[str, JSON]) -> dict[str, JSON]:
 def split_results(experiment: Experiment, split: int, fit: str) -> dict[str, SplitResult]:
     """The results of the candidates of a fit on a split."""
     x, y, x_test, y_test = experiment.split(split)
+    scores = experiment.fits[fit][0].scores
+    if scores is not None:  # of the user
+        x, x_test = (scores[rows, None] for rows in experiment.rows(split))
     goal = get_goal(experiment.metric)
     request = FitRequest(experiment.metric, y, experiment.sizes, experiment.seed_of(split))
     results = {}
@@ -433,7 +474,7 @@ def _threshold(classifier: DecidingClassifier, task: Task) -> ThresholdValue:
 def _held_out(
     experiment: Experiment, split: int, classifier: DecidingClassifier, x: Array
 ) -> HeldOut | None:
-    """Test rows for the report, thinned, in six digits; None without probabilities."""
+    """Test rows for the report, thinned; None without probabilities."""
     if not hasattr(classifier, "predict_proba"):
         return None
     y = experiment.y[experiment.rows(split)[1]]
@@ -443,9 +484,9 @@ def _held_out(
     if len(rows) > most:
         random = np.random.RandomState([experiment.random_state % 2**32, split, 1])
         rows = np.sort(random.choice(len(rows), most, replace=False))
+    # All digits, so that the scores and the threshold give the score of the split.
     p = experiment.task.positive(classifier.predict_proba(x[rows]))
-    short = np.reshape([float(f"{v:.6g}") for v in p.ravel().tolist()], p.shape)
-    return HeldOut(y[rows].tolist(), short.tolist())
+    return HeldOut(y[rows].tolist(), np.asarray(p, dtype=np.float64).tolist())
 
 
 def network_history(classifier: DecidingClassifier) -> TrainingHistory | None:

@@ -277,11 +277,13 @@ def gains_by_stage(
     *,
     folds: int,
     one_row: float,
+    test_fraction: float | None = None,
     names: Mapping[StageId, str] | None = None,
     within: tuple[float, float] = (-math.inf, math.inf),
 ) -> Gains:
     """The gain of each stage: ``scores`` of each split, ``stages`` and bytes of the model by
-    candidate; ``names`` of the stages, and the range of the metric (``within``).
+    candidate; ``names`` of the stages, and the range of the metric (``within``). Of the rows of a
+    split ``test_fraction`` are tested, by default one fold.
 
     Every claim (the total gain, that of each stage, the cost of a simpler model) is a corrected
     resampled t-test (``paired``) of scores by candidates that were chosen on other splits, and
@@ -295,7 +297,7 @@ def gains_by_stage(
     >>> [(s.choice, s.gain.significant) for s in gains.stages[1:]], round(gains.total.mean, 3)
     ([('tuned', True), ('tuned', False)], 0.1)
     """
-    table, fraction = ScoreTable.of(scores, stages, sizes, folds), 1 / folds
+    table, fraction = ScoreTable.of(scores, stages, sizes, folds), test_fraction or 1 / folds
     present = [stage for stage in STAGES if stage in {stages[c] for c in scores}]
     tables = [
         table.among([c for c in table.names if stages[c] in present[: k + 1]])

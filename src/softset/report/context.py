@@ -14,7 +14,7 @@ from softset.counting.cells import Confusion, confusion
 from softset.formats import shorten
 from softset.metrics.custom import Custom
 from softset.metrics.goals import Goal
-from softset.metrics.registry import get_goal, label_of
+from softset.metrics.registry import get_goal
 from softset.tasks import get_task
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Page:
     @cached_property
     def metric(self) -> str:
         """The metric in running text."""
-        return label_of(self.comparison.metric)
+        return self.comparison.label
 
     @cached_property
     def names(self) -> dict[str, str]:
