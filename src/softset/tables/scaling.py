@@ -15,6 +15,8 @@ from softset.tables.rows import Floats
 SQUASH = 3.0
 # Rows that are looked at before all of them are.
 _SOME = 1000
+# Sparse columns within this factor of the others' size share one scale.
+_ALIKE = 10.0
 # Scaled values are cut off here, so that no score overflows.
 FAR = 1e100
 
@@ -79,7 +81,10 @@ class Moments:
 def center_and_spread(x: Any, w: Floats) -> tuple[Floats, Floats]:
     """Weighted mean and standard deviation of each column; infinite where nothing varies.
 
-    Sparse columns are not centered: 0, and the root of the mean square.
+    Sparse columns are not centered, and have one scale, the median over columns of the root of the
+    mean square of what is not zero: to divide a rare word by its deviation would make it as large
+    as a frequent one, and the penalty on its coefficient nothing. A column that is ten times larger
+    or smaller than the others has its own scale.
 
     >>> center_and_spread(np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2))
     (array([2., 5.]), array([ 1., inf]))
@@ -88,15 +93,31 @@ def center_and_spread(x: Any, w: Floats) -> tuple[Floats, Floats]:
     top = abs(x).max(0).toarray().ravel() if sparse.issparse(x) else np.maximum(x.max(0), -x.min(0))
     top = np.where(top > 0, top, 1.0)  # squares of 1e200 overflow
     if sparse.issparse(x):
-        center = np.zeros(len(top))
-        spread = np.sqrt((x @ sparse.diags(1 / top)).power(2).T @ share)
-    else:
-        u = x / top
-        center = share @ u
-        u -= center
-        u *= u
-        spread = np.sqrt(share @ u)
+        return np.zeros(len(top)), _sparse_scale(x, share, top)
+    u = x / top
+    center = share @ u
+    u -= center
+    u *= u
+    spread = np.sqrt(share @ u)
     return center * top, np.where(spread > 1e-12, spread * top, np.inf)
+
+
+def _sparse_scale(x: Any, share: Floats, top: Floats) -> Floats:
+    """One scale for sparse columns of about the same size; infinite for columns of zeros.
+
+    ``share`` are the weights of rows, ``top`` the largest absolute values of columns.
+    """
+    squares = (x @ sparse.diags(1 / top)).power(2).T @ share
+    filled = (x != 0).T @ share
+    own = top * np.sqrt(squares / np.where(filled > 0, filled, 1.0))
+    some = filled > 0
+    if not some.any():
+        return np.full(len(top), np.inf)
+    order = np.argsort(own[some])  # the weighted median: a few large columns do not move it
+    below = np.cumsum(filled[some][order])
+    common = own[some][order][np.searchsorted(below, below[-1] / 2)]
+    alike = (own > common / _ALIKE) & (own < common * _ALIKE)
+    return np.where(some, np.where(alike, common, own), np.inf)
 
 
 def varies(x: Any) -> NDArray[np.bool_]:
