@@ -213,3 +213,23 @@ def test_rows_may_be_dictionaries(saved):  # 23
     for wrong, got in ((rows[0], "dict"), ([], "an empty list"), (np.zeros((2, 2)), "ndarray")):
         with pytest.raises(ValueError, match=f"a list of rows {{column: value}}, got {got}"):
             model.predict(wrong)
+
+
+@pytest.mark.parametrize("recipe", ["linear", "forest"])
+def test_a_model_decides_at_another_threshold_also_after_it_was_saved(recipe, tmp_path):
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    frame, y = pd.DataFrame(x, columns=["a", "b"]), np.where(x[:, 0] > 1, "yes", "no")
+    model = train_model(frame, y, recipe=recipe)
+    before = model.predict(frame)
+    for threshold in (0.0512, 0.9087, None):
+        moved = model.with_threshold(threshold)
+        expected = model.predict_proba(frame)[:, 1] >= (threshold or 0.5)
+        assert ((moved.predict(frame) == "yes") == expected).all()
+        assert moved.threshold == pytest.approx(threshold or 0.5)
+        moved.save(tmp_path / "model.softset")
+        again = load_model(tmp_path / "model.softset")
+        assert (again.predict(frame) == moved.predict(frame)).all()
+        (tmp_path / "model.softset").unlink()
+    assert (model.predict(frame) == before).all()  # the model itself stays as it is
+    with pytest.raises(ValueError, match="threshold must be"):
+        model.with_threshold(1.5)

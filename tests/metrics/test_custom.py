@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn.metrics as skm
 import torch
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -156,3 +157,49 @@ def test_a_metric_of_several_numbers_is_refused_by_all(name):
     if name not in ("evaluate", "score"):
         with pytest.raises(ValueError, match="average=None gives several numbers"):
             TAKING_A_METRIC[name](ss.F1(average=None))
+
+
+def cost_with_an_if(c):
+    """A plain ``if`` on a value."""
+    if c.fp > c.tp:
+        return 0.5 * c.tp / (c.tp + c.fp + 1)
+    return c.tp / (c.tp + c.fp + 1)
+
+
+def cost_by_where(c):
+    return torch.where(c.fp > c.tp, 0.5, 1.0) * c.tp / (c.tp + c.fp + 1)
+
+
+@pytest.mark.parametrize("call", [ss.best_threshold, ss.evaluate])
+def test_a_metric_with_a_plain_if_is_that_with_where(call):
+    z, y = random_problem("binary", n=40)
+    assert call(z, y, cost_with_an_if) == pytest.approx(call(z, y, cost_by_where))
+
+
+def test_a_metric_with_a_plain_if_trains_and_tunes_a_classifier():
+    x = np.random.default_rng(0).normal(size=(80, 2))
+    y = (x[:, 0] > 0.8).astype(int)
+    plain = ss.MetricLinearClassifier(cost_with_an_if, cv=2, path=()).fit(x, y)
+    other = ss.MetricLinearClassifier(cost_by_where, cv=2, path=()).fit(x, y)
+    assert plain.threshold_ == pytest.approx(other.threshold_)
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (ss.F1, r"metric must be called first: F1\(\)"),
+        (skm.f1_score, "scikit-learn's f1_score. Pass 'f1'"),
+        (skm.matthews_corrcoef, "Pass 'mcc'"),
+        (skm.hinge_loss, "scikit-learn's hinge_loss"),
+    ],
+)
+def test_a_metric_that_is_none_is_refused_in_one_line_that_names_ours(metric, message):
+    x, y = np.arange(20.0)[:, None], np.arange(20) % 2
+    for call in (
+        lambda: ss.MetricLoss(metric),
+        lambda: ss.MetricLinearClassifier(metric).fit(x, y),
+        lambda: ss.evaluate(x[:, 0] - 5, y, metric),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)

@@ -25,6 +25,7 @@ from softset.classifiers.path import (
     choose,
     errors_needed,
     path_sample,
+    penalties_tried,
 )
 from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
 from softset.decisions.tuner import Tuner
@@ -81,7 +82,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         monotonic_cst: ``(features,)`` of -1, 0 and 1: a coefficient of ``coef_`` must not have the
             other sign.
         cv: folds, or splits as pairs of training and test rows; rows not tested decide nothing.
-        path: penalties; an empty one is logistic regression with a tuned threshold.
+        path: penalties; an empty one is logistic regression with a tuned threshold. None is tried
+            where the rarest class has fewer rows than a tenth of the features, as texts have.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
@@ -257,7 +259,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             target, z = Target(start, [], 0), scores_of(rows.x, start, outputs_of(classes))
             return target, z, Origin(target, z, {})
         tuner = Tuner(goal, task_of(y, classes))
-        oof, parts = self._out_of_fold(problem, sample, fold, start, tuner)
+        features = int(np.isfinite(self._scale).sum())
+        penalties = penalties_tried(self.path, y, rows.w, features)
+        oof, parts = self._out_of_fold(problem, sample, fold, start, tuner, penalties)
         tested, own = fold >= 0, sample[fold >= 0]
         values = [tuner.best(z[tested], y[own], rows.w[own]) for z in oof]
         path, chosen = choose(
@@ -265,11 +269,11 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             y[own],
             rows.w[own],
             tuner,
-            [float("inf"), *self.path],
-            errors_needed(y, rows.w, int(np.isfinite(self._scale).sum())),
+            [float("inf"), *penalties],
+            errors_needed(y, rows.w, features),
         )
         first = shifted(start, values[0], classes)
-        along, flat = list(self.path)[:chosen], start
+        along, flat = penalties[:chosen], start
         if chosen:
             at = self._moved(problem(sample if some else everything), goal, first, along)
             flat = move(problem(everything), goal, first, along[-1], at) if some else at
@@ -302,6 +306,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         fold: Array,
         start: Array,
         tuner: Tuner,
+        penalties: list[float],
     ) -> tuple[list[Array], list[dict[int, Array]]]:
         """Scores of the sample's rows by models that have not seen them, along the path, and these
         models by their fold."""
@@ -309,7 +314,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         parts, starts = [], []
         whole = problem(sample)
         size = (len(sample),) if whole.outputs == 1 else (len(sample), whole.outputs)
-        oof = [np.zeros(size) for _ in range(1 + len(self.path))]
+        oof = [np.zeros(size) for _ in range(1 + len(penalties))]
         models: list[dict[int, Array]] = [{} for _ in oof]
         for k in folds:
             seen = fold != k
@@ -319,13 +324,13 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             starts.append(start if alone else logistic(part, self.C, self.l1_ratio, start))
             oof[0][~seen] = scores_of(whole.x[~seen], starts[-1], whole.outputs)
             models[0][int(k)] = starts[-1]
-        if not len(self.path):
+        if not penalties:
             return oof, models
         tested = fold >= 0
         cut = tuner.best(oof[0][tested], whole.y[tested], whole.w[tested])
         for k, part, first in zip(folds, parts, starts, strict=True):
             at = origin = shifted(first, cut, whole.classes)
-            for i, penalty in enumerate(self.path, 1):
+            for i, penalty in enumerate(penalties, 1):
                 at = move(part, tuner.goal, origin, penalty, at)
                 held = fold == k
                 oof[i][held] = scores_of(whole.x[held], at, whole.outputs)

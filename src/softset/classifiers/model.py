@@ -48,6 +48,7 @@ from softset.typing import (
     Rows,
     Settings,
     State,
+    Threshold,
 )
 
 _KIND = "model"
@@ -129,6 +130,21 @@ class Model:
         """The target column(s) of the table it was trained on."""
         found = self.info.get("target") or []
         return [found] if isinstance(found, str) else list(found)
+
+    def with_threshold(self, threshold: Threshold | None = None) -> Model:
+        """A copy of the model that decides at another threshold.
+
+        ``threshold`` is a probability in (0, 1) of the positive class, or one for each label; for
+        multiclass models offsets of the log-probabilities, one for each class. ``None`` is 1/2, or
+        the largest probability. ``save`` keeps it.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"age": [20, 40, 60, 80] * 15})
+        >>> model = train_model(frame, frame["age"] > 50, "f1", recipe="linear")
+        >>> model.with_threshold(0.3).threshold
+        0.3
+        """
+        return Model(self.encoder, self.classifier.with_threshold(threshold), dict(self.info))
 
     def inputs(self, table: Table) -> Array:
         """The numbers that the classifier sees, from a table with the columns of training.

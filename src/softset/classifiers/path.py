@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ CLEAR = 0.5
 RESAMPLES = 60
 # With fewer rows of the rarer class for each feature than ``FEW`` a gain is luck more often.
 FEW, CLEAR_OF_FEW = 3, 2.0
+# With more features than this for each row of the rarest class nothing is moved.
+WIDE = 10
 
 # On more rows than this the distance is chosen on a sample: so many rows overfit nothing.
 MOST_ROWS = 50_000
@@ -89,6 +92,19 @@ def errors_needed(y: Ints, w: Array, features: int) -> float:
     """
     rarer = min(effective_rows(w[y == k]) for k in np.unique(y[w > 0]))
     return CLEAR_OF_FEW if rarer < FEW * features else CLEAR
+
+
+def penalties_tried(path: Sequence[float], y: Ints, w: Array, features: int) -> list[float]:
+    """The penalties of a path; none where the rarest class has fewer (effective) rows than a tenth
+    of the features. Logistic regression of so many features separates the rows that it is trained
+    on, so that the soft metric has nothing left to gain on them.
+
+    >>> y, w = np.repeat([0, 1], [90, 10]), np.ones(100)
+    >>> penalties_tried([0.1], y, w, 100), penalties_tried([0.1], y, w, 101)
+    ([0.1], [])
+    """
+    rarest = min(effective_rows(w[y == k]) for k in np.unique(y[w > 0]))
+    return [] if rarest * WIDE < features else [float(penalty) for penalty in path]
 
 
 def choose(

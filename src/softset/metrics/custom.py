@@ -80,7 +80,8 @@ _tried: weakref.WeakKeyDictionary[Function, dict[tuple[str, int], bool]] = (
 
 
 def _unbatched(function: Function, c: Confusion, dims: int) -> Tensor:
-    """The function of every single confusion."""
+    """The function of every single confusion: all at once, or one by one where the function reads
+    values, as in a plain ``if``."""
     if dims == 0:
         value = function(c)
         return value if isinstance(value, Tensor) else torch.as_tensor(value, device=c.tp.device)
@@ -90,9 +91,19 @@ def _unbatched(function: Function, c: Confusion, dims: int) -> Tensor:
         changed: Settings = dict(zip(names, tensors, strict=True))
         return function(replace(c, **changed))
 
+    tensors = [getattr(c, name) for name in names]
+    together = single
     for _ in range(dims):
-        single = torch.func.vmap(single)
-    return single(*(getattr(c, name) for name in names))
+        together = torch.func.vmap(together)
+    try:
+        return together(*tensors)
+    except (RuntimeError, ValueError) as error:
+        if "vmap" not in str(error) or under_transform(*tensors):
+            raise
+    shape = c.tp.shape[:dims]
+    rows = zip(*(t.reshape(-1, *t.shape[dims:]) for t in tensors), strict=True)
+    values = [torch.as_tensor(single(*row), device=c.tp.device) for row in rows]
+    return torch.stack(values).reshape(*shape, *values[0].shape)
 
 
 def _example(task: Task, classes: int) -> Tensor:

@@ -207,14 +207,28 @@ def get_metric(metric: MetricLike) -> Metric:
         raise ValueError(f"metric must be a metric alone, got the goal {metric.name!r}.")
     if isinstance(metric, str):
         return _parse(metric)
-    if isinstance(metric, type):
+    ours = str(getattr(metric, "__module__", "")).startswith("softset.metrics.")
+    if isinstance(metric, type) or (ours and hasattr(metric, "__name__")):
         raise ValueError(f"metric must be called first: {metric.__name__}().")
     if callable(metric):
+        _refuse_scikit_learn(metric)
         return Custom(metric)
     raise ValueError(
         f"metric must be a name, a metric or a function of a Confusion, got {metric!r}."
         f"{' Give one at a time.' if isinstance(metric, list | tuple) else ''}"
     )
+
+
+def _refuse_scikit_learn(function: Callable[..., object]) -> None:
+    """Name our metric for a function of ``sklearn.metrics``, which is one of labels."""
+    if not str(getattr(function, "__module__", "")).startswith("sklearn.metrics"):
+        return
+    name = getattr(function, "__name__", type(function).__name__)
+    try:
+        hint = f"Pass {get_metric(name).name!r}, which is the same metric."
+    except ValueError:
+        hint = f"ss.METRICS has those of softset: {', '.join(METRICS)}."
+    raise ValueError(f"metric must be a function of a Confusion, got scikit-learn's {name}. {hint}")
 
 
 def get_goal(metric: MetricLike) -> Goal:
