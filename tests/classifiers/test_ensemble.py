@@ -167,6 +167,53 @@ def test_a_part_that_would_take_too_long_is_left_out(monkeypatch):
     assert fitted == ["linear"] * 3  # the first in any case
 
 
+@pytest.mark.parametrize(
+    ("limit", "names"),
+    [(60, ["extra-trees", "linear", "forest"]), (26, ["extra-trees", "linear"])],
+)
+def test_with_a_limit_the_cheapest_kinds_are_fitted_first_and_trying_them_counts(
+    limit, names, monkeypatch
+):
+    clock, fitted = timed_by_rows(monkeypatch)
+    X, y = problem(n=400)
+    model = blend(base_models=None, time_limit=limit).fit(X, y)
+    assert [name for name, _ in fitted[:3]] == ["extra-trees", "linear", "forest"]  # tried
+    assert max(rows for _, rows in fitted[:3]) < 80
+    assert [name for name, _ in fitted[3:]] == [name for name in names for _ in range(3)]
+    assert clock.now <= limit
+    assert set(model.left_out_) >= {"forest"} - set(names)
+
+
+def test_with_no_time_at_all_the_cheapest_kind_is_fitted_on_fewer_rows(monkeypatch):
+    clock, fitted = timed_by_rows(monkeypatch)
+    X, y = problem(n=400)
+    model = blend(base_models=None, time_limit=0.9).fit(X, y)
+    assert {name for name, _ in fitted} == {"extra-trees"}  # nothing else was tried
+    assert max(rows for _, rows in fitted) < 80
+    assert clock.now < 1.5
+    assert "would take longer" in model.left_out_["linear"]
+    assert model.predict(X).shape == (400,)
+
+
+def timed_by_rows(monkeypatch):
+    """A clock that goes on by the rows of each fit, and the fits with their rows."""
+    clock, fitted = Clock(), []
+    seconds = {"linear": 0.02, "extra-trees": 0.005, "forest": 0.04}
+
+    def slow(name, kind):
+        def fit(rows, order):
+            fitted.append((name, len(rows.y)))
+            clock.now += seconds[name] * len(rows.y)
+            return kind.fit(rows, order)
+
+        return ensemble.Kind(fit)
+
+    monkeypatch.setattr(ensemble, "time", clock)
+    monkeypatch.setattr(ensemble, "PROBE", 50)
+    monkeypatch.setattr(ensemble, "KINDS", {name: slow(name, KINDS[name]) for name in seconds})
+    return clock, fitted
+
+
 def test_which_kinds_are_fitted_depends_on_rows_and_columns_and_not_on_the_clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(ensemble, "time", clock)

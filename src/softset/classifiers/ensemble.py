@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from softset.classifiers.parts import pack_part, unpack_part
 from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal, label_of
-from softset.tables.rows import Examples
+from softset.tables.rows import Examples, strata_of
 from softset.tasks import Task
 from softset.typing import CV, Array, ArrayLike, Label, Labels, RandomState, Rows, State
 
@@ -107,6 +107,10 @@ KINDS: dict[str, Kind] = {
     "boosting": Kind(_boosting, needs="lightgbm"),
     "network": Kind(_network, most=1_000_000),
 }
+# With a time limit: kinds in the order in which they are tried on so many rows, for this fraction
+# of the limit; then the cheapest are fitted first.
+PROBED = ("extra-trees", "boosting", "linear", "forest", "network")
+PROBE, PROBING = 1000, 0.3
 
 
 @dataclass(frozen=True)
@@ -143,9 +147,10 @@ class MetricEnsembleClassifier(DecidingClassifier):
             depends on the data alone, not on the machine.
         cv: folds (fewer where a class has fewer rows, with a warning), a splitter, or pairs of
             training and test rows. Rows that no split tests have no say in weights and threshold.
-        time_limit: seconds of ``fit``, about; ``None`` for no limit. A kind that would take longer
-            by the time of its first fold is left out; the first one is fitted in any case. With a
-            limit, which kinds are used depends on the machine.
+        time_limit: seconds of ``fit``, about; ``None`` for no limit. Each kind is tried on 1,000
+            rows, which counts; the cheapest are fitted first, as many as there is time for. If
+            there is none for the cheapest, it is fitted on fewer rows. With a limit, which kinds
+            are used depends on the machine.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
             the rarer class (``softset.tables.labels.positive_class``).
         n_jobs: threads of trees and boosting; ``None`` is one.
@@ -206,16 +211,41 @@ class MetricEnsembleClassifier(DecidingClassifier):
         splits = self._splits(given, rows, place, seed)
         fits: list[_Fit] = []
         self.left_out_ = self._not_fitted(kinds, x.size)
-        for name in kinds:
-            if name not in self.left_out_:
-                wanted = Order(self.metric, seed, self.n_jobs)
-                found = self._fit_kind(KINDS[name], rows, splits, wanted, started, first=not fits)
-                fits += found
-                if not found:
-                    limit = f"the limit of {self.time_limit:g} seconds"
-                    self.left_out_[name] = f"would take longer than {limit} (time_limit)"
+        kinds = [name for name in kinds if name not in self.left_out_]
+        settings = Order(self.metric, seed, self.n_jobs)
+        limit = math.inf if self.time_limit is None else float(self.time_limit)
+        clock = _Clock(started, limit)
+        seconds = self._estimated_seconds(kinds, rows, splits, settings, clock)
+        for name in sorted(kinds, key=lambda name: seconds[name]):
+            # The cheapest kind is fitted in any case, on as many rows as there is time for.
+            usable = 1.0 if fits else min(1.0, max(0.0, clock.left()) / (seconds[name] or 1.0))
+            if not fits or seconds[name] <= clock.left():
+                fits += self._fit_kind(KINDS[name], rows, splits, settings, clock, usable, fits)
+            if not any(fit.kind is KINDS[name] for fit in fits):
+                reason = f"would take longer than the limit of {limit:g} seconds (time_limit)"
+                self.left_out_[name] = reason
         self._blend(fits, rows)
         return self
+
+    def _estimated_seconds(
+        self, kinds: list[str], rows: Examples, splits: Splits, order: Order, clock: _Clock
+    ) -> dict[str, float]:
+        """The seconds that all folds of each kind will take, by a fit on a few rows, the time of
+        which counts; 0 without a limit, infinite for kinds that there was no time to try."""
+        few = _few_of_each(rows, PROBE)
+        if math.isinf(clock.limit) or len(few.y) == len(rows.y):
+            return {name: 0.0 if math.isinf(clock.limit) else 1e-9 * i
+                    for i, name in enumerate(kinds)}  # fmt: skip
+        total = sum(len(train) for train, _ in splits)
+        seconds: dict[str, float] = {}
+        for name in sorted(kinds, key=list(PROBED).index):
+            if seconds and clock.left() < (1 - PROBING) * clock.limit:
+                seconds[name] = math.inf
+                continue
+            begun = time.monotonic()
+            _quietly(KINDS[name], few, order)
+            seconds[name] = (time.monotonic() - begun) * total / len(few.y)
+        return seconds
 
     def _kinds(self) -> list[str]:
         if self.base_models is None:
@@ -260,24 +290,24 @@ class MetricEnsembleClassifier(DecidingClassifier):
         rows: Examples,
         splits: Splits,
         order: Order,
-        started: float,
-        *,
-        first: bool,
+        clock: _Clock,
+        usable: float,
+        others: list[_Fit],
     ) -> list[_Fit]:
-        """The fits of a kind in every split; none if there is no time."""
-        limit = float("inf") if self.time_limit is None or first else float(self.time_limit)
-        found: dict[str, _Fit] = {}
+        """The fits of a kind in every split, each on the fraction ``usable`` of its rows; none if
+        there is no time after all, unless there are no other fits."""
+        fits: dict[str, _Fit] = {}
         for k, (train, held) in enumerate(splits):
             begun = time.monotonic()
-            left = limit - (begun - started)
-            if left < 0:
+            part = rows.take(train)
+            part = part if usable == 1 else _few_of_each(part, max(PROBE, int(usable * len(train))))
+            for name, model in _quietly(kind, part, order).items():
+                fit = fits.setdefault(name, _Fit(name, kind, [], len(rows.y), []))
+                fit.add(model, rows.x, held)
+            last = (time.monotonic() - begun) * (len(splits) - k - 1)
+            if others and last > clock.left():
                 return []
-            for name, model in _quietly(kind, rows.take(train), order).items():
-                own = found.setdefault(name, _Fit(name, [], len(rows.y), []))
-                own.add(model, rows.x, held)
-            if k == 0 and (time.monotonic() - begun) * len(splits) > left:
-                return []
-        return list(found.values())
+        return list(fits.values())
 
     def _blend(self, fits: list[_Fit], rows: Examples) -> None:
         scores = np.stack([fit.scores for fit in fits])
@@ -383,8 +413,16 @@ class MetricEnsembleClassifier(DecidingClassifier):
 class _Fit:
     """A part while it is fitted: its models, their out-of-fold scores and the time these took."""
 
-    def __init__(self, name: str, models: list[DecidingClassifier], rows: int, times: list[float]):
-        self.name, self.models, self.rows, self.times = name, models, rows, times
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        models: list[DecidingClassifier],
+        rows: int,
+        times: list[float],
+    ) -> None:
+        self.name, self.kind, self.models = name, kind, models
+        self.rows, self.times = rows, times
         self.scores: Array = np.empty(0)
 
     def add(self, model: DecidingClassifier, x: Array, held: Array) -> None:
@@ -400,6 +438,30 @@ class _Fit:
     def cost(self) -> float:
         """Microseconds a row, all models together."""
         return 1e6 * sum(self.times)
+
+
+class _Clock(NamedTuple):
+    """When ``fit`` started, and how many seconds it may take."""
+
+    started: float
+    limit: float
+
+    def left(self) -> float:
+        """Seconds that are left; negative after the end."""
+        return self.limit - (time.monotonic() - self.started)
+
+
+def _few_of_each(rows: Examples, count: int) -> Examples:
+    """About ``count`` of the rows, the same fraction of each class, at least 10 of each."""
+    if len(rows.y) <= count:
+        return rows
+    strata = strata_of(rows.y)
+    number = np.empty(len(strata), dtype=np.int64)
+    size = np.empty(len(strata))
+    for stratum in np.unique(strata):
+        own = np.flatnonzero(strata == stratum)
+        number[own], size[own] = np.arange(len(own)), len(own)
+    return rows.take(number < np.maximum(10, size * count / len(strata)))
 
 
 def _is_there(kind: Kind) -> bool:
