@@ -51,9 +51,9 @@ ALLOWED = {
 # So near to a corner of the step, or to a tie of the second and the third class, the derivative
 # jumps: these positions are left out of the comparison, and counted.
 NEAR = 1e-5
-# The interpreter adds up the rows of a tile of several columns one after another, not by pairs as a
-# GPU does: no more than a thousand, in which float32 loses no digit that is looked at.
-LARGE_TILE, MOST_ROWS = 2**15, 1024
+# The interpreter takes as long for a large tile as for a small one. But it adds up rows of a tile
+# of several columns one after another, and not by pairs as a GPU does: so no more than 256.
+LARGE_TILE, MOST_ROWS, MOST_POSITIONS = 2**15, 256, 2**14
 FAMILIES = ("binary", "multilabel", "multiclass")
 
 
@@ -168,7 +168,7 @@ def draw(rng: random.Random) -> Case:
     if family != "binary":
         low, high = (2, 1000) if exclusive else (2, 60)
         classes = min(round(math.exp(rng.uniform(math.log(low), math.log(high)))), most // 2)
-    positions = most // classes
+    positions = most // classes if classes == 1 else min(most // classes, MOST_POSITIONS)
     shape, layout = (positions,), "rows"
     if positions >= 12 and rng.random() < 0.5:
         n = rng.randint(1, 3)
@@ -212,8 +212,8 @@ def draw(rng: random.Random) -> Case:
     steps += [ss.SigmoidStep(rng.choice([1, 4, 10]))]
     tau = 0.5 if exclusive else rng.choice([0.5, 0.5, 0.1, 0.3, 0.9])
     columns = 2 ** (classes - 1).bit_length()
-    most = LARGE_TILE if classes == 1 else min(LARGE_TILE, MOST_ROWS * columns)
-    tile = 1024 if z.numel() < 2**12 else most
+    tile = LARGE_TILE if classes == 1 else min(LARGE_TILE, MOST_ROWS * columns)
+    tile = max(1024, tile if z.numel() > 2**12 else 0)
     return Case(family, z, y, w, v, rng.choice(steps), tau, ignored, tile, layout)
 
 
