@@ -363,7 +363,7 @@ def launch(family: str, classes: int, step: Any, dtype: torch.dtype, image: bool
     levels = levels_of(step, 0.5, exclusive)
     code, wide = STEPS[type(step)], dtype is torch.float64
     settings = (0, exclusive, code, levels, True, False, 255, wide)
-    return operators.Launch(z, y, w, v, out, *settings), out
+    return operators.Launch(z, y, w, v, out, *settings)
 
 
 def table(families: tuple[str, ...], sizes: tuple[int, ...], archs: tuple[int, ...]) -> Any:
@@ -373,11 +373,11 @@ def table(families: tuple[str, ...], sizes: tuple[int, ...], archs: tuple[int, .
         for classes in (1,) if family == "binary" else sizes:
             for step in steps:
                 for dtype, image in ((torch.float32, False), (torch.bfloat16, True)):
-                    made, out = launch(family, classes, step, dtype, image)
+                    made = launch(family, classes, step, dtype, image)
                     cells = torch.empty(1, 1, 4, classes, dtype=torch.float64, device="meta")
                     calls = {
                         "count": made.count_call(cells),
-                        "gradient": made.gradient_call(cells[0, :, 0], cells[0, :, 1], out),
+                        "gradient": made.gradient_call(cells[0, :, 0], cells[0, :, 1]),
                     }
                     for name, (kernel, arguments) in calls.items():
                         found = [usage(compiled(kernel, arguments, made.constants, arch), arch)

@@ -60,7 +60,7 @@ class Arguments(NamedTuple):
             w = shapes.flat_weight(self.sample_weight).to(weights)
             w, unit = _in_units("sample_weight", w, invalid, math.prod(shapes.positions))
         number = self.ignore_index
-        if number is not None and _holds(y.dtype, int(number)):
+        if number is not None and holds(y.dtype, int(number)):
             ignored = y == int(number)
             ignored = ignored.all(-1) if by_class else ignored
             w = torch.ones_like(ignored, dtype=weights) if w is None else w
@@ -116,7 +116,7 @@ def _class_numbers(y: Tensor, invalid: Invalid) -> Tensor:
     return y.to(torch.long)
 
 
-def _holds(dtype: torch.dtype, number: int) -> bool:
+def holds(dtype: torch.dtype, number: int) -> bool:
     """Whether a target of this dtype can hold a whole number; a comparison would round it."""
     if dtype.is_floating_point:
         return abs(number) <= 2 / torch.finfo(dtype).eps

@@ -209,6 +209,8 @@ def _one_node(
         return None
     if problem.batch_dims or metric.wants_matrix(task, problem.classes, training=True):
         return None
+    if torch.compiler.is_compiling():
+        return None
     counting = Counting.of(problem, step, threshold)
     counted, scores = counting.in_place(), problem.scores
     if counted is None:

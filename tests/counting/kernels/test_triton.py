@@ -19,9 +19,13 @@ pytest.importorskip("triton")
 if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("needs TRITON_INTERPRET=1: make test-gpu", allow_module_level=True)
 
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from softset.counting.kernels.choice import Scores, using
 from softset.counting.kernels.triton import operators
 from softset.counting.kernels.triton.kernels import levels_of
 from softset.counting.kernels.triton.operators import cells, cells_gradient
+from tests.operations import Operations
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "triton_kernels.py"
 LINEAR = ss.LinearStep(0.2, 1.0)
@@ -158,3 +162,204 @@ def test_compile_and_export_pass_over_the_operators():
     program = torch.export.export(Cost(), (z, y))
     assert any("softset.cells" in str(node.target) for node in program.graph.nodes)
     assert torch.equal(program.module()(z, y), cost(z, y))
+
+
+# --- behind the losses --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def triton():
+    with using("triton"):
+        yield
+
+
+def problem(task, shape, seed=0):
+    """Scores, target with ignored positions, and weights."""
+    g = torch.Generator().manual_seed(seed)
+    z = torch.randn(shape, generator=g) * 2
+    positions = shape[:1] + shape[2:] if len(shape) > 1 else shape
+    y = torch.randint(0, shape[1] if task == "multiclass" else 2,
+                      positions if task == "multiclass" else shape, generator=g)  # fmt: skip
+    y[torch.rand(y.shape, generator=g) < 0.1] = 255
+    return z, y, torch.rand(positions, generator=g) + 0.1
+
+
+def value_and_gradient(loss, z, y, w=None):
+    x = z.clone(memory_format=torch.preserve_format).requires_grad_()
+    with Operations() as operations:
+        value = loss(x, y, w)
+        value.backward()
+    return value.detach(), x.grad, operations
+
+
+SHAPES = [
+    ("binary", (300,)),
+    ("binary", (2, 1, 9, 8)),
+    ("multilabel", (60, 4)),
+    ("multiclass", (200, 7)),
+    ("multiclass", (2, 5, 9, 8)),
+]
+OPTIONS = [
+    {},
+    {"step": ss.SigmoidStep()},
+    {"step": ss.IdentityStep()},
+    {"class_weight": True},
+    {"per": "image"},
+    {"empty": "ignore"},
+]
+
+
+@pytest.mark.parametrize(
+    ("task", "shape", "options"),
+    [
+        (*row, options)
+        for row in SHAPES
+        for options in OPTIONS
+        if "per" not in options or row[1][2:]
+    ],
+)
+def test_a_loss_is_that_of_the_other_kernels(task, shape, options):
+    classes = 2 if task == "binary" else shape[1]
+    options = dict(options)
+    if options.pop("class_weight", None):
+        options["class_weight"] = torch.linspace(0.5, 2, classes)
+    z, y, w = problem(task, shape)
+    found = []
+    for kernels, check in (("torch", "full"), ("triton", "device"), ("triton", "full")):
+        loss = ss.MetricLoss("f1", task=task, ignore_index=255, check=check, **options)
+        with using(kernels):
+            found.append(value_and_gradient(loss, z, y, w))
+    size = float(found[0][1].abs().max())
+    for value, slope, operations in found[1:]:
+        torch.testing.assert_close(value, found[0][0], rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(slope, found[0][1], rtol=0, atol=2e-6 * size)
+        assert operations.names["softset.cells"] == operations.names["softset.cells_gradient"] == 1
+
+
+def test_images_where_they_lie(triton):
+    z, y, w = problem("multiclass", (2, 5, 9, 8))
+    loss = ss.MetricLoss("jaccard", task="multiclass", ignore_index=255)
+    value, slope, _ = value_and_gradient(loss, z, y, w)
+    room = torch.zeros(2, 5, 9, 11)
+    room[..., :8] = z
+    for other in (z.contiguous(memory_format=torch.channels_last), room[..., :8]):
+        again, found, operations = value_and_gradient(loss, other, y, w)
+        torch.testing.assert_close(again, value, rtol=1e-6, atol=0)
+        torch.testing.assert_close(found, slope, rtol=1e-5, atol=1e-8)
+        assert not {"aten.clone", "aten.copy_", "aten._to_copy"} & {
+            name for name in operations.names if operations.names[name] > 3
+        }
+
+
+@pytest.mark.parametrize("metric", ["f1", "f2", "jaccard", "precision", "recall"])
+@pytest.mark.parametrize(("task", "shape"), SHAPES)
+def test_operations_of_a_fraction(metric, task, shape, triton):
+    """At most 25, forward and backward, however many scores there are, and none that waits. A count
+    is two: the kernel, and the sum of what its programs counted."""
+    z, y, w = problem(task, shape)
+    loss = ss.MetricLoss(metric, task=task, ignore_index=255, check="device")
+    value_and_gradient(loss, z, y, w)  # constants are made once for a device
+    _, _, operations = value_and_gradient(loss, z, y, w)
+    assert operations.count + operations.names["softset.cells"] <= 25
+    assert not operations.waiting
+
+
+def test_probabilities_and_fractions_of_one_class(triton):
+    z, y = torch.rand(80), torch.rand(80)
+    loss = ss.MetricLoss("f1", from_logits=False, soft_targets=True, check="device")
+    value, slope, operations = value_and_gradient(loss, z, y)
+    assert operations.names["softset.cells"] == 1
+    with using("torch"):
+        wanted, other, _ = value_and_gradient(loss, z, y)
+    torch.testing.assert_close(value, wanted)
+    torch.testing.assert_close(slope, other, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [
+        ("binary", {"thresholds": [0.2, 0.5]}),
+        ("multilabel", {"threshold": torch.tensor([0.2, 0.4, 0.6])}),
+        ("multiclass", {"from_logits": False}),
+        ("multiclass", {"soft_targets": True}),
+    ],
+)
+def test_what_they_do_not_do_pytorch_does(task, settings, triton):
+    z = torch.randn(40) if task == "binary" else torch.randn(40, 3)
+    z = z.softmax(-1) if not settings.get("from_logits", True) else z
+    y = torch.randint(0, 2, z.shape) if task != "multiclass" else torch.randint(0, 3, (40,))
+    y = torch.rand(40, 3).softmax(-1) if settings.get("soft_targets") else y
+    loss = ss.MetricLoss("f1", task=task, **settings)
+    value, slope, operations = value_and_gradient(loss, z, y)
+    assert not operations.names["softset.cells"]
+    with using("torch"):
+        wanted, other, _ = value_and_gradient(loss, z, y)
+    assert torch.equal(value, wanted)
+    assert torch.equal(slope, other)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_bad_input_is_named_or_nan(task, triton):
+    z = torch.randn(40) if task == "binary" else torch.randn(40, 3)
+    y = torch.arange(40) % 2
+    z[5] = math.nan
+    with pytest.raises(ValueError, match="scores must not be NaN: the first bad row is 5"):
+        ss.MetricLoss("f1", task=task)(z, y)
+    assert ss.MetricLoss("f1", task=task, check="device")(z, y).isnan()
+
+
+def test_second_derivatives_are_those_of_the_composition(triton):
+    z, y = torch.randn(12, 3, dtype=torch.float64), torch.arange(12) % 3
+    loss = ss.MetricLoss("f1", task="multiclass", step=ss.SigmoidStep())
+    twice = []
+    for kernels in ("triton", "torch"):
+        x = z.clone().requires_grad_()
+        with using(kernels):
+            (first,) = torch.autograd.grad(loss(x, y), x, create_graph=True)
+            twice.append(torch.autograd.grad((first**2).sum(), x)[0])
+    torch.testing.assert_close(*twice, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])
+def test_a_compiled_loss_calls_the_operators(task, triton):
+    z = torch.randn(30) if task == "binary" else torch.randn(30, 5)
+    y = torch.randint(0, 5, (30,)) if task == "multiclass" else torch.randint(0, 2, z.shape)
+    loss = ss.MetricLoss("f1", task=task)
+    seen = []
+
+    def backend(graph, inputs):
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return graph.forward
+
+    made = torch.compile(loss, fullgraph=True, backend=backend, dynamic=True)
+    for rows in (30, 17):
+        x, plain = (z[:rows].clone().requires_grad_() for _ in range(2))
+        labels = y[:rows].clone()
+        made(x, labels).backward()
+        loss(plain, labels).backward()
+        torch.testing.assert_close(x.grad, plain.grad, rtol=1e-5, atol=1e-8)
+    assert sum("softset.cells" in name for name in seen) == 1
+
+
+def test_they_are_chosen_on_a_gpu():
+    with FakeTensorMode():
+        z = torch.empty(64, 5, device="cuda:0")
+        assert Scores.reading(z, from_logits=True, soft=False).kernels == "triton"
+        with using("torch"):
+            assert Scores.reading(z, from_logits=True, soft=False).kernels == "torch"
+
+
+def test_positions_in_more_dimensions_than_are_walked_through(triton):
+    room = torch.randn(2, 3, 4, 5, 6)
+    z, y = room[:, :, ::2, ::2, ::2], torch.randint(0, 3, (2, 2, 3, 3))
+    loss = ss.MetricLoss("f1", task="multiclass")
+    value, slope, _ = value_and_gradient(loss, z, y)
+    wanted, other, _ = value_and_gradient(loss, z.contiguous(), y)
+    torch.testing.assert_close(value, wanted)
+    torch.testing.assert_close(slope, other)
+
+
+def test_tensors_on_the_cpu_need_the_interpreter(triton, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET")
+    with pytest.raises(ValueError, match="TRITON_INTERPRET=1"):
+        ss.MetricLoss("f1")(torch.randn(30), torch.arange(30) % 2)

@@ -25,6 +25,8 @@ from softset.counting.kernels.native.kernels import (
     is_native,
 )
 from softset.counting.kernels.native.library import native
+from softset.counting.kernels.triton.kernels import TritonBinary, TritonMulticlass
+from softset.counting.kernels.triton.operators import INSTALLED
 from softset.counting.numerics import readable, wide
 from softset.counting.problem import Problem
 from softset.counting.steps import LinearStep, SigmoidStep, Step
@@ -101,6 +103,17 @@ class Scores(NamedTuple):
         """Whether there is a kernel in C for them."""
         return self.kernels == "c" and is_native(step)
 
+    def binary(self, step: Step) -> type[BinaryKernel]:
+        """The fastest kernel of one class or several labels."""
+        kernels = {"c": NativeBinary, "triton": TritonBinary}
+        return kernels.get(self.kernels, BinaryKernel) if is_native(step) else BinaryKernel
+
+    def multiclass(self, step: Step) -> type[MulticlassKernel]:
+        """The fastest kernel of several classes."""
+        kernels = {"c": NativeMulticlass, "triton": TritonMulticlass}
+        usual = is_native(step) and self.from_logits and not self.soft
+        return kernels.get(self.kernels, MulticlassKernel) if usual else MulticlassKernel
+
 
 def _family(z: Tensor) -> str:
     """Which kernels count scores: "c", "torch" or "triton"."""
@@ -111,7 +124,16 @@ def _family(z: Tensor) -> str:
         why = "they are not built" if native() is None else "tensors are on the CPU, and checked"
         if z.is_cpu and not torch.compiler.is_compiling() and native() is None:
             raise ValueError(f"{VARIABLE}=c asks for kernels in C: {why}. Use auto.")
-    return "torch"
+    if wanted == "triton":
+        if not INSTALLED:
+            raise ValueError(f"{VARIABLE}=triton: Triton is not installed. Use auto.")
+        if z.is_cpu and os.environ.get("TRITON_INTERPRET") != "1":
+            raise ValueError(
+                f"{VARIABLE}=triton needs tensors on a GPU, got {z.device}. Use auto, or Triton's "
+                "interpreter: TRITON_INTERPRET=1 in the environment."
+            )
+        return "triton"
+    return "triton" if wanted == "auto" and z.is_cuda and INSTALLED else "torch"
 
 
 def usual_kernel(problem: Problem, step: Step | None, threshold: Any) -> Kernel | None:
@@ -144,7 +166,7 @@ def kernel_for(problem: Problem, step: Step, taus: Sequence[Any], grid: bool) ->
 def binary_kernel(scores: Scores, step: Step, taus: Sequence[Any], grid: bool) -> Kernel:
     """The fastest kernel for a step and its thresholds."""
     from_logits, soft = scores.from_logits, scores.soft
-    fastest = NativeBinary if scores.native(step) else BinaryKernel
+    fastest = scores.binary(step)
     if not isinstance(step, LinearStep):
         dtype = scores.resolving(_largest(step.k) / 4 if isinstance(step, SigmoidStep) else 0.0)
         taus = [tau.to(dtype) if isinstance(tau, Tensor) else tau for tau in taus]
@@ -178,15 +200,15 @@ def grid_kernel(
 def multiclass_kernel(scores: Scores, step: Step) -> Kernel:
     """The fastest kernel for a step."""
     from_logits, soft = scores.from_logits, scores.soft
-    in_c = scores.native(step) and from_logits and not soft
+    fastest = scores.multiclass(step)
     if not isinstance(step, LinearStep):
         dtype = scores.resolving(_largest(step.k) / 4 if isinstance(step, SigmoidStep) else 0.0)
-        return (NativeMulticlass if in_c else MulticlassKernel)(step, from_logits, dtype, soft)
+        return fastest(step, from_logits, dtype, soft)
     narrow = _least(1 - step.width / 2)
     steepness = _largest((1 - 2 * step.delta) / step.width)
     dtype = wide(scores.device) if narrow < NARROW else scores.resolving(steepness)
-    in_c = in_c and narrow >= NARROWEST and steepness <= STEEP
-    return (NativeMulticlass if in_c else MulticlassKernel)(step, from_logits, dtype, soft)
+    fastest = fastest if narrow >= NARROWEST and steepness <= STEEP else MulticlassKernel
+    return fastest(step, from_logits, dtype, soft)
 
 
 def _least(x: Any) -> float:

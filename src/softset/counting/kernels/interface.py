@@ -114,6 +114,8 @@ def spoiled(cells: Tensor, invalid: Tensor) -> Tensor:
 def differentiable(scores: Tensor, kernel: Kernel, problem: Problem, counted: Counted) -> Tensor:
     """The cells that were counted, with the graph of the scores they were counted from: laid out,
     or as they came."""
+    if getattr(counted, "with_graph", False):
+        return counted.cells
     return _Cells.apply(scores, problem, kernel, counted)  # type: ignore[no-untyped-call]
 
 

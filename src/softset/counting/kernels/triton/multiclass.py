@@ -150,15 +150,19 @@ def linear_top(less_second, t, rest, delta, reach, beta):
 
 
 @triton.jit
-def sigmoid_degrees(less, less_second, per_sum, k, is_class, WIDE: tl.constexpr):
-    """H of all classes and its slope."""
-    x = k * ((less - 0.5 * less_second[:, None]) * per_sum[:, None])
-    size = tl.abs(x)
+def logistic(x, k, WIDE: tl.constexpr):
+    """``H = 1 / (1 + exp(-k x))`` and its slope."""
+    size = k * tl.abs(x)
     e, e_less = exponential(-size, 0.0 * size, WIDE)
     d = 1.0 / (1.0 + e)
-    h = tl.where(x < 0.0, e * d, d)
-    there = is_class[None, :]
-    return tl.where(there, h, 0.0), tl.where(there, k * e * d * d, 0.0)
+    return tl.where(x < 0.0, e * d, d), k * e * d * d
+
+
+@triton.jit
+def sigmoid_degrees(less, less_second, per_sum, k, is_class, WIDE: tl.constexpr):
+    """H of all classes and its slope."""
+    h, s = logistic((less - 0.5 * less_second[:, None]) * per_sum[:, None], k, WIDE)
+    return tl.where(is_class[None, :], h, 0.0), tl.where(is_class[None, :], s, 0.0)
 
 
 @triton.jit
@@ -352,13 +356,16 @@ def multiclass_gradient(
             sum_h += tl.sum(h, axis=1)
             l_h += tl.sum(by * h, axis=1)
         mean = l_h / sum_h
+        # As the sum of (r - m) H is 0, s = k H (1 - H) is taken less k H (1 - H_0), with H_0 the
+        # degree of a probability of 0: nothing is left of the many classes that have about that.
+        h_least, s_least = logistic((-1.0 - 0.5 * less_second) * per_sum, sharp, WIDE)
         for start in range(0, end, COLS):
             col = start + tl.arange(0, COLS)
             z, without = tile(scores, at, col, classes, z_class, left_out, WORK)
             e, less = powers(z, top, col, first, WIDE)
             by = less_top(of_positive, of_negative, batch, col, classes, own, l_top, WORK)
             h, s = sigmoid_degrees(less, less_second, per_sum, sharp, col < classes, WIDE)
-            drift += tl.sum((by - mean[:, None]) * s, axis=1)
+            drift += tl.sum((by - mean[:, None]) * h * (h_least[:, None] - h), axis=1)
             pull += tl.sum((by - mean[:, None]) * s * e, axis=1)
             s_top += tl.sum(tl.where(col[None, :] == first[:, None], s, 0.0), axis=1)
     # Of each row: what moves with all classes, with the largest and with the second.
@@ -376,7 +383,7 @@ def multiclass_gradient(
         at_second = shift * e_second
     elif STEP == SIGMOID:
         scale = w / sum_h
-        moved = -0.5 * drift * scale * per_sum  # with the mean of the two largest
+        moved = -0.5 * sharp * drift * scale * per_sum  # with the mean of the two largest
         at_second = moved * e_second
         of_top, others = -mean * s_top * scale, pull * scale * per_sum
         # One minus the largest probability is the sum of the others: no difference next to 1.

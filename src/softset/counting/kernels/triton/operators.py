@@ -6,7 +6,6 @@ its derivative. Without Triton, or for what it can't do, nobody calls them.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,18 +14,13 @@ from torch import Tensor
 
 from softset.counting.kernels.native.kernels import SIGMOID, Layout
 
+INSTALLED = find_spec("triton") is not None
 # Classes in a tile, at most; and positions times classes, in float32 and in float64.
 COLUMNS, TILES = 512, {False: 1024, True: 512}
 # Programs times classes, at most: each has cells of its own, which are added up in the end.
 PROGRAMS = 2**16
 # A program takes so many tiles at least.
 TURNS = 4
-
-
-@lru_cache(maxsize=1)
-def installed() -> bool:
-    """Whether there is Triton."""
-    return find_spec("triton") is not None
 
 
 def _power(n: int) -> int:
@@ -42,8 +36,16 @@ class Launch:
         batch_dims: int, exclusive: bool, step: int, levels: list[float], from_logits: bool,
         soft: bool, ignored: int | None, wide: bool,
     ) -> None:  # fmt: skip
+        # Memory holds the other sign of a tensor that is negated lazily.
+        z, y = z.resolve_neg(), y.resolve_neg()
+        w, v = (None if t is None else t.resolve_neg() for t in (w, v))
         layout = Layout.of(z, y, w, out, batch_dims)
-        assert layout is not None, f"positions that can be walked through: {list(z.shape)}"
+        if layout is None:  # positions in more dimensions than a kernel walks through
+            z, y, w = z.contiguous(), y.contiguous(), None if w is None else w.contiguous()
+            out = None if out is None else torch.empty(out.shape, dtype=out.dtype, device=z.device)
+            layout = Layout.of(z, y, w, out, batch_dims)
+        assert layout is not None, f"one batch dimension: {list(z.shape)}"
+        self.out = out
         batch, outer, middle, inner, classes = layout.sizes
         self.batch, self.classes, self.positions = batch, classes, outer * middle * inner
         self.cols = min(_power(classes), COLUMNS)
@@ -94,9 +96,9 @@ class Launch:
         kernel[(self.programs, self.chunks, self.batch)](*arguments, **self.constants)
         return out.sum(0)
 
-    def gradient(self, positive: Tensor, negative: Tensor, out: Tensor) -> None:
+    def gradient(self, positive: Tensor, negative: Tensor) -> None:
         """The derivative by the scores, into ``out``."""
-        kernel, arguments = self.gradient_call(positive, negative, out)
+        kernel, arguments = self.gradient_call(positive, negative)
         kernel[(self.blocks, self.chunks, self.batch)](*arguments, **self.constants)
 
     def count_call(self, out: Tensor) -> tuple[Any, tuple[Any, ...]]:
@@ -108,17 +110,16 @@ class Launch:
         kernel = multiclass_count if self.exclusive else binary_count
         return kernel, (*self.tensors, out, *sizes, self.ignored, *self.levels)
 
-    def gradient_call(
-        self, positive: Tensor, negative: Tensor, out: Tensor
-    ) -> tuple[Any, tuple[Any, ...]]:
+    def gradient_call(self, positive: Tensor, negative: Tensor) -> tuple[Any, tuple[Any, ...]]:
         """The kernel of the gradient, and its arguments."""
         from softset.counting.kernels.triton.binary import binary_gradient  # noqa: PLC0415
         from softset.counting.kernels.triton.multiclass import multiclass_gradient  # noqa: PLC0415
 
         sizes = (*self.sizes[:4], *self.strides, *self.of_gradient)
-        limit = torch.finfo(out.dtype).max
+        assert self.out is not None
+        limit = torch.finfo(self.out.dtype).max
         kernel = multiclass_gradient if self.exclusive else binary_gradient
-        tensors = (*self.tensors, positive, negative, out)
+        tensors = (*self.tensors, positive, negative, self.out)
         return kernel, (*tensors, *sizes, self.ignored, *self.levels, limit)
 
 
@@ -174,8 +175,8 @@ def cells_gradient(
     out = torch.empty_like(z)
     settings = (batch_dims, exclusive, step, levels, from_logits, soft, ignored, wide)
     launch = Launch(z.detach(), y, w, v, out, *settings)
-    launch.gradient(positive.contiguous(), negative.contiguous(), out)
-    return out
+    launch.gradient(positive.contiguous(), negative.contiguous())
+    return out if launch.out is out or launch.out is None else out.copy_(launch.out)
 
 
 @cells_gradient.register_fake
