@@ -27,6 +27,7 @@ from .metrics.formulas import Tversky as Tversky
 from .metrics.formulas import WeightedKappa as WeightedKappa
 from .metrics.curves import AUROC as AUROC
 from .metrics.curves import AveragePrecision as AveragePrecision
+from .metrics.costs import Cost as Cost
 from .metrics.registry import METRICS as METRICS
 from .metrics.registry import At as At
 from .metrics.registry import get_metric as get_metric

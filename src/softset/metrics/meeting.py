@@ -9,6 +9,7 @@ number of counts, and no value is read on the host.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +17,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from softset.checks import check_choice, check_number
+from softset.checks import check_choice, check_number, check_whole, repeated
 from softset.counting.cells import Confusion, count_cells
 from softset.counting.cuts import all_cuts
 from softset.counting.numerics import NOTHING, raised, ratio, working
@@ -189,23 +190,86 @@ def _counted(problem: Problem, step: Step, shifts: Tensor) -> Confusion:
     return Confusion.of(torch.cat(counted, 1).movedim(1, -1), problem.task)
 
 
-def _alerts(c: Confusion) -> Tensor:
-    return ratio(c.predicted, c.total)
-
-
 # The rates that a constraint bounds: 1 for at least, -1 for at most; the formula for each class.
 RATES: dict[str, tuple[int, Callable[[Confusion], Tensor]]] = {
     "recall": (1, lambda c: ratio(c.tp, c.support)),
     "precision": (1, lambda c: ratio(c.tp, c.predicted)),
     "specificity": (1, lambda c: ratio(c.tn, c.negatives)),
     "fpr": (-1, lambda c: ratio(c.fp, c.negatives)),
-    "alerts": (-1, _alerts),
+    "alerts": (-1, lambda c: ratio(c.predicted, c.total)),
 }
+_SIGNS = {1: ">=", -1: "<="}
+GRAMMAR = (
+    "Expected METRIC@CONSTRAINT, such as 'precision@recall>=0.9': recall, precision or specificity "
+    ">= a number from 0 to 1 (or 90%); fpr or alerts <= one; alerts<=200/10000 for a count in the "
+    "next 10,000 rows; two constraints with '&' between them."
+)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound of a rate, at least or at most as ``RATES`` says.
+
+    ``bound`` is a fraction; of ``alerts`` it may be a count, among the next ``rows`` rows, or with
+    ``rows=0`` among the rows at hand.
+
+    >>> Constraint.parse("alerts", "200/10000")
+    Constraint(rate='alerts', bound=200.0, rows=10000)
+    >>> Constraint.parse("recall", "90%").text
+    'recall>=0.9'
+    """
+
+    rate: str
+    bound: float
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("constraint", self.rate, RATES)
+        if self.rows is None:
+            hint = "A count of alerts is written 200/10000." if self.rate == "alerts" else ""
+            check_number(self.rate, self.bound, 0, 1, closed="both", hint=hint)
+        elif self.rate != "alerts":
+            raise ValueError(f"{self.rate} must be a fraction; only alerts can be a count.")
+        else:
+            check_whole("alerts", self.bound, 0, self.rows or 2**53)
+
+    @classmethod
+    def parse(cls, rate: str, text: str) -> Constraint:
+        """The constraint of a rate and of a bound as text: ``0.9``, ``90%``, ``200/10000``."""
+        check_choice("constraint", rate, RATES)
+        number = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+        if found := re.fullmatch(rf"({number})\s*%", text):
+            # Of two digits more than the text, so that 90% is 0.9 and not 0.9000000000000001.
+            return cls(rate, round(float(found[1]) / 100, 12))
+        if found := re.fullmatch(r"(\d+)\s*/\s*(\d+)", text):
+            if rate == "alerts" and int(found[2]) == 0:
+                raise ValueError(f"alerts must be a count among some rows, got {text!r}.")
+            return cls(rate, float(found[1]), int(found[2]))
+        if not re.fullmatch(number, text):
+            raise ValueError(f"{rate} must be bounded by a number, got {text!r}.")
+        bound = float(text)
+        if rate == "alerts" and bound > 1 and bound == int(bound):
+            return cls(rate, bound, 0)
+        return cls(rate, bound)
+
+    @property
+    def text(self) -> str:
+        """As in the name of a goal: ``recall>=0.9``."""
+        bound = f"{self.bound:.12g}" + (f"/{self.rows}" if self.rows else "")
+        return f"{self.rate}{_SIGNS[RATES[self.rate][0]]}{bound}"
+
+    def excess(self, c: Confusion) -> Tensor:
+        """How far each confusion is above the bound (below it, for at most)."""
+        sign, rate = RATES[self.rate]
+        bound: Tensor | float = self.bound / self.rows if self.rows else self.bound
+        if self.rows == 0:
+            bound = ratio(torch.full_like(c.total, self.bound), c.total)
+        return sign * (rate(c) - bound)
 
 
 @dataclass(frozen=True)
 class Meeting(Solved):
-    """Where constraints are just met: ``rates`` are pairs of a name in ``RATES`` and its bound.
+    """Where constraints are just met.
 
     >>> from softset import At, evaluate
     >>> z, y = [3.0, 2.0, 1.0, 0.0, -1.0], [1, 0, 1, 1, 0]
@@ -213,23 +277,69 @@ class Meeting(Solved):
     (0.75, 0.3333333333333333)
     """
 
-    rates: tuple[tuple[str, float], ...]
+    constraints: tuple[Constraint, ...]
 
     def __post_init__(self) -> None:
-        for name, bound in self.rates:
-            check_choice("constraint", name, RATES)
-            check_number(name, bound, 0, 1, closed="both")
+        rates = [c.rate for c in self.constraints]
+        if again := repeated(rates):
+            raise ValueError(f"constraint on {again[0]} is repeated. State it once.")
+
+    @classmethod
+    def parse(cls, text: str) -> Meeting:
+        """The place that text such as ``recall>=0.8&fpr<=0.01`` means."""
+        constraints = []
+        for part in text.split("&"):
+            found = re.fullmatch(r"\s*([a-z_]+)\s*([<>]=?|==?|≥|≤)\s*(.*?)\s*", part)
+            if not found:
+                raise ValueError(
+                    f"constraint {part.strip()!r} is not a rate, >= or <=, and a number."
+                )
+            rate, sign = found[1], {"≥": ">=", "≤": "<="}.get(found[2], found[2])
+            check_choice("constraint", rate, RATES)
+            if sign != (right := _SIGNS[RATES[rate][0]]):
+                raise ValueError(f"constraint on {rate} must be {rate}{right}, got {rate}{sign}.")
+            constraints.append(Constraint.parse(rate, found[3]))
+        return cls(tuple(constraints))
 
     @property
     def suffix(self) -> str:  # type: ignore[override]
-        signs = {1: ">=", -1: "<="}
-        return "@" + "&".join(
-            f"{name}{signs[RATES[name][0]]}{bound:g}" for name, bound in self.rates
-        )
+        return "@" + "&".join(c.text for c in self.constraints)
+
+    def check_metric(self, metric: Metric) -> None:
+        super().check_metric(metric)
+        same = {"specificity": "fpr"}.get(metric.key, metric.key)
+        if any(same == {"specificity": "fpr"}.get(c.rate, c.rate) for c in self.constraints):
+            raise ValueError(
+                f"metric {metric.key!r} cannot be bounded and be maximized at the same time."
+            )
 
     def excess(self, c: Confusion) -> Tensor:
-        each = []
-        for name, bound in self.rates:
-            sign, rate = RATES[name]
-            each.append(sign * (rate(c) - bound))
-        return torch.stack(each).amin(0)
+        return torch.stack([each.excess(c) for each in self.constraints]).amin(0)
+
+    def soft_cells(
+        self, metric: Metric, problem: Problem, step: Step, threshold: Threshold = 0.5
+    ) -> Confusion:
+        for c in self.constraints:
+            if c.rows == 0:
+                raise ValueError(
+                    f"{c.text} is a count of the rows at hand, and a loss sees batches. Write "
+                    f"{c.text}/N, of the next N rows."
+                )
+        return super().soft_cells(metric, problem, step, threshold)
+
+    def violation(self, metric: Metric, c: Confusion) -> str | None:
+        """Which constraint a confusion of one label misses, in words; ``None`` if it meets all.
+
+        >>> c = Confusion.from_matrix([[50, 10], [5, 35]], task="binary")
+        >>> from softset import Recall
+        >>> Meeting.parse("precision>=0.9").violation(Recall(), c)
+        'precision 0.9 is not reached; 0.778 is, at recall 0.875'
+        """
+        missed = [each for each in self.constraints if float(each.excess(c)) < -_MET]
+        if not missed:
+            return None
+        words = []
+        for each in missed:
+            rate, bound = float(RATES[each.rate][1](c)), each.text.removeprefix(each.rate)[2:]
+            words.append(f"{each.rate} {bound} is not reached; {rate:.3g} is")
+        return f"{', '.join(words)}, at {metric.name} {float(metric(c)):.3g}"

@@ -14,7 +14,8 @@ from torch import Tensor
 from softset.checks import nearest
 from softset.counting.cells import Confusion
 from softset.metrics.base import AVERAGES, Metric
-from softset.metrics.curves import AUROC, AveragePrecision, Curve
+from softset.metrics.costs import Cost
+from softset.metrics.curves import AUROC, AveragePrecision
 from softset.metrics.custom import Custom
 from softset.metrics.formulas import (
     F1,
@@ -37,7 +38,7 @@ from softset.metrics.formulas import (
 )
 from softset.metrics.goals import Fixed, Goal, Where
 from softset.metrics.grid import Grid
-from softset.metrics.meeting import RATES, Meeting
+from softset.metrics.meeting import GRAMMAR, RATES, Constraint, Meeting
 from softset.metrics.top import Top
 from softset.storage.arrays import plain
 from softset.storage.files import SavedFileError
@@ -176,6 +177,7 @@ METRICS: dict[str, Row] = {
 ``"fbeta(20)"`` for any; ``"_macro"``, ``"_micro"`` and ``"_weighted"`` may follow a name that is
 averaged, with scikit-learn's meaning. ``"miou"`` is ``"jaccard_macro"``, ``"recall@5"`` takes the 5
 largest, and ``"tversky(0.2, 0.8)"`` and ``"partial_auroc(0.05)"`` have their numbers with them.
+``"precision@recall>=0.9"`` is a metric where a constraint is met, ``"cost(fn=50, fp=1)"`` a cost.
 
 >>> from softset import METRICS
 >>> METRICS["jaccard"].formula, METRICS["jaccard"].oracle
@@ -189,7 +191,7 @@ MetricLike = str | Metric | Goal | Callable[[Confusion], Tensor]
 # Where a metric can be taken, by what follows "@" in its name: a pattern, and what is made of it.
 PLACES: dict[str, Callable[[re.Match[str]], Where]] = {
     r"(\d+)": lambda found: Top(int(found[1])),
-    r"[a-z]+[<>]=.*": lambda found: _meeting(found[0]),
+    r".*[<>=≥≤].*": lambda found: Meeting.parse(found[0]),
 }
 
 
@@ -242,24 +244,27 @@ def get_goal(metric: MetricLike) -> Goal:
     if isinstance(metric, Goal):
         return metric
     if isinstance(metric, str) and "@" in metric:
-        return _parse_goal(metric.lower())
+        return _parse_goal(metric)
     found = get_metric(metric)
-    return Goal(found, Grid() if isinstance(found, Curve) else Fixed())
+    return Goal(found, Grid() if found.over_thresholds else Fixed())
 
 
-def At(metric: MetricLike, *, k: int | None = None, **rates: float) -> Goal:  # noqa: N802
+def At(metric: MetricLike, *, k: int | None = None, **rates: float | str) -> Goal:  # noqa: N802
     """A metric at the ``k`` most probable labels of each row, or where constraints are just met.
 
     ``rates`` are ``recall``, ``precision`` and ``specificity``, at least; ``fpr`` and ``alerts``
-    (the share of rows that are flagged), at most. Of labels, each meets them on its own.
+    (the fraction of rows that are flagged), at most. ``alerts="200/10000"`` is a count in the next
+    10,000 rows, ``alerts=200`` one of the rows at hand. Each label meets them.
 
     >>> At("recall", k=5).name, At("precision", recall=0.9).name
     ('recall@5', 'precision@recall>=0.9')
     """
     if (k is None) == (not rates):
         raise ValueError(f"At must have k, or constraints: {', '.join(RATES)}.")
-    where = Meeting(tuple(rates.items())) if k is None else Top(k)
-    return Goal(get_metric(metric), where)
+    if k is not None:
+        return Goal(get_metric(metric), Top(k))
+    constraints = (Constraint.parse(rate, str(bound)) for rate, bound in rates.items())
+    return Goal(get_metric(metric), Meeting(tuple(constraints)))
 
 
 def one_number(metric: MetricLike) -> Goal:
@@ -301,40 +306,33 @@ def range_of(metric: MetricLike) -> tuple[float, float]:
     >>> range_of("mcc"), range_of("f3")
     ((-1.0, 1.0), (0.0, 1.0))
     """
-    row = METRICS.get(get_goal(metric).metric.key)
+    found = get_goal(metric).metric
+    if isinstance(found, Cost):
+        return found.range
+    row = METRICS.get(found.key)
     return (0.0, 1.0) if row is None else row.range
 
 
 def _parse_goal(name: str) -> Goal:
-    base, _, place = name.partition("@")
-    place, average = _split(place)
+    base, _, place = name.rpartition("@")
+    place, average = _split(place.strip())
     for pattern, make in PLACES.items():
         if found := re.fullmatch(pattern, place):
-            metric = _parse(base)
-            metric = replace(metric, **average) if average else metric
-            return Goal(metric, make(found))
+            try:
+                metric = _parse(base.strip())
+                return Goal(replace(metric, **average) if average else metric, make(found))
+            except ValueError as error:
+                grammar = "" if GRAMMAR in str(error) or "@" not in name else f" {GRAMMAR}"
+                raise ValueError(f"metric {name!r}: {error}{grammar}") from None
     raise ValueError(
-        f"metric {name!r} is not known: after '@' comes a number (recall@5), or constraints "
-        "(precision@recall>=0.9)."
+        f"metric {name!r} is not known: after '@' comes a number (recall@5), or a constraint. "
+        f"{GRAMMAR}"
     )
 
 
-def _meeting(text: str) -> Meeting:
-    """``"recall>=0.8&fpr<=0.01"``."""
-    rates = []
-    for part in text.split("&"):
-        found = re.fullmatch(r"([a-z]+)([<>]=)([\d.e+-]+)", part)
-        sign = {">=": 1, "<=": -1}[found[2]] if found else 0
-        if not found or RATES.get(found[1], (0,))[0] != sign:
-            raise ValueError(
-                f"constraint {part!r} is not known: recall, precision or specificity >= a number, "
-                "fpr or alerts <= a number."
-            )
-        rates.append((found[1], float(found[3])))
-    return Meeting(tuple(rates))
-
-
 def _parse(name: str) -> Metric:
+    if re.match(r"\s*(cost|profit)\s*(\(|$)", name, re.IGNORECASE):
+        return Cost.parse(name)
     base, average = _split(AVERAGED.get(name.lower(), name))
     base = base.removesuffix("_score")  # scikit-learn's functions
     beta = _short_beta(base)
@@ -349,7 +347,13 @@ def _parse(name: str) -> Metric:
             if average and row.averages == _JOINT:
                 raise ValueError(f"metric {name!r}: {key} is not averaged. Use {key!r}.")
             return row.make(**average)
-    names = [*METRICS, *AVERAGED, *(alias for row in METRICS.values() for alias in row.aliases)]
+    names = [
+        *METRICS,
+        *AVERAGED,
+        "cost",
+        "profit",
+        *(alias for row in METRICS.values() for alias in row.aliases),
+    ]
     hint = nearest(base, names)
     if base in ("pr_auc", "auprc"):
         hint = " The area under precision and recall is 'average_precision'."
@@ -428,10 +432,12 @@ def pack_metric(metric: MetricLike) -> JSON:
     if isinstance(metric, str):
         return metric
     goal = get_goal(metric)
-    if isinstance(goal.metric, Custom) or type(goal.metric) not in _classes().values():
+    if isinstance(goal.metric, Custom):
         return None
-    if goal.where.suffix:
+    if goal.where.suffix or isinstance(goal.metric, Cost):
         return goal.name if get_goal(goal.name) == goal else None
+    if type(goal.metric) not in _classes().values():
+        return None
     return {"class": type(goal.metric).__name__, "fields": plain(dataclasses.asdict(goal.metric))}
 
 

@@ -1,0 +1,81 @@
+"""The small language of goals: what it reads, and one clear line for what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+import softset as ss
+from softset.metrics.meeting import Constraint, Meeting
+from softset.metrics.registry import get_goal, pack_metric, unpack_metric
+
+READ = {
+    "precision@recall>=0.9": ss.At("precision", recall=0.9),
+    "recall@precision>=0.9": ss.At("recall", precision=0.9),
+    "recall@fpr<=0.01": ss.At("recall", fpr=0.01),
+    "specificity@recall>=0.95": ss.At("specificity", recall=0.95),
+    "recall@alerts<=2%": ss.At("recall", alerts=0.02),
+    "recall@alerts<=200/10000": ss.At("recall", alerts="200/10000"),
+    "recall@alerts<=200": ss.At("recall", alerts=200),
+    "f1@precision>=0.8": ss.At("f1", precision=0.8),
+    "f1@recall>=0.8&fpr<=0.01": ss.At("f1", recall=0.8, fpr=0.01),
+    " F1 @ recall >= 80 % & fpr <= 1e-2 ": ss.At("f1", recall=0.8, fpr=0.01),
+    "precision@recall≥90%": ss.At("precision", recall=0.9),
+    "cost(fn=50, fp=1)@recall>=0.5": ss.At(ss.Cost(fn=50, fp=1), recall=0.5),
+}
+MALFORMED = [
+    "precision@", "@recall>=0.9", "precision@recall", "precision@recall>0.9",
+    "precision@recall=0.9",
+    "precision@recall==0.9", "precision@recall>=", "precision@recall>=high",
+    "precision@recall>=1.5",
+    "precision@recall>=-0.1", "precision@recall>=nan", "precision@recall>=inf",
+    "precision@recal>=0.9", "precision@recall<=0.9", "recall@precision<=0.9", "recall@fpr>=0.1",
+    "recall@alerts>=0.1", "recall@specificity<=0.9", "recall@recall>=0.9", "specificity@fpr<=0.1",
+    "precision@precision>=0.5", "auroc@recall>=0.9", "average_precision@fpr<=0.1",
+    "precision@recall>=0.9&", "precision@&recall>=0.9", "precision@recall>=0.9&recall>=0.8",
+    "precision@recall>=0.9@fpr<=0.1", "precision@recall>=0.9,fpr<=0.1", "precision@0.9",
+    "precision@recall>=3", "recall@alerts<=300%", "recall@alerts<=200/100", "recall@alerts<=200/0",
+    "recall@alerts<=-5", "recall@alerts<=2.5", "recall@fpr<=1/100", "precison@recall>=0.9",
+    "recall@f1>=0.9", "recall@alerts<=1/2/3", "recall@alerts<=200/week", "0.9@recall>=0.9",
+    "cost", "cost()", "cost(fn)", "cost(fn=)", "cost(50, 1)", "cost(fn=50", "cost(fn=50, fn=1)",
+    "cost(miss=50)", "cost(fn=nan)", "cost(fn=inf, fp=1)", "cost(fn=0, fp=0)", "cost(tp=1, fn=1)",
+    "cost([[0, 1], [5]])", "cost([[0, 1]])", "cost([[1, 1], [1, 1]])", "cost([[0, x], [1, 0]])",
+    "cost(fn=1, fp=2)@cost<=3", "profit", "profit(tp=)", "costs(fn=1)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_string_is_the_object(name):
+    assert get_goal(name) == READ[name]
+    assert get_goal(READ[name].name) == READ[name]
+    assert get_goal(unpack_metric(pack_metric(READ[name]))) == READ[name]
+
+
+def test_there_are_forty_malformed_goals():
+    assert len(set(MALFORMED)) >= 40
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_goal_is_one_line_that_says_what_is_expected(name):
+    with pytest.raises(ValueError, match=r"Expected METRIC@|Expected cost\(|Did you mean") as error:
+        get_goal(name)
+    text = str(error.value)
+    assert "\n" not in text
+    assert repr(name) in text
+    assert len(text) < 700
+
+
+def test_a_count_is_of_the_next_rows_or_of_those_at_hand():
+    z, y = [5.0, 4.0, 3.0, 2.0, 1.0], [1, 0, 1, 0, 0]
+    assert ss.evaluate(z, y, "recall@alerts<=2/5") == 0.5
+    assert ss.evaluate(z, y, "recall@alerts<=3") == 1.0
+    assert ss.evaluate(z * 2, y * 2, "recall@alerts<=3") == 0.5  # of ten rows: two of equal scores
+    with pytest.raises(ValueError, match="alerts<=3/N"):
+        ss.metric_loss(z, y, "recall@alerts<=3")
+
+
+def test_constraints_say_what_they_miss():
+    c = ss.Confusion.from_matrix([[8, 2], [1, 1]], task="binary")
+    both = Meeting((Constraint("recall", 0.9), Constraint("fpr", 0.1)))
+    words = both.violation(ss.F1(), c)
+    assert words == "recall 0.9 is not reached; 0.5 is, fpr 0.1 is not reached; 0.2 is, at f1 0.4"
+    assert Meeting.parse("fpr<=0.2").violation(ss.F1(), c) is None
