@@ -32,6 +32,8 @@ from .metrics.registry import METRICS as METRICS
 from .metrics.registry import At as At
 from .metrics.registry import get_metric as get_metric
 from .decisions.evaluation import evaluate as evaluate
+from .decisions.promises import Promise as Promise
+from .decisions.promises import promise as promise
 from .decisions.thresholds import best_threshold as best_threshold
 from .decisions.offsets import best_offsets as best_offsets
 from .losses.loss import Mixture as Mixture

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from softset.checks import warn_user
 from softset.counting.cells import Confusion
-from softset.counting.cuts import EQUAL, Cuts, all_cuts, pick
+from softset.counting.cuts import EQUAL, Cuts, pick
 from softset.counting.problem import arrange
-from softset.counting.values import check_labels, refuse_rows
+from softset.decisions.candidates import Candidates
 from softset.decisions.shrinking import shrunk_thresholds
 from softset.metrics.goals import Goal
+from softset.metrics.meeting import Meeting
 from softset.metrics.registry import MetricLike, get_goal, thresholded
-from softset.tasks import MULTILABEL, get_task
+from softset.tasks import BINARY, MULTILABEL, get_task
 from softset.typing import TensorLike
 
 MAX_PASSES = 20
 # Confusions evaluated together in a search over labels: bounds memory.
 BLOCK = 2**20
-# The least and the largest probability that a threshold can be.
-INSIDE = (sys.float_info.min, 1 - 2.0**-53)
 
 
 @torch.no_grad()
@@ -70,21 +70,34 @@ def best_threshold(
         class_weight=class_weight,
         ignore_index=ignore_index,
     )
-    given, from_logits = problem.z.double(), problem.from_logits
-    if torch.isnan(given).any():
-        refuse_rows(torch.isnan(given))
-    check_labels(problem.y)
-    counts = problem.weights() > 0
-    given = torch.where(counts, given, float("inf"))  # rows without weight: beyond all others
-    s = given if from_logits else torch.logit(given.clamp(max=1))
-    ordered = given.contiguous().sort(dim=-1).values
-    cuts = all_cuts(s, problem.y, problem.w, task)
-    expressible = _as_thresholds(cuts.place, ordered, from_logits)[1]
-    cuts = cuts._replace(width=torch.where(expressible, cuts.width, 0.0))
-    chosen = best_logits(goal, cuts)
+    rows = Candidates.of(problem)
+    chosen = best_logits(goal, rows.cuts)
+    warn_of_violation(goal, rows.cuts, chosen)
     if shrink and task.independent and goal.metric.separable and not goal.where.exact:
-        chosen = shrunk_thresholds(goal.metric, s, problem.y, cuts, chosen, counts=counts)
-    return _as_thresholds(chosen.unsqueeze(-1), ordered, from_logits)[0].squeeze(-1).tolist()
+        s = rows.logits
+        chosen = shrunk_thresholds(
+            goal.metric, s, problem.y, rows.cuts, chosen, counts=problem.weights() > 0
+        )
+    return rows.probabilities(chosen).tolist()
+
+
+class ConstraintWarning(UserWarning):
+    """No threshold meets the constraint of a goal on these rows."""
+
+
+def warn_of_violation(goal: Goal, cuts: Cuts, logits: Tensor) -> None:
+    """Warn if the chosen thresholds, ``[]`` or ``[labels]``, miss a constraint."""
+    if not isinstance(goal.where, Meeting):
+        return
+    at = (cuts.place == logits.unsqueeze(-1)).int().argmax(-1, keepdim=True)
+    counts = cuts.counts.map(lambda t: t.expand_as(cuts.place).gather(-1, at).squeeze(-1))
+    each = counts.tp.reshape(-1)
+    for label in range(len(each)):
+        c = replace(counts.map(lambda t, k=label: t.reshape(-1)[k]), task=BINARY)
+        words = goal.where.violation(goal.of_label(label).metric, c)
+        if words:
+            where = "" if counts.task.single else f"label {label}: "
+            warn_user(f"{where}{words}. The threshold is the nearest to it.", ConstraintWarning)
 
 
 def best_logits(metric: MetricLike, cuts: Cuts) -> Tensor:
@@ -98,22 +111,6 @@ def best_logits(metric: MetricLike, cuts: Cuts) -> Tensor:
         return place[pick(values, place, width)]
     each = zip(values, place, width, strict=True)
     return torch.stack([gap[pick(v, gap, wide)] for v, gap, wide in each])
-
-
-def _as_thresholds(at: Tensor, given: Tensor, from_logits: bool) -> tuple[Tensor, Tensor]:
-    """Logits ``at`` ``[*lead, k]`` as probabilities in (0, 1), and whether those decide the sorted
-    scores ``given`` ``[*lead, N]`` alike: between many logits that lie far out there is none."""
-    scores = given if from_logits else torch.logit(given.clamp(max=1))
-    wanted = torch.searchsorted(scores, at.contiguous())
-    near, higher = torch.sigmoid(at), given.gather(-1, wanted.clamp(max=given.shape[-1] - 1))
-    # Rounding may have moved it out of a narrow gap: to a neighbor, or to the gap's upper end.
-    tried = [near, *(torch.nextafter(near, torch.full_like(near, end)) for end in (0.0, 1.0))]
-    tried.append(torch.sigmoid(higher) if from_logits else higher)
-    tau, exact = near.clamp(*INSIDE), torch.zeros_like(near, dtype=torch.bool)
-    for p in (t.clamp(*INSIDE) for t in tried):
-        alike = torch.searchsorted(given, torch.logit(p) if from_logits else p) == wanted
-        tau, exact = torch.where(alike & ~exact, p, tau), exact | alike
-    return tau, exact
 
 
 def _tune_in_turn(m: Goal, cuts: Cuts) -> Tensor:

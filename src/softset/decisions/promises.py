@@ -1,0 +1,539 @@
+"""Promises: thresholds that keep a constraint on new rows, with a stated confidence.
+
+A threshold that meets ``recall >= 0.9`` on the rows it was tuned on misses it on new rows about
+half of the time. Here it is chosen so that it is missed with probability 1 - ``confidence`` at
+most, over draws of the calibration rows, whatever their distribution, also with ties:
+
+- Recall, specificity, false positive rate and the rate of alerts are monotone in the threshold.
+  With ``e`` of ``n`` calibration rows on the wrong side, the rate of errors of new rows is at most
+  that of an order statistic, whose distribution is ``Beta(e + 1, n - e)``. All thresholds are
+  compared at no price, because the errors of one bound those of all on its safe side.
+- A count of alerts in the next ``N`` rows is predicted: beta-binomial, with the same parameters.
+- Precision is not monotone. Thresholds of a grid, chosen by the scores and without the labels, are
+  tested from strict to lenient: a test is exact, because the labels of the rows above a score are
+  independent, with the precision as their mean. A rejected hypothesis passes its level on to the
+  next one (the fallback procedure, Wiens 2003; compare "learn then test", Angelopoulos et al.
+  2021), and new levels enter at a few starting points. It is exact if precision crosses the bound
+  once as the threshold falls; if more often, up to a term that vanishes with the rows.
+
+With weights, counts are of effective rows, and the promise is approximate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from math import ceil, log
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.special import betainc, expit
+from scipy.stats import beta, betabinom, binom
+
+from softset.checks import check_number
+from softset.counting.cells import Confusion
+from softset.counting.cuts import all_cuts, pick
+from softset.counting.problem import arrange
+from softset.decisions.candidates import Candidates
+from softset.metrics.goals import Goal
+from softset.metrics.meeting import RATES, Constraint, Meeting
+from softset.metrics.registry import MetricLike, thresholded
+from softset.tasks import BINARY, get_task
+from softset.typing import Floats, Ints, Settings, TensorLike
+
+# Flagged rows of neighboring thresholds of the grid for precision: a fixed sequence that stops at
+# every row would stop by chance.
+_RATIO = 1.1
+# Starting points of that sequence, each with twice the flagged rows of the one before; and the
+# fraction of the level for the one that is best if scores are calibrated.
+_STARTS, _CALIBRATED = 4, 0.5
+# The level of intervals of rates on new rows.
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A threshold, and the constraint that it keeps on new rows with a confidence.
+
+    ``threshold`` is a probability, ``None`` where nothing can be promised. ``rate`` and ``bound``
+    are what is promised: ``"recall"`` and 0.9; of two constraints, ``"recall&fpr"`` and a tuple.
+    ``rows`` and ``positives`` are the calibration rows. ``exact`` is False where rows are weighted,
+    or scores are out of fold. ``needed`` is the least number of positives (negatives, or rows, as
+    ``str(promise)`` says) with which it could be promised, where it cannot be. ``value`` is the
+    metric of the goal here, ``plain`` what it would be without the promise.
+    """
+
+    goal: str
+    threshold: float | None
+    confidence: float
+    rate: str
+    bound: float | tuple[float, ...]
+    rows: int
+    positives: int
+    exact: bool = True
+    needed: int | None = None
+    value: float | None = None
+    plain: float | None = None
+    logit: float | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """The promise in a sentence or two."""
+        if self.threshold is None:
+            return self.reason
+        constraint = self._words()
+        sure = f"with {_percent(self.confidence)} confidence"
+        if not self.exact:
+            sure = f"with about {_percent(self.confidence)} confidence (approximate)"
+        text = (
+            f"Threshold {self.threshold:.4g} keeps {constraint} {sure}, if the model has not seen "
+            f"these rows and they are independent ({self.rows:,} rows, {self.positives:,} "
+            f"positives); {self._metric} here is {self.value:.3g}."
+        )
+        if self.plain is not None and self.value is not None and self.plain - self.value > 5e-3:
+            text += (
+                f" The promise costs {self.plain - self.value:.3g} of it; 4 times as many rows "
+                f"({4 * self.rows:,}) would about halve that."
+            )
+        return text
+
+    @property
+    def _metric(self) -> str:
+        return self.goal.partition("@")[0]
+
+    def _words(self) -> str:
+        return (
+            self.goal.partition("@")[2]
+            .replace("&", " and ")
+            .replace(">=", " >= ")
+            .replace("<=", " <= ")
+        )
+
+    def check(
+        self, flagged: Sequence[bool] | Floats | Ints, y: Sequence[int] | Ints
+    ) -> list[PromiseCheck]:
+        """Each promised rate on new labeled rows: ``flagged`` are their decisions.
+
+        >>> kept = promise([3.0, 2.0, 1.0] * 20, [1, 0, 1] * 20, "precision@recall>=0.9")
+        >>> [str(c) for c in kept.check([1, 1, 0, 1], [1, 0, 0, 1])]
+        ['promised recall >= 0.9; here 1 [0.16, 1]: holds']
+        """
+        said, labels = np.asarray(flagged, dtype=bool), np.asarray(y, dtype=bool)
+        where = Meeting.parse(self.goal.partition("@")[2])
+        return [_checked(c, said, labels) for c in where.constraints]
+
+    def packed(self) -> Settings:
+        """As plain data, for a file."""
+        return asdict(self)
+
+    @classmethod
+    def unpacked(cls, data: Settings) -> Promise:
+        """The inverse of ``packed``; raises ValueError for anything else."""
+        if set(data) != {f.name for f in fields(cls)}:
+            raise ValueError("a promise in the file is malformed.")
+        bound = data["bound"]
+        return cls(**{**data, "bound": tuple(bound) if isinstance(bound, list) else bound})
+
+
+class PromiseCheck(NamedTuple):
+    """A promised rate on new rows, with its 95 % interval, and whether the promise holds there."""
+
+    constraint: str
+    rate: float
+    low: float
+    high: float
+    verdict: str  # "holds", "missed, within chance" or "broken"
+
+    def __str__(self) -> str:
+        constraint = self.constraint.replace(">=", " >= ").replace("<=", " <= ")
+        interval = f"[{self.low:.2g}, {self.high:.2g}]"
+        return f"promised {constraint}; here {self.rate:.3g} {interval}: {self.verdict}"
+
+
+@torch.no_grad()
+def promise(
+    scores: TensorLike,
+    target: TensorLike,
+    metric: MetricLike,
+    *,
+    confidence: float = 0.95,
+    task: str = "binary",
+    from_logits: bool | None = None,
+    sample_weight: TensorLike | None = None,
+    joint: bool = False,
+) -> Promise | list[Promise]:
+    """The best threshold that keeps the constraint of ``metric`` on new rows; of labels, a list.
+
+    Args:
+        scores: of rows that the model has not seen, logits, or probabilities with
+            ``from_logits=False``, as in ``evaluate``.
+        target: their labels, 0 and 1.
+        metric: a metric at a constraint: ``"precision@recall>=0.9"``, ``"recall@fpr<=0.01"``,
+            ``"recall@alerts<=200/10000"``, ``"f1@recall>=0.8&fpr<=0.01"``, or ``At``.
+        confidence: the probability with which the constraint is kept, at least; of two
+            constraints, that both are kept.
+        joint: keep the constraints of all labels together, instead of those of each label.
+
+    >>> random = np.random.default_rng(0)
+    >>> y = random.random(2000) < 0.1
+    >>> kept = promise(random.normal(size=2000) + 2 * y, y, "precision@recall>=0.8")
+    >>> kept.rate, kept.bound, kept.positives, round(kept.threshold, 2)
+    ('recall', 0.8, 210, 0.7)
+    >>> print(promise([2.0, 1.0, 0.0], [1, 1, 0], "precision@recall>=0.95"))
+    recall >= 0.95 cannot be promised at 95 % with 2 positives; 59 are the least.
+    """
+    task = get_task(task)
+    goal = promisable(metric).check(task)
+    check_number("confidence", confidence, 0, 1)
+    problem = arrange(
+        scores, target, task=task, from_logits=from_logits, sample_weight=sample_weight
+    )
+    rows = Candidates.of(problem)
+    w = problem.weights().expand_as(problem.z).double()
+    labels = (t.reshape(-1, t.shape[-1]).numpy() for t in (rows.logits, problem.y.double(), w))
+    widths = rows.cuts.width.reshape(-1, rows.cuts.width.shape[-1])
+    split = rows.scores.reshape(-1, rows.scores.shape[-1])
+    level = _level(confidence, len(widths), joint)
+    promises = []
+    for k, (s, y, weight) in enumerate(zip(*labels, strict=True)):
+        found = _promised(goal.of_label(k), s, y, weight, level, widths[k])
+        if found.logit is not None:
+            at = torch.tensor(found.logit, dtype=torch.float64)
+            p = Candidates(rows.cuts, split[k], rows.logits, rows.from_logits).probabilities(at)
+            found = replace(found, threshold=float(p))
+        promises.append(replace(found, confidence=confidence))
+    return promises[0] if task.single else promises
+
+
+def promisable(metric: MetricLike) -> Goal:
+    """The goal; raises ValueError unless it has a constraint to promise."""
+    goal = thresholded(metric)
+    if not isinstance(goal.where, Meeting):
+        raise ValueError(
+            f"metric {goal.name!r} has no constraint to promise. Use one such as "
+            f"'{goal.metric.key}@recall>=0.9'."
+        )
+    return goal
+
+
+def promises_of(
+    goal: Goal, scores: Floats, y: Ints, w: Floats, confidence: float, *, exact: bool
+) -> list[Promise]:
+    """Promises for logits ``(n,)`` or ``(n, labels)``, one for each column."""
+    columns = scores.reshape(len(scores), -1).T, y.reshape(len(y), -1).T
+    return [
+        replace(p, exact=p.exact and exact)
+        for k, (s, t) in enumerate(zip(*columns, strict=True))
+        for p in [_promised(goal.of_label(k), s, t, w, confidence)]
+    ]
+
+
+def _level(confidence: float, labels: int, joint: bool) -> float:
+    """The confidence of each label."""
+    return 1 - (1 - confidence) / labels if joint else confidence
+
+
+# --- one label ------------------------------------------------------------------------------------
+
+
+class Sums(NamedTuple):
+    """Counts at every threshold ``(n + 1,)``, and effective numbers of the rows behind them."""
+
+    place: Floats
+    flagged: Floats
+    tp: Floats
+    n_flagged: Floats  # effective flagged rows
+    errors: dict[str, Floats]  # by rate, the fraction of its rows that are on the wrong side
+    n: dict[str, float]  # by rate, effective rows
+
+
+def _promised(
+    goal: Goal, s: Floats, y: Floats | Ints, w: Floats, confidence: float, width: object = None
+) -> Promise:
+    """The promise of one label, from logits."""
+    assert isinstance(goal.where, Meeting)
+    some = w > 0
+    rows, positives = int(some.sum()), int((some & (y > 0)).sum())
+    constraints = goal.where.constraints
+    bounds = tuple(c.bound for c in constraints)
+    none = Promise(
+        goal.name,
+        None,
+        confidence,
+        "&".join(c.rate for c in constraints),
+        bounds[0] if len(bounds) == 1 else bounds,
+        rows,
+        positives,
+        exact=len(np.unique(w[some])) <= 1,
+    )
+    if not rows:
+        return replace(none, reason=f"{none._words()} cannot be promised without rows.")
+    z, t, weight = (torch.from_numpy(np.ascontiguousarray(a, np.float64)) for a in (s, y, w))
+    z = torch.where(weight > 0, z, float("inf"))
+    place, gap, counts = all_cuts(z, t, weight, BINARY)
+    usable = gap > 0 if width is None else torch.as_tensor(width) > 0
+    sums = _sums(z, t, weight, place, counts)
+    each = 1 - (1 - confidence) / len(constraints)
+    kept = [_kept(c, sums, each, usable.numpy(), rows) for c in constraints]
+    allowed = usable & torch.from_numpy(np.logical_and.reduce(kept))
+    plain = float(goal.at_thresholds(counts, usable).max())
+    if not allowed.any():
+        reason, needed = _refusal(none, constraints, sums, each, kept, goal, counts, usable)
+        return replace(none, reason=reason, needed=needed, plain=plain)
+    values = torch.where(allowed, goal.metric(counts).nan_to_num(-np.inf), -np.inf)
+    best = pick(values, place, torch.where(allowed, gap, 0.0))
+    logit = float(place[best])
+    return replace(
+        none, threshold=float(expit(logit)), logit=logit, value=float(values[best]), plain=plain
+    )
+
+
+def _sums(
+    z: torch.Tensor, y: torch.Tensor, w: torch.Tensor, place: torch.Tensor, c: Confusion
+) -> Sums:
+    squares = all_cuts(z, y, w * w, BINARY).counts
+
+    def effective(sums: torch.Tensor, of_squares: torch.Tensor) -> Floats:
+        n = np.square(sums.numpy()) / np.maximum(of_squares.numpy(), 1e-300)
+        return np.where(np.abs(n - n.round()) < 1e-6, n.round(), n)
+
+    def fraction(errors: torch.Tensor, of: torch.Tensor) -> Floats:
+        return errors.numpy() / np.maximum(of.numpy(), 1e-300)
+
+    fpr, negatives = fraction(c.fp, c.negatives), effective(c.negatives, squares.negatives)
+    return Sums(
+        place.numpy(),
+        c.predicted.numpy(),
+        c.tp.numpy(),
+        effective(c.predicted, squares.predicted),
+        {
+            "recall": fraction(c.fn, c.support),
+            "specificity": fpr,
+            "fpr": fpr,
+            "alerts": fraction(c.predicted, c.total),
+        },
+        {
+            "recall": float(effective(c.support, squares.support)[0]),
+            "specificity": float(negatives[0]),
+            "fpr": float(negatives[0]),
+            "alerts": float(effective(c.total, squares.total)[0]),
+        },
+    )
+
+
+def _kept(
+    constraint: Constraint, sums: Sums, confidence: float, usable: np.ndarray, rows: int
+) -> np.ndarray:
+    """Mask of the thresholds at which a constraint is promised."""
+    if constraint.rate == "precision":
+        return _tested(sums, constraint.bound, 1 - confidence, usable)
+    n, errors = sums.n[constraint.rate], sums.errors[constraint.rate]
+    if n == 0:
+        return np.zeros(len(errors), dtype=bool)
+    e = np.round(errors * n, 9)
+    if constraint.rows is not None:
+        most = _most_errors(constraint, n, confidence, np.unique(e), rows)
+        return e <= most
+    inside = n - e > 0
+    tail = betainc(e + 1, np.where(inside, n - e, 1.0), _allowed(constraint))
+    return np.where(inside, tail, float(_allowed(constraint) >= 1)) >= confidence
+
+
+def _allowed(constraint: Constraint) -> float:
+    """The rate of errors that a constraint allows."""
+    # Rounded, because 1 - 0.95 is 0.050000000000000044.
+    return round(1 - constraint.bound, 15) if RATES[constraint.rate][0] > 0 else constraint.bound
+
+
+def _most_errors(
+    constraint: Constraint, n: float, confidence: float, tried: Floats, rows: int
+) -> float:
+    """The most flagged calibration rows with which a count of alerts is promised; -1 if none."""
+    future = constraint.rows or rows
+    low, high = -1, len(tried) - 1
+    while low < high:  # the largest index at which it is promised, by bisection
+        middle = (low + high + 1) // 2
+        e = tried[middle]
+        sure = e < n and betabinom.cdf(constraint.bound, future, e + 1, n - e) >= confidence
+        low, high = (middle, high) if sure or constraint.bound >= future else (low, middle - 1)
+    return float(tried[low]) if low >= 0 else -1.0
+
+
+def _tested(sums: Sums, bound: float, alpha: float, usable: np.ndarray) -> np.ndarray:
+    """Mask of the thresholds of the grid whose precision is proved to be at least ``bound``."""
+    passed = np.zeros(len(sums.place), dtype=bool)
+    if not 0 < bound < 1:
+        return ~passed if bound <= 0 else passed
+    grid, levels = _grid(sums, bound, alpha, usable)
+    if not len(grid):
+        return passed
+    n = sums.n_flagged[grid]
+    k = n * sums.tp[grid] / sums.flagged[grid]
+    p = np.where(k > 0, betainc(np.maximum(k, 1e-9), n - k + 1, bound), 1.0)
+    carried = 0.0
+    for at, value, level in zip(grid, p, levels, strict=True):
+        carried = carried + level
+        if value > carried or carried == 0:
+            carried = 0.0
+            continue
+        passed[at] = True
+    return passed
+
+
+def _grid(sums: Sums, bound: float, alpha: float, usable: np.ndarray) -> tuple[Ints, Floats]:
+    """Thresholds to test, from strict to lenient, and the levels that enter at each; no label is
+    read."""
+    index = np.flatnonzero(usable & (sums.flagged > 0))[::-1]
+    n = sums.n_flagged[index]
+    if not len(index):
+        return index, np.zeros(0)
+    least = ceil(log(alpha) / log(bound))
+    steps = [float(least)]
+    while steps[-1] < n.max():
+        steps.append(max(steps[-1] + 1, steps[-1] * _RATIO))
+    grid = np.unique(np.searchsorted(np.maximum.accumulate(n), steps))
+    grid = grid[grid < len(index)]
+    index, n = index[grid], n[grid]
+    if not len(index):
+        return index, np.zeros(0)
+    levels = np.zeros(len(index))
+    each = alpha * (1 - _CALIBRATED) / _STARTS
+    first = log(each) / log(bound)
+    starts = np.searchsorted(n, [first * 2.0**k for k in range(_STARTS)])
+    np.add.at(levels, np.minimum(starts, len(index) - 1), each)
+    levels[_best_start(sums, index, bound, alpha * _CALIBRATED)] += alpha * _CALIBRATED
+    return index, levels
+
+
+def _best_start(sums: Sums, grid: Ints, bound: float, alpha: float) -> int:
+    """The threshold whose test is most likely to reject if the scores are calibrated."""
+    p = expit(sums.place)
+    # The mean probability of the flagged rows: between two thresholds lie rows of about theirs.
+    steps = -np.diff(sums.flagged, append=0.0)
+    mean = (np.cumsum((p * steps)[::-1])[::-1] / np.maximum(sums.flagged, 1e-300))[grid]
+    n = np.floor(sums.n_flagged[grid])
+    critical = binom.isf(alpha, n, bound) + 1
+    return int(np.argmax(binom.sf(critical - 1, n, np.clip(mean, 0, 1))))
+
+
+# --- what cannot be promised ----------------------------------------------------------------------
+
+
+def _refusal(
+    none: Promise,
+    constraints: Sequence[Constraint],
+    sums: Sums,
+    confidence: float,
+    kept: list[np.ndarray],
+    goal: Goal,
+    counts: Confusion,
+    usable: torch.Tensor,
+) -> tuple[str, int | None]:
+    """Why nothing can be promised, and the rows that are needed."""
+    at = _percent(none.confidence)
+    for constraint, mask in zip(constraints, kept, strict=True):
+        if mask[usable.numpy()].any():
+            continue
+        words = constraint.text.replace(">=", " >= ").replace("<=", " <= ")
+        if constraint.rate == "precision":
+            return _precision_refusal(none, constraint, sums, confidence, goal, counts, usable)
+        noun = {"recall": "positives", "alerts": "rows"}.get(constraint.rate, "negatives")
+        there = {"positives": none.positives, "rows": none.rows}.get(
+            noun, none.rows - none.positives
+        )
+        needed = _needed(constraint, confidence, none.rows)
+        if needed is None:
+            return f"{words} cannot be promised with any number of {noun}.", None
+        effective = "" if none.exact else f" (as {sums.n[constraint.rate]:.3g} of equal weight)"
+        return (
+            f"{words} cannot be promised at {at} with {there:,} {noun}{effective}; {needed:,} are "
+            "the least."
+        ), needed
+    words = none._words()
+    return f"{words} cannot be promised together at {at}: no threshold keeps both.", None
+
+
+def _needed(constraint: Constraint, confidence: float, rows: int) -> int | None:
+    """The least rows of its kind with which a monotone constraint can be promised at all."""
+    if constraint.rows is not None:
+        future = constraint.rows or rows
+        low, high = 0, 1
+        while betabinom.cdf(constraint.bound, future, 1, high) < confidence:
+            low, high = high, 2 * high
+            if high > 10**12:
+                return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            sure = betabinom.cdf(constraint.bound, future, 1, middle) >= confidence
+            low, high = (low, middle) if sure else (middle, high)
+        return high
+    allowed = _allowed(constraint)
+    if allowed <= 0:
+        return None
+    least = max(1, ceil(log(1 - confidence) / log(1 - allowed))) if allowed < 1 else 1
+    # As ``_kept`` computes it, so that rounding cannot make one row the difference.
+    return least if betainc(1, least, allowed) >= confidence else least + 1
+
+
+def _precision_refusal(
+    none: Promise,
+    constraint: Constraint,
+    sums: Sums,
+    confidence: float,
+    goal: Goal,
+    counts: Confusion,
+    usable: torch.Tensor,
+) -> tuple[str, int | None]:
+    at, bound = _percent(none.confidence), constraint.bound
+    if bound >= 1:
+        return "precision >= 1 cannot be promised with any number of rows.", None
+    alone = replace(goal, where=Meeting((constraint,)))
+    best = int(alone.at_thresholds(counts, usable).argmax())
+    assert isinstance(alone.where, Meeting)
+    words = alone.where.violation(goal.metric, counts.map(lambda t: t[best]))
+    if words or not none.positives:
+        return f"{words or 'there are no positives'}: it cannot be promised at {at}.", None
+    flagged = usable.numpy() & (sums.flagged > 0)
+    n = sums.n_flagged[flagged]
+    precision = sums.tp[flagged] / sums.flagged[flagged]
+    factor = 1.0
+    while factor < 1e6:  # until a test of as many more rows of the same precision would reject
+        k = precision * n * factor
+        p = betainc(np.maximum(k, 1e-9), n * factor - k + 1, bound)
+        if (p[k > 0] <= (1 - confidence) * _CALIBRATED).any():
+            break
+        factor *= 1.05
+    needed = ceil(none.rows * max(factor, 1.05))
+    return (
+        f"precision >= {bound:g} cannot be promised at {at} with {none.rows:,} rows; about "
+        f"{needed:,} rows like these are needed."
+    ), needed
+
+
+# --- new rows -------------------------------------------------------------------------------------
+
+
+def _checked(constraint: Constraint, said: np.ndarray, y: np.ndarray) -> PromiseCheck:
+    of = {"recall": y, "precision": said, "alerts": np.ones_like(y)}.get(constraint.rate, ~y)
+    hit = {"recall": said, "precision": y, "specificity": ~said}.get(constraint.rate, said)
+    k, n = int((hit & of).sum()), int(of.sum())
+    tail = (1 - _LEVEL) / 2
+    low = float(beta.ppf(tail, k, n - k + 1)) if k else 0.0
+    high = float(beta.ppf(1 - tail, k + 1, n - k)) if k < n else 1.0
+    bound = constraint.bound / (constraint.rows or len(y)) if constraint.rows is not None else None
+    bound = constraint.bound if bound is None else bound
+    rate = k / n if n else float("nan")
+    sign = RATES[constraint.rate][0]
+    end = high if sign > 0 else low
+    if not n:
+        verdict = "no rows to tell"
+    elif sign * (rate - bound) >= 0:
+        verdict = "holds"
+    else:
+        verdict = "missed, within chance" if sign * (end - bound) >= 0 else "broken"
+    return PromiseCheck(constraint.text, rate, low, high, verdict)
+
+
+def _percent(confidence: float) -> str:
+    return f"{100 * confidence:.4g} %"
