@@ -104,7 +104,7 @@ def test_on_calibrated_probabilities_it_beats_one_half():
                 threshold=0.2,
                 from_logits=True,
             ),
-            "Leave it out",
+            "Omit it",
         ),
     ],
 )
