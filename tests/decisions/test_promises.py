@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
 import softset as ss
-from softset.decisions.promises import Promise, promises_of
+from softset.decisions.promises import Promise, PromiseWarning, promises_of
 from softset.metrics.registry import get_goal
 
 APART = 2.5
@@ -243,3 +246,92 @@ def test_degenerate_rows_have_an_answer_or_a_reason(z, y, goal):
     kept = ss.promise(z, y.astype(int), goal)
     assert kept.threshold is not None or kept.reason
     assert kept.threshold != 0.5 or kept.logit is not None
+
+
+# --- classifiers ----------------------------------------------------------------------------------
+
+GOAL = "precision@recall>=0.7"
+MODELS = {
+    "folds": lambda: ss.MetricThresholdClassifier(LogisticRegression(), GOAL, confidence=0.9),
+    "holdout": lambda: ss.MetricThresholdClassifier(
+        LogisticRegression(), GOAL, confidence=0.9, holdout_fraction=0.3, random_state=0
+    ),
+    "scores": lambda: ss.MetricThresholdClassifier(RidgeClassifier(), GOAL, confidence=0.9),
+    "linear": lambda: ss.MetricLinearClassifier(GOAL, cv=2, path=(), confidence=0.9),
+    "network": lambda: ss.MetricMLPClassifier(
+        GOAL, n_networks=1, max_epochs=3, confidence=0.9, random_state=0
+    ),
+    "boosting": lambda: ss.MetricBoostingClassifier(
+        GOAL, n_estimators=5, n_metric_estimators=0, confidence=0.9, random_state=0
+    ),
+}
+
+
+def table(n=1000):
+    return make_classification(n, 5, weights=[0.7], flip_y=0.05, random_state=0)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_classifier_promises_what_its_scores_allow(kind, tmp_path):
+    x, y = table()
+    model = MODELS[kind]().fit(x, y)
+    kept = model.promise_
+    assert kept.exact == (kind == "holdout")
+    assert kept.threshold == pytest.approx(model.threshold_)
+    if kind != "boosting":  # which has a holdout of its own
+        scores = model.oof_scores_
+        used = ~np.isnan(scores)
+        assert kept.logit == ss.promise(scores[used], y[used], GOAL, confidence=0.9).logit
+    if kind == "holdout":
+        assert used.sum() == 300
+        assert model.estimator_.coef_ is not None
+    if kind not in ("folds", "holdout", "scores"):
+        model.save(tmp_path / "model.softset")
+        loaded = type(model).load(tmp_path / "model.softset")
+        assert loaded.promise_ == kept
+    assert model.with_threshold(0.5).promise_ is None
+
+
+def test_a_fitted_estimator_promises_exactly_on_rows_it_has_not_seen():
+    x, y = table()
+    inner = LogisticRegression().fit(x[:500], y[:500])
+    model = ss.MetricThresholdClassifier(inner, GOAL, cv="prefit", confidence=0.9)
+    kept = model.fit(x[500:], y[500:]).promise_
+    assert kept.exact
+    assert kept.rows == 500
+    with pytest.warns(PromiseWarning, match="500 of 1000 rows repeat others"):
+        model.fit(np.tile(x[500:], (2, 1)), np.tile(y[500:], 2))
+
+
+def test_labels_have_a_promise_each():
+    x, y = table()
+    model = ss.MetricLinearClassifier(GOAL, cv=2, path=(), confidence=0.9)
+    kept = model.fit(x, np.column_stack([y, x[:, 0] > 0])).promise_
+    assert [p.logit for p in kept] == model.decision_.cut.tolist()
+
+
+def test_what_cannot_be_promised_is_warned_of_and_still_decided():
+    x, y = table(60)
+    plain = ss.MetricThresholdClassifier(LogisticRegression(), "f1@recall>=0.99", random_state=0)
+    model = clone(plain).set_params(confidence=0.99)
+    with pytest.warns(PromiseWarning, match="459 are the least. The threshold is the best one"):
+        model.fit(x, y)
+    assert model.promise_.threshold is None
+    assert model.threshold_ == plain.fit(x, y).threshold_
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"metric": "f1", "confidence": 0.9}, "no constraint to promise"),
+        ({"metric": GOAL, "confidence": 2}, "confidence must be in"),
+        ({"metric": GOAL, "confidence": 0.9, "threshold": 0.5}, "threshold='tuned'"),
+        ({"holdout_fraction": 0.9}, "holdout_fraction must be in"),
+        ({"holdout_fraction": 0.2, "cv": "prefit"}, "does not go with cv='prefit'"),
+    ],
+)
+def test_settings_that_contradict_are_refused(settings, message):
+    x, y = table(60)
+    inner = LogisticRegression().fit(x, y)
+    with pytest.raises(ValueError, match=message):
+        ss.MetricThresholdClassifier(inner, **settings).fit(x, y)

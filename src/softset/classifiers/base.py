@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from softset.checks import check_choice, warn_user
+from softset.checks import check_choice, check_number, warn_user
 from softset.decisions.constants import ConstantWarning, against_constant
 from softset.decisions.decision import Decision
 from softset.decisions.evaluation import evaluate
+from softset.decisions.promises import Promise, promisable, promised_decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import (
     MetricLike,
@@ -56,6 +57,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     metric: MetricLike
     threshold: Threshold | str | None
+    confidence: float | None = None
     class_weight: ClassWeight
     pos_label: Label | None
 
@@ -153,6 +155,14 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_choice("threshold", self.threshold, ("tuned",))
         elif self.threshold is not None:
             Decision.at(self._task, self.threshold, len(self.classes_))
+        if self.confidence is not None:
+            check_number("confidence", self.confidence, 0, 1)
+            promisable(self.metric)
+            if not isinstance(self.threshold, str):
+                raise ValueError(
+                    "confidence is of a tuned threshold: threshold='tuned', got "
+                    f"{self.threshold!r}."
+                )
 
     def _tunes(self) -> bool:
         """Whether the cut is tuned: rows that training has not seen are needed for it."""
@@ -177,7 +187,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         elif scores is None:
             self._keep(Decision.plain(self._task, count))
         else:
-            self._keep(self._tuner().tune(scores, y, w))
+            self._keep(self._tuned(scores, y, w))
         if scores is not None:
             self._warn_if_useless(scores, y, w)
 
@@ -200,6 +210,32 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _tuner(self) -> Tuner:
         return Tuner(get_goal(self.metric), self._task)
+
+    def _tuned(self, scores: Array, y: Array, w: Array, crossed: Array | None = None) -> Decision:
+        """The tuned decision; with ``confidence``, one that keeps the constraint of the metric."""
+        decision = self._tuner().tune(scores, y, w, crossed)
+        if self.confidence is None:
+            return decision
+        return promised_decision(
+            decision,
+            get_goal(self.metric),
+            scores,
+            y,
+            w,
+            self.confidence,
+            exact=self._has_new_rows(),
+        )
+
+    def _has_new_rows(self) -> bool:
+        """Whether the model that predicts has not seen the rows that the threshold is tuned on."""
+        return False
+
+    @property
+    def promise_(self) -> Promise | list[Promise] | None:
+        """What is promised of the constraint of the metric, with ``confidence``; of labels a list.
+        None without a confidence, or at another threshold."""
+        promises = self._decision.promises
+        return promises[0] if promises and self._task.single else list(promises) or None
 
     def _keep(self, decision: Decision) -> None:
         for name in ("threshold_", "offsets_"):  # of an earlier fit
@@ -317,6 +353,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "classes": pack_array(self.classes_),
             "names": None if names is None else pack_array(names),
             "cut": torch.from_numpy(np.array(self._decision.cut)),
+            "promises": [plain(promise.packed()) for promise in self._decision.promises],
             **self._learned(),
         }
         return {"metric": pack_metric(self.metric), "params": params, "fitted": fitted}
@@ -349,7 +386,8 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         shape = self._task.shape(len(self.classes_))
         if cut.shape != shape or not np.isfinite(cut).all():
             raise ValueError("a finite cut for each label, or an offset for each class, expected")
-        return Decision(self._task, cut)
+        promises = tuple(Promise.unpacked(data) for data in fitted.get("promises", ()))
+        return Decision(self._task, cut, promises)
 
     def save(self, path: PathLike) -> None:
         """Write the fitted classifier to one file, without pickle; see ``state``."""

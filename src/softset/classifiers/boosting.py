@@ -65,6 +65,8 @@ class MetricBoostingClassifier(DecidingClassifier):
         validation_fraction: the share of each class that is held out.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
+        confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
+            that keeps the constraint on new rows with about this probability: see ``promise_``.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights, in
             training and in the metric that stops it and tunes the threshold. Of labels a list of
             these, one for each; their factors are multiplied, as in scikit-learn.
@@ -100,6 +102,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         patience: int = 30,
         validation_fraction: float = 0.25,
         threshold: Threshold | str | None = "tuned",
+        confidence: float | None = None,
         class_weight: ClassWeight = None,
         pos_label: Label | None = None,
         params: Settings | None = None,
@@ -114,6 +117,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         self.patience = patience
         self.validation_fraction = validation_fraction
         self.threshold = threshold
+        self.confidence = confidence
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.params = params
@@ -214,7 +218,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         return counts / max(1.0, counts.sum())
 
     def _tuned_on(self, parts: list[Boosted], checks: Examples) -> Decision:
-        return self._tuner().tune(self._joined(parts, checks.x), checks.y, checks.w)
+        return self._tuned(self._joined(parts, checks.x), checks.y, checks.w)
 
     def log_loss_part(self, threshold: Threshold | str | None = "tuned") -> Self:
         """What ``n_metric_estimators=0`` would have given with the same random state, from this

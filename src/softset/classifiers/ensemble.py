@@ -151,6 +151,8 @@ class MetricEnsembleClassifier(DecidingClassifier):
             rows, which counts; the cheapest are fitted first, as many as there is time for. If
             there is none for the cheapest, it is fitted on fewer rows. With a limit, which kinds
             are used depends on the machine.
+        confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
+            that keeps the constraint on new rows with about this probability: see ``promise_``.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
             the rarer class (``softset.tables.labels.positive_class``).
         n_jobs: threads of trees and boosting; ``None`` is one.
@@ -181,6 +183,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         base_models: Sequence[str] | None = None,
         cv: CV = 5,
         time_limit: float | None = None,
+        confidence: float | None = None,
         pos_label: Label | None = None,
         n_jobs: int | None = None,
         random_state: RandomState = None,
@@ -189,6 +192,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         self.base_models = base_models
         self.cv = cv
         self.time_limit = time_limit
+        self.confidence = confidence
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.random_state = random_state

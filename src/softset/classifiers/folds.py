@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
-from softset.checks import check_whole, warn_user
+from softset.checks import check_number, check_whole, warn_user
 from softset.tables.labels import LabelEncoding
 from softset.tables.rows import Ints
 from softset.tables.splits import stratified_folds
@@ -57,6 +57,19 @@ def cv_splits(
                     "its splits. Give splits that have every class in every part."
                 )
     return found
+
+
+_TWENTIETHS = 20
+
+
+def holdout_split(fraction: float, X: Rows, codes: Ints, weight: Array, seed: int) -> Splits:
+    """One split: the rows to train on, and a stratified ``fraction`` of twentieths to hold out.
+    Equal rows are on one side."""
+    check_number("holdout_fraction", fraction, 0.05, 0.5, closed="both")
+    some = np.flatnonzero(weight > 0)
+    own = X if len(some) == len(weight) else _safe_indexing(X, some)
+    held = stratified_folds(own, codes[some], _TWENTIETHS, seed) < round(_TWENTIETHS * fraction)
+    return [(some[~held], some[held])]
 
 
 def _fold_count(cv: int, labels: LabelEncoding, codes: Ints) -> int:

@@ -86,6 +86,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             where the rarest class has fewer rows than a tenth of the features, as texts have.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
+        confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
+            that keeps the constraint on new rows with about this probability: see ``promise_``.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
             labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
@@ -116,6 +118,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         cv: CV = 5,
         path: Sequence[float] = PATH,
         threshold: Threshold | str | None = "tuned",
+        confidence: float | None = None,
         class_weight: ClassWeight = None,
         pos_label: Label | None = None,
     ) -> None:
@@ -126,6 +129,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         self.cv = cv
         self.path = path
         self.threshold = threshold
+        self.confidence = confidence
         self.class_weight = class_weight
         self.pos_label = pos_label
 

@@ -87,6 +87,8 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
             the threshold: 0.2 makes five folds.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
+        confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
+            that keeps the constraint on new rows with about this probability: see ``promise_``.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
             labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
@@ -122,6 +124,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         patience: int = 10,
         validation_fraction: float = 0.2,
         threshold: Threshold | str | None = "tuned",
+        confidence: float | None = None,
         class_weight: ClassWeight = None,
         pos_label: Label | None = None,
         random_state: RandomState = None,
@@ -140,6 +143,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         self.patience = patience
         self.validation_fraction = validation_fraction
         self.threshold = threshold
+        self.confidence = confidence
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.random_state = random_state

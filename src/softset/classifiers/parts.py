@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from softset.classifiers.recipes import CLASSIFIERS, classifier_class
 from softset.classifiers.trees import FORESTS, SavedForest
 from softset.metrics.registry import MetricLike
 from softset.storage.files import SavedFileError
-from softset.typing import State
+from softset.tasks import Task
+from softset.typing import Array, State
 
 OURS = [name for name in CLASSIFIERS if name != "MetricEnsembleClassifier"]
 PARTS = [*OURS, *FORESTS]
@@ -37,3 +39,19 @@ def unpack_part(packed: State, metric: MetricLike | None = None) -> BaseEstimato
         return SavedForest.from_state(kind, state)
     own = metric if state["metric"] is None else None
     return classifier_class(kind).from_state(state, own)
+
+
+def is_part(model: BaseEstimator, task: Task, classes: Array, constant: Array | None) -> bool:
+    """Whether a base model that was read has the classes of the model; ``constant`` are the labels
+    that do not vary, NaN elsewhere."""
+    if not isinstance(model, SavedForest):
+        same: bool = model.task_ == task
+        return same and model.classes_.tolist() == classes.tolist()
+    several = isinstance(model.classes_, list)
+    if not task.independent:
+        return not several and sorted(model.classes_) == sorted(classes)
+    if constant is None:
+        return several and len(model.classes_) == len(classes)
+    varying = np.count_nonzero(np.isnan(constant))
+    shaped = constant.shape == (len(classes),)
+    return shaped and varying == (len(model.classes_) if several else 1)

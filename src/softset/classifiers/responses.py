@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
+from softset.checks import warn_user
+from softset.decisions.promises import PromiseWarning
+from softset.tables.rows import equal_rows
 from softset.tasks import TINY
-from softset.typing import Array, ArrayLike, Rows, Settings
+from softset.typing import Array, ArrayLike, Ints, Rows, Settings
 
 
 def fit(estimator: BaseEstimator, x: Rows, y: Array, settings: Settings) -> BaseEstimator:
@@ -44,3 +48,14 @@ def least_probability(p: Array) -> float:
     inner = np.concatenate([p[p > 0], 1 - p[p < 1]])
     whole = len(inner) == 2 * p.size
     return TINY if whole or not len(inner) else max(TINY, float(inner.min()) / 2)
+
+
+def warn_of_repeated(X: Rows, rows: Ints) -> None:
+    """Warn of equal rows, which are not the independent ones that a promise is about."""
+    equal = equal_rows(_safe_indexing(X, rows))
+    if equal is not None and (again := len(rows) - len(np.unique(equal))):
+        warn_user(
+            f"{again} of {len(rows)} rows repeat others: a promise is about independent rows, and "
+            "may be broken more often than it says.",
+            PromiseWarning,
+        )

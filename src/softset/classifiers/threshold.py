@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,8 +24,8 @@ from sklearn.utils.validation import (
 from softset.checks import listed, warn_user
 from softset.classifiers import out_of_bag, responses
 from softset.classifiers.base import DecidingClassifier, logs_of
-from softset.classifiers.folds import Splits, cv_splits
-from softset.classifiers.parts import pack_part, unpack_part
+from softset.classifiers.folds import Splits, cv_splits, holdout_split
+from softset.classifiers.parts import is_part, pack_part, unpack_part
 from softset.classifiers.trees import SavedForest
 from softset.decisions.confidence import threshold_interval
 from softset.decisions.decision import Decision
@@ -88,6 +89,11 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             predicts. Without effect where ``cv`` is ``"oob"`` or ``"prefit"``.
         threshold: ``"tuned"``; ``None`` for 1/2 or the largest probability; or a probability in
             (0, 1), one for each label; for several classes offsets, one for each.
+        confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
+            that keeps it on new rows with this probability: see ``promise_``. It is exact with
+            ``cv="prefit"`` or ``holdout_fraction``, approximate otherwise.
+        holdout_fraction: tune the threshold on this fraction of the rows, which the estimator is
+            not fitted on, instead of on folds.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
             the rarer class (``softset.tables.labels.positive_class``).
         n_jobs: fits at the same time; ``None`` is one.
@@ -106,12 +112,10 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             ``(2,)``, or ``(labels or classes, 2)``: all thresholds whose metric is not
             significantly below the best one. 0 or 1 (infinite for scores and offsets) is an end
             where nothing is excluded. Offsets of classes have one each, with the others held.
-            docs/benchmarks.md has how often it holds the truth.
         gain_: what tuning gains on rows that neither the threshold nor the choice to use it has
             seen, with its interval: see ``softset.decisions.resampling.Gain``. It and
             ``interval_`` are ``None`` where nothing can be tuned: fewer than 20 rows, areas under
-            curves; ``interval_`` also for very many classes, or where rows times their square
-            are above a million, for time.
+            curves; ``interval_`` also for very many classes.
 
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.linear_model import LogisticRegression
@@ -134,6 +138,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         cv: CV = 5,
         refit: bool = True,
         threshold: Threshold | str | None = "tuned",
+        confidence: float | None = None,
+        holdout_fraction: float | None = None,
         pos_label: Label | None = None,
         n_jobs: int | None = None,
         random_state: RandomState = None,
@@ -143,6 +149,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         self.cv = cv
         self.refit = refit
         self.threshold = threshold
+        self.confidence = confidence
+        self.holdout_fraction = holdout_fraction
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -171,11 +179,12 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             self._refuse_no_target()
         (X,) = indexable(X)
         _, codes, weight = self._start(np.empty((_num_samples(X), 0)), y, sample_weight)
-        random = check_random_state(self.random_state)
-        seeds = [int(seed) for seed in random.randint(2**31 - 1, size=2)]
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2).tolist()
         self._least, self._estimators = TINY, 0
         self._constant: Array | None = None  # labels that do not vary have their value there
         splits: Splits = []
+        if self.holdout_fraction is not None and isinstance(self.cv, str):
+            raise ValueError(f"holdout_fraction does not go with cv={self.cv!r}.")
         if self._cv_is("prefit"):
             if fit_params:
                 raise ValueError(f"cv='prefit' fits nothing, got {listed(fit_params)} for fit.")
@@ -183,12 +192,16 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         else:
             given = None if sample_weight is None else checked_weights(sample_weight, codes)
             passed, to_splitter = self._routed(given, fit_params)
-            refit, everything = self.refit or self._cv_is("oob"), np.flatnonzero(weight > 0)
+            held = self.holdout_fraction
+            refit = (self.refit or self._cv_is("oob")) and held is None
+            everything = np.flatnonzero(weight > 0)
             target = self._labels.decode(codes)
             if self._cv_is("oob") and self._task.independent:
                 self._constant = out_of_bag.constant_labels(codes[everything])
                 target = np.squeeze(target[:, np.isnan(self._constant)])
-            if not self._cv_is("oob") and (self._tunes() or not refit):
+            if held is not None:
+                splits = holdout_split(held, X, codes, weight, seeds[0])
+            elif not self._cv_is("oob") and (self._tunes() or not refit):
                 splits = cv_splits(self.cv, X, self._labels, codes, weight, seeds[0], **to_splitter)
             parts = [*(train for train, _ in splits), *([everything] if refit else [])]
             models = self._fitted(X, target, parts, passed)
@@ -326,7 +339,9 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         self._oof_scores[rows] = scores
         tuner = self._tuner()
         crossed = tuner.crossed(scores, y, w) if tuner.can_tune(y) else None
-        self._keep(tuner.tune(scores, y, w, crossed))
+        if self.confidence is not None:
+            responses.warn_of_repeated(X, rows)
+        self._keep(self._tuned(scores, y, w, crossed))
         self._warn_if_useless(scores, y, w)
         if crossed is not None and not tuner.goal.where.exact:
             self._tuned_on, self._seed = (crossed, scores, y, w), seed
@@ -359,9 +374,14 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         super()._keep(decision)
         if self._response == "decision_function" and not self._task.exclusive:
             self.threshold_ = float(decision.cut) if decision.cut.ndim == 0 else decision.cut
+            kept = [replace(p, threshold=p.logit) for p in decision.promises]
+            self._decision = replace(decision, promises=tuple(kept))
 
     def _tuner(self) -> Tuner:
         return Tuner(get_goal(self.metric), self._task, clear=self._cv_is("oob"))
+
+    def _has_new_rows(self) -> bool:
+        return self._cv_is("prefit") or self.holdout_fraction is not None
 
     # --- predict ---------------------------------------------------------------------------------
 
@@ -457,7 +477,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         self._estimators, constant = int(fitted.get("estimators", 0)), fitted.get("constant")
         self._constant = None if constant is None else constant.double().numpy()
         for model in self.estimators_:
-            if model.n_features_in_ != self.n_features_in_ or not self._is_part(model):
+            same = is_part(model, self._task, self.classes_, self._constant)
+            if model.n_features_in_ != self.n_features_in_ or not same:
                 raise ValueError("base models must share the features and classes of the model")
         if not 0 < self._least < 1 or self._estimators < 0:
             raise ValueError("a least probability in (0, 1) expected")
@@ -466,20 +487,6 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             "interval": None if interval is None else interval.double().numpy(),
             "worth": None if found is None else Gain(*(float(v) for v in found)),
         }
-
-    def _is_part(self, model: BaseEstimator) -> bool:
-        """Whether a model that was read has the classes of this one."""
-        if not isinstance(model, SavedForest):
-            same: bool = model.task_ == self._task
-            return same and model.classes_.tolist() == self.classes_.tolist()
-        several = isinstance(model.classes_, list)
-        if not self._task.independent:
-            return not several and sorted(model.classes_) == sorted(self.classes_)
-        if self._constant is None:
-            return several and len(model.classes_) == len(self.classes_)
-        varying = np.count_nonzero(np.isnan(self._constant))
-        shaped = self._constant.shape == (len(self.classes_),)
-        return shaped and varying == (len(model.classes_) if several else 1)
 
     @classmethod
     def from_state(cls, content: State, metric: MetricLike | None = None) -> Self:

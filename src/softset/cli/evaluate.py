@@ -14,6 +14,7 @@ from softset.cli.outputs import console, print_json
 from softset.cli.scores import Scored, decide, read_scores
 
 if TYPE_CHECKING:
+    from softset.classifiers.model import Model
     from softset.decisions.intervals import Interval
 
 
@@ -67,13 +68,15 @@ def run(
             "--scores and --logits are about scores in the file: give --model or these, not both."
         )
 
+    from softset.classifiers.model import load_model
     from softset.decisions.intervals import metric_table
     from softset.metrics.registry import get_goal
 
     chosen = [get_goal(m) for m in parts(metric)] or None
     reading = {"sep": sep, "encoding": encoding, "decimal": decimal}
     if model is not None:
-        found = _by_model(model, file, target, pos_label, reading)
+        loaded = load_model(model)
+        found = _by_model(loaded, file, target, pos_label, reading)
         by = "the model"
     else:
         own = threshold is None and not scores
@@ -95,22 +98,35 @@ def run(
         seed=seed,
     )
     classes, count = found.classes, len(found.y)
+    kept = _checked_promises(loaded, found) if model is not None and threshold is None else []
     if as_json:
         facts = {"file": file.name, "task": found.task, "rows": count}
         facts |= {"positive": found.positive or None, "classes": classes}
-        print_json({**facts, "level": level, "metrics": [row._asdict() for row in rows]})
+        metrics = [row._asdict() for row in rows]
+        print_json({**facts, "level": level, "metrics": metrics, "promises": kept})
         return
     kind = found.positive or f"{len(classes)} {'labels' if found.task.independent else 'classes'}"
     _print_metrics(rows, f"{file.name}: {count} rows, {kind}, decided by {by}", level)
+    for line in kept:
+        print(line)
+
+
+def _checked_promises(model: Model, found: Scored) -> list[str]:
+    """What the model promised, and whether it holds on these rows."""
+    promised = model.classifier.promise_
+    if promised is None or (found.task.single and found.classes != model.classes_.tolist()):
+        return []  # or those of the other class
+    if not isinstance(promised, list):
+        return [str(c) for c in promised.check(found.prediction, found.y)]
+    columns = zip(promised, found.classes, found.prediction.T, found.y.T, strict=True)
+    return [f"{name}: {c}" for p, name, said, y in columns for c in p.check(said, y)]
 
 
 def _by_model(
-    path: Path, file: Path, target: list[str], pos_label: str | None, reading: dict[str, Any]
+    model: Model, file: Path, target: list[str], pos_label: str | None, reading: dict[str, Any]
 ) -> Scored:
     from softset.checks import check_choice
-    from softset.classifiers.model import load_model
 
-    model = load_model(path)
     data = read_for(model, file, target, **reading)
     several = model.task.independent
     classes = data.target if several else model.classes_.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -47,12 +48,13 @@ def stem(path: Path) -> str:
 
 
 def parts(given: Sequence[str] | None) -> list[str]:
-    """What was given several times, or separated by commas.
+    """What was given several times, or separated by commas (outside of parentheses).
 
-    >>> parts(["f1,mcc", "auroc"])
-    ['f1', 'mcc', 'auroc']
+    >>> parts(["f1,mcc", "auroc", "cost(fn=50, fp=1)"])
+    ['f1', 'mcc', 'auroc', 'cost(fn=50, fp=1)']
     """
-    return list(dict.fromkeys(p.strip() for item in given or [] for p in item.split(",") if p))
+    split = (p.strip() for item in given or [] for p in re.split(r",(?![^(]*\))", item) if p)
+    return list(dict.fromkeys(split))
 
 
 @dataclass

@@ -53,7 +53,18 @@ Target = Annotated[
 ]
 MetricName = Annotated[
     str,
-    typer.Option("--metric", "-m", help="What to be good at: f1, f2, mcc, auroc, …"),
+    typer.Option(
+        "--metric",
+        "-m",
+        help="Metric to optimize: f1, f2, mcc, auroc, 'precision@recall>=0.9', "
+        "'cost(fn=50, fp=1)', …",
+    ),
+]
+Confidence = Annotated[
+    float | None,
+    typer.Option(
+        help="Keep the constraint of --metric on new rows with this probability: 0.95.",
+    ),
 ]
 PosLabel = Annotated[
     str | None,

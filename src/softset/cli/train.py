@@ -34,6 +34,7 @@ def run(
     force: opt.Force = False,
     pos_label: opt.PosLabel = None,
     time_limit: opt.TimeLimit = None,
+    confidence: opt.Confidence = None,
     sample_weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column with the rows' weights.")
     ] = None,
@@ -84,6 +85,11 @@ def run(
         if "time_limit" not in known:
             raise ValueError(f"--time-limit is for recipe best, got recipe {recipe}. Leave it out.")
         settings["time_limit"] = time_limit
+    if confidence is not None:
+        from softset.decisions.promises import promisable
+
+        promisable(metric)
+        settings["confidence"] = confidence
     if "verbose" in known:
         settings["verbose"] = int(sys.stderr.isatty())
     about = {"file": file.name, "softset": softset.__version__, "random_state": seed}
@@ -134,6 +140,7 @@ def _tell(
         "inputs": len(model.encoder.names_) if model.encoder is not None else None,
         "held_out": None if held_out is None else vars(held_out),
         "notes": notes,
+        "promises": [str(promise) for promise in model.classifier.decision_.promises],
     }
     blend = getattr(model.classifier, "base_models_", None)
     if blend is not None:
@@ -147,6 +154,8 @@ def _tell(
     print(f"{path}: {recipe} for {model.metric}, {rows} rows, {inputs} inputs")
     print(model.positive or f"classes: {', '.join(map(str, facts['classes']))}")
     print(_decision(model))
+    for line in facts["promises"]:
+        print(line)
     if blend is not None:
         print(model.classifier.summary())
     if held_out is not None:

@@ -1,14 +1,18 @@
-"""``softset tune-threshold``: the best cut for scores in a file."""
+"""``softset tune-threshold``: the best threshold for scores in a file."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import check_files, need
 from softset.cli.outputs import print_json
-from softset.cli.scores import read_scores
+from softset.cli.scores import Scored, read_scores
+from softset.typing import Settings
+
+if TYPE_CHECKING:
+    from softset.metrics.goals import Goal
 
 
 @app.command("tune-threshold")
@@ -18,6 +22,7 @@ def run(
     metric: opt.MetricName = "f1",
     scores: opt.ScoreColumns = None,
     logits: opt.Logits = False,
+    confidence: opt.Confidence = None,
     pos_label: opt.PosLabel = None,
     sep: opt.Sep = None,
     encoding: opt.Encoding = None,
@@ -26,10 +31,14 @@ def run(
 ) -> None:
     """The best threshold for scores in a file.
 
-    Every cut is tried.
+    Every threshold between two scores is tried.
 
     \b
     softset tune-threshold validation.csv --target churn --scores probability --metric f1
+    softset tune-threshold validation.csv --target churn --metric "precision@recall>=0.9"
+
+    With --confidence 0.95 the threshold keeps the constraint of the metric on new rows with this
+    probability, instead of on these rows only.
 
     Often this is all that is needed. Use rows that the model was not trained on. For several
     classes it gives offsets to add to the log-probabilities before the largest one is taken.
@@ -37,37 +46,90 @@ def run(
     need("pandas")
     check_files(file)
 
-    from softset.decisions.evaluation import evaluate
-    from softset.decisions.offsets import best_offsets
-    from softset.decisions.thresholds import best_threshold
     from softset.metrics.registry import thresholded
 
     goal = thresholded(metric)
-    m = goal.of_decisions
     found = read_scores(
         file, target, scores, logits, pos_label, sep=sep, encoding=encoding, decimal=decimal
     )
-    task, scores, y = found.task, found.scores, found.y
-    given: Any = {"task": task, "from_logits": found.from_logits}
-    before = evaluate(scores, y, m, **given)
+    for line in _notes(goal, len(found.y)):
+        if not as_json:
+            print(line)
+    if confidence is not None:
+        _promise(goal, found, confidence, as_json)
+        return
+    _tune(goal, found, as_json)
+
+
+def _tune(goal: Goal, found: Scored, as_json: bool) -> None:
+    from softset.decisions.evaluation import evaluate
+    from softset.decisions.offsets import best_offsets
+    from softset.decisions.thresholds import best_threshold
+
+    m, task, y = goal.of_decisions, found.task, found.y
+    settings: Settings = {"task": task, "from_logits": found.from_logits}
+    before = evaluate(found.scores, y, m, **settings)
     if task.exclusive:
-        cut: Any = best_offsets(scores, y, goal, from_logits=found.from_logits)
-        after = evaluate(scores, y, m, offsets=cut, **given)
+        tuned = best_offsets(found.scores, y, goal, from_logits=found.from_logits)
+        after = evaluate(found.scores, y, m, offsets=tuned, **settings)
     else:
-        cut = best_threshold(scores, y, goal, **given)
-        after = evaluate(scores, y, m, threshold=cut, **given)
+        tuned = best_threshold(found.scores, y, goal, **settings)
+        after = evaluate(found.scores, y, m, threshold=tuned, **settings)
     key = "offsets" if task.exclusive else "threshold"
     if as_json:
-        facts: dict[str, Any] = {"metric": goal.name, "task": task}
-        facts |= {"positive": found.positive or None, "classes": found.classes, "rows": len(y)}
-        print_json({**facts, key: cut, "value": after, "value_before": before})
+        print_json({**_facts(goal, found), key: tuned, "value": after, "value_before": before})
         return
     default = "without" if task.exclusive else "at 0.5"
     if task.single:
         print(found.positive)
-        print(f"best threshold for {goal.name}: {cut:.6g}")
+        print(f"best threshold for {goal.name}: {tuned:.6g}")
     else:
         print(f"{key} for {goal.name}:")
-        for name, number in zip(found.classes, cut, strict=True):
+        for name, number in zip(found.classes, tuned, strict=True):
             print(f"  {name}: {number:.6g}")
     print(f"{m.name}: {after:.4f}, {default} {before:.4f} ({len(y)} rows, tuned on these)")
+
+
+def _promise(goal: Goal, found: Scored, confidence: float, as_json: bool) -> None:
+    from softset.decisions.promises import promise
+
+    kept = promise(
+        found.scores,
+        found.y,
+        goal,
+        confidence=confidence,
+        task=found.task,
+        from_logits=found.from_logits,
+    )
+    promises = kept if isinstance(kept, list) else [kept]
+    if as_json:
+        each = [{**p.packed(), "sentence": str(p)} for p in promises]
+        print_json({**_facts(goal, found), "promises": each})
+        return
+    if found.task.single:
+        print(found.positive)
+        print(promises[0])
+        return
+    print(f"each label at {100 * confidence:.4g} %:")
+    for name, p in zip(found.classes, promises, strict=True):
+        print(f"  {name}: {p}")
+
+
+def _facts(goal: Goal, found: Scored) -> Settings:
+    """What every answer in JSON begins with."""
+    facts: Settings = {"metric": goal.name, "task": found.task}
+    return facts | {
+        "positive": found.positive or None,
+        "classes": found.classes,
+        "rows": len(found.y),
+    }
+
+
+def _notes(goal: Goal, rows: int) -> list[str]:
+    """What a count of alerts without a number of rows means."""
+    constraints = getattr(goal.where, "constraints", ())
+    return [
+        f"{c.text} is of these {rows} rows; {c.text}/10000 would be of the next 10000 rows."
+        for c in constraints
+        if c.rows == 0
+    ]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softset.checks import check_number
 from softset.tasks import Task, get_task, to_logits, to_probabilities
 from softset.typing import Floats, Ints, Threshold
+
+if TYPE_CHECKING:
+    from softset.decisions.promises import Promise
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Decision:
 
     task: Task
     cut: Floats
+    promises: tuple[Promise, ...] = ()  # one for each label, where there is a confidence
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "task", get_task(self.task))

@@ -31,11 +31,12 @@ import torch
 from scipy.special import betainc, expit
 from scipy.stats import beta, betabinom, binom
 
-from softset.checks import check_number
+from softset.checks import check_number, warn_user
 from softset.counting.cells import Confusion
 from softset.counting.cuts import all_cuts, pick
 from softset.counting.problem import arrange
 from softset.decisions.candidates import Candidates
+from softset.decisions.decision import Decision
 from softset.metrics.goals import Goal
 from softset.metrics.meeting import RATES, Constraint, Meeting
 from softset.metrics.registry import MetricLike, thresholded
@@ -215,6 +216,36 @@ def promisable(metric: MetricLike) -> Goal:
             f"'{goal.metric.key}@recall>=0.9'."
         )
     return goal
+
+
+class PromiseWarning(UserWarning):
+    """A constraint cannot be promised, or the rows that it is promised on repeat each other."""
+
+
+def promised_decision(
+    decision: Decision,
+    goal: Goal,
+    scores: Floats,
+    y: Ints,
+    w: Floats,
+    confidence: float,
+    *,
+    exact: bool,
+) -> Decision:
+    """The decision that keeps the constraint of ``goal``, with its promises. A label for which
+    nothing can be promised keeps the threshold of ``decision``, with a warning."""
+    promises = promises_of(promisable(goal), scores, y, w, confidence, exact=exact)
+    logits = decision.cut.reshape(-1).copy()
+    for k, kept in enumerate(promises):
+        if kept.logit is not None:
+            logits[k] = kept.logit
+            continue
+        label = "" if len(promises) == 1 else f"label {k}: "
+        warn_user(
+            f"{label}{kept} The threshold is the best one for these rows, without a promise.",
+            PromiseWarning,
+        )
+    return replace(decision, cut=logits.reshape(decision.cut.shape), promises=tuple(promises))
 
 
 def promises_of(

@@ -16,7 +16,7 @@ from softset.decisions.decision import Decision
 from softset.decisions.offsets import best_offsets
 from softset.decisions.shrinking import shrunk_thresholds
 from softset.decisions.smoothing import effective_rows, smooth_threshold
-from softset.decisions.thresholds import best_logits
+from softset.decisions.thresholds import best_logits, warn_of_violation
 from softset.metrics.goals import Goal
 from softset.metrics.registry import get_goal
 from softset.tables.splits import dealt_folds
@@ -93,7 +93,13 @@ class Tuner:
         plain = Decision.plain(self.task, scores.shape[-1])
         if not self.can_tune(y):
             return plain
-        if self.toward is not None or self.goal.where.exact:
+        if self.goal.where.exact:
+            decision = self.best(scores, y, w)
+            s, target = (torch.from_numpy(a.T.copy()) for a in (scores, y))
+            cuts = all_cuts(s, target, torch.from_numpy(w), self.task)
+            warn_of_violation(self.goal, cuts, torch.from_numpy(decision.cut))
+            return decision
+        if self.toward is not None:
             return self.best(scores, y, w)
         crossed = self.crossed(scores, y, w) if crossed is None else crossed
         if self._gain(crossed, plain.one_hot(scores), y, w) > LEAST_GAIN:
