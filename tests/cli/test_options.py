@@ -360,6 +360,16 @@ def _(box):
     assert len({h["value"] for h in held}) > 1
 
 
+@case("train --confidence", "tune-threshold --confidence")
+def _(box):
+    goal = ["--metric", "f1@recall>=0.5", "--confidence", "0.9"]
+    found = box.train("--recipe", "linear", *goal)
+    assert "keeps recall >= 0.5 with about 90 % confidence" in found.out
+    kept = box.tune("-t", "y", *goal)["promises"][0]
+    assert kept["confidence"] == 0.9
+    assert "no constraint" in box.train("--recipe", "linear", "--confidence", "0.9").err
+
+
 @case("train --time-limit")
 def _(box):
     limits = []

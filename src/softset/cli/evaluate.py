@@ -102,8 +102,9 @@ def run(
     if as_json:
         facts = {"file": file.name, "task": found.task, "rows": count}
         facts |= {"positive": found.positive or None, "classes": classes}
+        promises = {"promises": kept} if kept else {}
         metrics = [row._asdict() for row in rows]
-        print_json({**facts, "level": level, "metrics": metrics, "promises": kept})
+        print_json({**facts, "level": level, "metrics": metrics, **promises})
         return
     kind = found.positive or f"{len(classes)} {'labels' if found.task.independent else 'classes'}"
     _print_metrics(rows, f"{file.name}: {count} rows, {kind}, decided by {by}", level)

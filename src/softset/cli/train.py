@@ -140,8 +140,9 @@ def _tell(
         "inputs": len(model.encoder.names_) if model.encoder is not None else None,
         "held_out": None if held_out is None else vars(held_out),
         "notes": notes,
-        "promises": [str(promise) for promise in model.classifier.decision_.promises],
     }
+    if model.classifier.decision_.promises:
+        facts["promises"] = [str(promise) for promise in model.classifier.decision_.promises]
     blend = getattr(model.classifier, "base_models_", None)
     if blend is not None:
         facts["base_models"] = {part.name: part.weight for part in blend}
@@ -154,8 +155,8 @@ def _tell(
     print(f"{path}: {recipe} for {model.metric}, {rows} rows, {inputs} inputs")
     print(model.positive or f"classes: {', '.join(map(str, facts['classes']))}")
     print(_decision(model))
-    for line in facts["promises"]:
-        print(line)
+    for promise in model.classifier.decision_.promises:
+        print(promise)
     if blend is not None:
         print(model.classifier.summary())
     if held_out is not None:

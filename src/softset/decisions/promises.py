@@ -84,13 +84,13 @@ class Promise:
         if self.threshold is None:
             return self.reason
         constraint = self._words()
-        sure = f"with {_percent(self.confidence)} confidence"
-        if not self.exact:
-            sure = f"with about {_percent(self.confidence)} confidence (approximate)"
+        sure = f"with about {_percent(self.confidence)} confidence (approximate), if rows are"
+        if self.exact:
+            sure = f"with {_percent(self.confidence)} confidence, if the model has not seen these "
+            sure += "rows and they are"
         text = (
-            f"Threshold {self.threshold:.4g} keeps {constraint} {sure}, if the model has not seen "
-            f"these rows and they are independent ({self.rows:,} rows, {self.positives:,} "
-            f"positives); {self._metric} here is {self.value:.3g}."
+            f"Threshold {self.threshold:.4g} keeps {constraint} {sure} independent ({self.rows:,} "
+            f"rows, {self.positives:,} positives); {self._metric} here is {self.value:.3g}."
         )
         if self.plain is not None and self.value is not None and self.plain - self.value > 5e-3:
             text += (
