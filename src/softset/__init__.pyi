@@ -31,6 +31,7 @@ from .metrics.costs import Cost as Cost
 from .metrics.registry import METRICS as METRICS
 from .metrics.registry import At as At
 from .metrics.registry import get_metric as get_metric
+from .decisions.costs import cost_decision as cost_decision
 from .decisions.evaluation import evaluate as evaluate
 from .decisions.promises import Promise as Promise
 from .decisions.promises import promise as promise

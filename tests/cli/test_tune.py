@@ -54,6 +54,18 @@ def test_costs_are_goals(run, scored):
     assert facts["value"] == pytest.approx(-min(cost))
 
 
+def test_costs_of_each_row_are_columns_of_the_file(run, scored):
+    p, y = scored
+    amount = np.random.default_rng(2).exponential(50, len(y))
+    pd.DataFrame({"p": p, "y": y, "Amount": amount}).to_csv("s.csv", index=False)
+    facts = run.json(*ARGUMENTS, "cost(fn=Amount, fp=5)")
+    rule = ss.cost_decision(p, y, "cost(fn=A, fp=5)", {"A": amount}, from_logits=False)
+    assert facts["row_cost"] == pytest.approx(rule.row_cost)
+    assert facts["by_row"] == rule.by_row
+    assert run(*ARGUMENTS, "cost(fn=Amount, fp=5)").strip() == str(rule)
+    assert "'amount' has the costs of fn" in run.refused(*ARGUMENTS, "cost(fn=amount, fp=5)")
+
+
 def test_what_cannot_be_is_refused_in_a_line(run, scored):
     assert "no constraint to promise" in run.refused(*ARGUMENTS, "f1", "--confidence", "0.9")
     assert "confidence must be in" in run.refused(

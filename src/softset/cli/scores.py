@@ -27,6 +27,7 @@ class Scored:
     y: Any
     prediction: Any
     from_logits: bool = False
+    table: Any = None  # the columns of the file
 
     @property
     def positive(self) -> str:
@@ -83,7 +84,7 @@ def read_scores(
     given = given if logits else _probabilities(given, task, used)
     given = given[:, 0] if task.single else given
     prediction = _prediction(file, data, classes, task) if decided else None
-    return Scored(task, classes, given, y, prediction, logits)
+    return Scored(task, classes, given, y, prediction, logits, data.table)
 
 
 def _prediction(file: Path, data: Labeled, classes: Sequence[Any], task: Task) -> Any:

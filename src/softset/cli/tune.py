@@ -36,6 +36,7 @@ def run(
     \b
     softset tune-threshold validation.csv --target churn --scores probability --metric f1
     softset tune-threshold validation.csv --target churn --metric "precision@recall>=0.9"
+    softset tune-threshold scored.csv --target fraud --metric "cost(fn=amount, fp=5)"
 
     With --confidence 0.95 the threshold keeps the constraint of the metric on new rows with this
     probability, instead of on these rows only.
@@ -57,8 +58,10 @@ def run(
             print(line)
     if confidence is not None:
         _promise(goal, found, confidence, as_json)
-        return
-    _tune(goal, found, as_json)
+    elif getattr(goal.metric, "columns", None):
+        _by_costs(goal, found, as_json)
+    else:
+        _tune(goal, found, as_json)
 
 
 def _tune(goal: Goal, found: Scored, as_json: bool) -> None:
@@ -88,6 +91,25 @@ def _tune(goal: Goal, found: Scored, as_json: bool) -> None:
         for name, number in zip(found.classes, tuned, strict=True):
             print(f"  {name}: {number:.6g}")
     print(f"{m.name}: {after:.4f}, {default} {before:.4f} ({len(y)} rows, tuned on these)")
+
+
+def _by_costs(goal: Goal, found: Scored, as_json: bool) -> None:
+    """The cheapest rule for costs of each row, which are columns of the file."""
+    from softset.decisions.costs import cost_decision
+
+    if not found.task.single:
+        raise ValueError(f"--metric {goal.name} is for two classes.")
+    rule = cost_decision(
+        found.scores, found.y, goal.metric, found.table, from_logits=found.from_logits
+    )
+    if not as_json:
+        print(rule)
+        return
+    names = ("threshold", "by_row", "row_cost", "threshold_cost", "plain_cost", "rows")
+    slope, intercept = rule.calibration.slope, rule.calibration.intercept
+    facts = {"metric": goal.name, "task": found.task, "classes": found.classes}
+    calibration = {"slope": slope, "intercept": intercept}
+    print_json({**facts, **{n: getattr(rule, n) for n in names}, "calibration": calibration})
 
 
 def _promise(goal: Goal, found: Scored, confidence: float, as_json: bool) -> None:

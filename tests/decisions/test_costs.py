@@ -1,0 +1,121 @@
+"""Costs of each row: thresholds and expected costs equal enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+import softset as ss
+from softset.decisions.calibration import Calibration
+from softset.decisions.costs import (
+    cheapest_threshold,
+    cost_decision,
+    flagged_by_cost,
+    mean_cost,
+    sample_costs,
+)
+
+
+def rows(seed, n=60, tied=False):
+    random = np.random.default_rng(seed)
+    y = (random.random(n) < 0.4).astype(int)
+    y[:2] = 0, 1
+    z = random.normal(size=n) + y
+    costs = random.exponential(size=(n, 4)) * [0.1, 1, 5, 0.1]
+    return z.round(1) if tied else z, y, random.integers(0, 3, n) + 0.5, costs
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_threshold_is_the_cheapest_of_all(tied):
+    for seed in range(20):
+        z, y, w, costs = rows(seed, tied=tied)
+        enumerated = [mean_cost((z >= t).astype(int), y, w, costs) for t in [*z, np.inf]]
+        found = mean_cost((z >= cheapest_threshold(z, y, w, costs)).astype(int), y, w, costs)
+        assert found == pytest.approx(min(enumerated))
+
+
+def test_each_row_is_decided_by_the_cheaper_expectation():
+    z, _, _, costs = rows(0)
+    p = expit(z)
+    for flagged, q, (tp, fp, fn, tn) in zip(flagged_by_cost(p, costs), p, costs, strict=True):
+        expected = {1: q * tp + (1 - q) * fp, 0: q * fn + (1 - q) * tn}
+        assert flagged == min(expected, key=expected.get)
+
+
+def simulated(n=4000):
+    """Calibrated scores, and amounts that vary by orders of magnitude."""
+    random = np.random.default_rng(1)
+    z = 2 * random.normal(size=n) - 2
+    return z, (random.random(n) < expit(z)).astype(int), np.exp(2 * random.normal(size=n) + 2)
+
+
+def test_amounts_decide_row_by_row_where_that_is_cheaper():
+    z, y, amount = simulated()
+    rule = cost_decision(z, y, "cost(fn=amount, fp=5)", {"amount": amount})
+    assert rule.by_row
+    assert rule.row_cost < 0.8 * rule.threshold_cost < 0.8 * rule.plain_cost
+    new = rule(z, pd.DataFrame({"amount": amount}))
+    p = rule.calibration(z)
+    assert (new == (p * amount > (1 - p) * 5)).all()
+    assert f"{rule.row_cost:.4g} by expected costs" in str(rule)
+
+
+def test_scores_that_cannot_be_calibrated_are_decided_by_one_threshold():
+    random = np.random.default_rng(2)
+    z = random.uniform(-1, 1, 4000)
+    # Positive between two scores and beyond a third: no increasing function is the probability.
+    y = ((z > 0.5) | (random.random(4000) < 0.02)).astype(int)
+    z = np.where(z > 0.5, 0.5 + 1e-3 * z, 100 * z - 50)
+    rule = cost_decision(z, y, ss.Cost(fn=1.0, fp=1.0), np.tile([0.0, 1.0, 1.0, 0.0], (4000, 1)))
+    assert rule.threshold_cost <= rule.row_cost
+    assert (rule(z) == (z >= rule.logit)).all() or rule.by_row
+
+
+def test_probabilities_and_logits_decide_alike():
+    z, y, amount = simulated(500)
+    a = cost_decision(z, y, "cost(fn=amount, fp=5)", {"amount": amount})
+    b = cost_decision(expit(z), y, "cost(fn=amount, fp=5)", {"amount": amount}, from_logits=False)
+    assert a.row_cost == pytest.approx(b.row_cost)
+    assert (b(expit(z), {"amount": amount}, from_logits=False) == a(z, {"amount": amount})).all()
+
+
+def test_a_profit_is_a_cost_with_the_other_sign():
+    z, y, amount = simulated(500)
+    cost = cost_decision(z, y, "cost(tp=loss, fp=5)", {"loss": -amount})
+    profit = cost_decision(z, y, "profit(tp=amount, fp=-5)", {"amount": amount})
+    assert cost.row_cost == profit.row_cost
+    assert "profit of a row" in str(profit)
+
+
+def test_a_calibration_is_that_of_the_population():
+    z, y, _ = simulated()
+    found = Calibration.fit(3 * z + 1, y, np.ones(4000))
+    assert found.slope == pytest.approx(1 / 3, abs=0.05)
+    assert found(3 * z + 1).mean() == pytest.approx(y.mean(), abs=1e-3)
+    assert Calibration.fit(-z, y, np.ones(4000)).slope == 0
+    assert 0 < Calibration.fit(z, np.zeros(4000, int), np.ones(4000))(z)[0] < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "message"),
+    [
+        ("f1", None, "must be a cost"),
+        ("cost([[0, 1], [2, 0]])", None, "must be a cost"),
+        ("cost(fn=amount, fp=5)", None, "'amount' has the costs of fn, and is not there. Pass it"),
+        ("cost(fn=amount, fp=5)", {"other": [1, 2]}, "not there: other"),
+        ("cost(fn=amount, fp=5)", {"amount": ["a", "b"]}, "must hold numbers"),
+        ("cost(fn=amount, fp=5)", {"amount": [1.0, np.nan]}, "2 finite numbers"),
+        ("cost(fn=amount, fp=5)", [[1, 2], [3, 4]], "2 x 4 finite numbers"),
+    ],
+)
+def test_bad_costs_are_refused(metric, values, message):
+    with pytest.raises(ValueError, match=message):
+        cost_decision([1.0, -1.0], [1, 0], metric, values)
+
+
+def test_costs_of_each_row_are_a_matrix():
+    cost = ss.Cost(fn="amount", fp=5)
+    found = sample_costs(cost, 2, {"amount": [7.0, 8.0]})
+    assert found.tolist() == [[0, 5, 7, 0], [0, 5, 8, 0]]
