@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import softset as ss
+from softset.decisions.thresholds import ConstraintWarning
 from softset.metrics.meeting import Constraint, Meeting
 from softset.metrics.registry import get_goal, pack_metric, unpack_metric
 
@@ -79,3 +82,65 @@ def test_constraints_say_what_they_miss():
     words = both.violation(ss.F1(), c)
     assert words == "recall 0.9 is not reached; 0.5 is, fpr 0.1 is not reached; 0.2 is, at f1 0.4"
     assert Meeting.parse("fpr<=0.2").violation(ss.F1(), c) is None
+
+
+# --- degenerate rows: nothing returns a silent 0.5 ------------------------------------------------
+
+Z, Y = [3.0, 2.0, 1.0, 0.0, -1.0, -2.0], [1, 0, 1, 0, 0, 0]
+
+
+def flagged(z, threshold):
+    return [int(s >= np.log(threshold / (1 - threshold))) for s in z]
+
+
+def test_equal_scores_are_all_flagged_or_none():
+    z, y = [1.0] * 6, Y
+    assert flagged(z, ss.best_threshold(z, y, "precision@recall>=0.9")) == [1] * 6
+    assert flagged(z, ss.best_threshold(z, y, "recall@fpr<=0.1")) == [0] * 6
+    with pytest.warns(ConstraintWarning, match="precision 0.9 is not reached; 0.333 is, at recall"):
+        assert flagged(z, ss.best_threshold(z, y, "recall@precision>=0.9")) == [1] * 6
+
+
+def test_one_positive_is_found():
+    y = [0, 0, 1, 0, 0, 0]
+    tau = ss.best_threshold(Z, y, "precision@recall>=0.5")
+    assert flagged(Z, tau) == [1, 1, 1, 0, 0, 0]
+    with pytest.warns(ConstraintWarning, match="precision 0.9 is not reached; 0.333 is"):
+        assert flagged(Z, ss.best_threshold(Z, y, "recall@precision>=0.9")) == [1, 1, 1, 0, 0, 0]
+
+
+def test_without_positives_recall_is_said_to_be_out_of_reach():
+    with pytest.warns(ConstraintWarning, match="recall 0.9 is not reached; 0 is"):
+        ss.best_threshold(Z, [0] * 6, "precision@recall>=0.9")
+    assert flagged(Z, ss.best_threshold(Z, [0] * 6, "recall@fpr<=0")) == [0] * 6
+
+
+def test_a_constraint_that_all_thresholds_meet_leaves_the_metric_to_choose():
+    assert ss.best_threshold(Z, Y, "f1@recall>=0") == ss.best_threshold(Z, Y, "f1")
+    assert ss.best_threshold(Z, Y, "f1@fpr<=1") == ss.best_threshold(Z, Y, "f1")
+
+
+def test_rows_of_weight_zero_are_no_rows():
+    w = [1, 0, 1, 1, 0, 1]
+    some = [0, 2, 3, 5]
+    for goal in ("precision@recall>=0.9", "recall@fpr<=0.1", "recall@alerts<=2"):
+        tau = ss.best_threshold(Z, Y, goal, sample_weight=w)
+        z, y = ([a[i] for i in some] for a in (Z, Y))
+        assert flagged(z, tau) == flagged(z, ss.best_threshold(z, y, goal))
+    with pytest.raises(ValueError, match="weight"):
+        ss.best_threshold(Z, Y, "precision@recall>=0.9", sample_weight=[0] * 6)
+
+
+def test_labels_say_which_of_them_misses_its_constraint():
+    z, y = np.column_stack([Z, Z]), np.column_stack([Y, [0] * 6])
+    with pytest.warns(ConstraintWarning, match="label 1: recall 0.9 is not reached"):
+        ss.best_threshold(z, y, "precision@recall>=0.9", task="multilabel")
+
+
+def test_a_classifier_says_that_its_constraint_is_out_of_reach():
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(200, 2)), np.arange(200) % 2
+    model = ss.MetricThresholdClassifier(LogisticRegression(), "recall@precision>=0.99")
+    with pytest.warns(ConstraintWarning, match="precision 0.99 is not reached"):
+        model.fit(x, y)
+    assert model.threshold_ != 0.5

@@ -63,6 +63,10 @@ class Promise:
     or scores are out of fold. ``needed`` is the least number of positives (negatives, or rows, as
     ``str(promise)`` says) with which it could be promised, where it cannot be. ``value`` is the
     metric of the goal here, ``plain`` what it would be without the promise.
+
+    >>> kept = promise([2.0, 1.0, 0.0], [1, 1, 0], "precision@recall>=0.95")
+    >>> kept.threshold is None, kept.needed
+    (True, 59)
     """
 
     goal: str
