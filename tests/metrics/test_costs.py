@@ -93,7 +93,7 @@ def test_names_and_files_lead_back_to_costs(cost):
         (lambda: ss.Cost(fn=True, fp=1), "finite number"),
         (lambda: ss.evaluate(torch.eye(3), [0, 1, 2], "cost(fn=5)", task="multiclass"), "matrix"),
         (lambda: ss.evaluate([1.0], [1], "cost([[0,1,2],[1,0,1],[2,1,0]])"), "fn and fp"),
-        (lambda: ss.evaluate([1.0], [1], "cost(fn=amount, fp=5)"), "columns.*sample_cost"),
+        (lambda: ss.evaluate([1.0], [1], "cost(fn=amount, fp=5)"), "columns.*cost_decision"),
         (lambda: ss.evaluate(torch.eye(3), [0, 1, 2], "cost([[0, 1], [5, 0]])",
                              task="multiclass"), "of 2 classes"),
     ],

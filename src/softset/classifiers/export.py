@@ -193,7 +193,7 @@ def to_onnx(model: object, path: PathLike) -> None:
     ``probabilities`` and ``decision`` as of ``ExportedModule``. All numbers are float64: in float32
     a score next to the threshold would be decided otherwise than by ``predict``. The metadata
     says in JSON what the numbers mean: ``classes`` (of several labels their names), ``features``
-    (the columns, null if they have no names) and ``task``.
+    (the columns, null if they have no names), ``task``, and ``promises`` if there are any.
     """
     module = to_torch(model)
     for package in ("onnx", "onnxscript"):  # torch.onnx needs both
@@ -240,8 +240,10 @@ def _described(model: Any, module: ExportedModule) -> Settings:
     encoder = getattr(model, "encoder", None)
     names = getattr(getattr(model, "classifier", model), "feature_names_in_", None)
     features = names if encoder is None else encoder.names_
+    promises = getattr(model, "classifier", model).decision_.promises
     return {
         "classes": np.asarray(model.classes_).tolist(),
         "features": None if features is None else list(features),
         "task": module.task,
+        **({"promises": [promise.packed() for promise in promises]} if promises else {}),
     }

@@ -1,4 +1,4 @@
-"""One tuner for every classifier: scores that training has not seen -> the decision to use."""
+"""One tuner for every classifier: from out-of-fold scores to the decision to use."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ from softset.typing import Array, Floats, Ints
 
 RULES = ("exact", "smooth")
 FOLDS = 5
-# Kinds of rows that are left out in turn, at most: bounds memory where there are many labels.
+# Kinds of rows that the jackknife leaves out, at most: bounds memory where there are many labels.
 KINDS = 64
 CLEAR = 1.2
-# A smaller gain of the metric is not worth another cut than the model's own.
+# With a smaller gain of the metric, the default threshold stays.
 LEAST_GAIN = 1e-4
-# As many positives a cut that is known beforehand counts as.
+# The weight of a threshold that is known beforehand, in positives.
 FEW_POSITIVES = 3.0
-# A score nearer than this to a cut is on it: rounding, not the model, would decide.
+# A score nearer than this to a threshold is on it: rounding, not the model, would decide.
 EDGE = 1e-6
 
 
 @dataclass(frozen=True)
 class Tuner:
-    """The decision with the best ``goal`` on rows that training has not seen.
+    """Finds the decision with the best ``goal`` on out-of-fold scores.
 
     Scores are what a ``Decision`` takes: logits ``(n,)`` or ``(n, labels)``, log-probabilities
-    ``(n, classes)``. ``rule`` says how a cut is found: ``"exact"``, the best of all, or
-    ``"smooth"``, which follows luck less where positives are few: of two classes the best by
-    smoothed counts; cuts of labels and offsets of classes are exact, then drawn towards what all
-    of them share (``shrinking``), for metrics that are averages over them: not for micro averages
-    and accuracy.
+    ``(n, classes)``. ``rule`` is how a threshold is found: ``"exact"``, the best of all, or
+    ``"smooth"``, which has less variance where positives are few: binary, the best by smoothed
+    counts; thresholds of labels and offsets of classes are exact, then shrunk towards what all of
+    them share (``shrinking``), for metrics that are averages over them: not for micro averages and
+    accuracy.
 
-    A goal whose threshold follows from the rows, such as "precision where recall is at least 0.9",
-    has that one, whatever the rule and whatever it gains.
+    A goal whose rows determine the threshold, such as "precision where recall is at least 0.9", has
+    that one, whatever the rule and whatever it gains.
 
-    ``clear=False`` takes a tuned cut of two classes where it is better at all on rows that it was
-    not tuned on: for out-of-fold scores of all rows; a single hold-out has too few rows for it.
+    ``clear=False`` takes a tuned threshold of two classes where it is better at all on rows that it
+    was not tuned on: for out-of-fold scores of all rows; a single holdout has too few rows for it.
 
-    ``toward`` is a cut of two classes that a smooth one is drawn to, as if by ``FEW_POSITIVES``
-    more of them: what is known where positives are too few to tell. Then it need not be better on
-    other rows: with few positives, to ask for that costs more than luck does (docs/linear.md).
+    ``toward`` is a threshold of two classes that a smooth one is shrunk to, as if by
+    ``FEW_POSITIVES`` more of them: a prior for few positives. Then it need not be better on other
+    rows: with few positives, that test costs more than the variance does (docs/linear.md).
 
     >>> from softset.metrics.registry import get_metric
     >>> z = np.repeat([-3.0, -1.0], [30, 10])
@@ -80,14 +80,13 @@ class Tuner:
     def tune(
         self, scores: Floats, y: Ints, w: Floats | None = None, crossed: Floats | None = None
     ) -> Decision:
-        """The tuned decision, if tuning helps rows it was not tuned on; else the plain one.
+        """The tuned decision, if tuning helps rows it was not tuned on; else the default one.
 
-        Each fifth of the rows is decided by the cut of the others, and all of them together must
-        be clearly better than with a cut at 1/2 (or the largest probability), see ``_gain``: else
-        the model's own cut stands, which has seen more rows (off the scores: ``_between``). Fewer
-        than 20 rows are too few to tune on. With ``toward`` nothing is asked for. The order of the
-        rows must mean nothing. ``crossed`` is what the method of that name gives, where it is known
-        already.
+        Each fifth of the rows is decided by the threshold of the others, and all of them together
+        must be better than with a threshold of 1/2 (or the largest probability), see ``_gain``:
+        else the default stays, off the scores (``_between``). Fewer than 20 rows are too few to
+        tune on. With ``toward`` there is no such test. Rows must be in random order. ``crossed`` is
+        the result of the method of that name, if it was computed before.
         """
         w = np.ones(len(scores)) if w is None else w
         plain = Decision.plain(self.task, scores.shape[-1])
@@ -107,13 +106,13 @@ class Tuner:
         return plain if self.task.exclusive else self._between(scores, y)
 
     def _between(self, scores: Floats, y: Ints) -> Decision:
-        """Cuts at 1/2, moved to the middle of the gap they lie in where the classes leave one, or
-        where a score is on the cut: no decision about these rows changes."""
+        """Thresholds of 1/2, moved to the middle of the gap they lie in where classes are
+        separated, or a score is on the threshold: no decision about these rows changes."""
         cuts = [_middle(s, t) for s, t in zip(_columns(scores), _columns(y), strict=True)]
         return Decision(self.task, np.array(cuts).reshape(scores.shape[1:]))
 
     def can_tune(self, y: Ints) -> bool:
-        """Whether these rows can tell one cut from another."""
+        """Whether these rows can tell one threshold from another."""
         few = len(y) < self.fewest and not self.goal.where.exact
         return self.goal.tunes and not few and len(_kinds(y)[0]) > 1
 
@@ -124,8 +123,8 @@ class Tuner:
         w: Floats,
         rule: Callable[[Floats, Ints, Floats], Decision] | None = None,
     ) -> Floats:
-        """Decisions as ``Decision.one_hot`` has them, each fifth by the best cut of the others, or
-        by what another ``rule`` makes of them."""
+        """Decisions as ``Decision.one_hot`` has them, each fifth by the best threshold of the
+        others, or by that of another ``rule``."""
         rule = self.best if rule is None else rule
         fold = dealt_folds(_kinds(y)[1], FOLDS)
         crossed = np.empty_like(scores)
@@ -135,10 +134,10 @@ class Tuner:
         return crossed
 
     def _gain(self, tuned: Floats, plain: Floats, y: Ints, w: Floats) -> float:
-        """How much better the tuned decisions are, whichever single row is left out.
+        """The least gain of the tuned decisions over all rows that can be left out.
 
-        Offsets of several classes can please several rows at once: of them, ``CLEAR`` standard
-        errors (of the jackknife) are taken off instead.
+        Offsets of classes can fit several rows at once: ``CLEAR`` standard errors (of the
+        jackknife) are subtracted instead.
         """
         if not self.clear and self.task.single:
             return float((self.values(tuned, y, w[None]) - self.values(plain, y, w[None]))[0])
@@ -177,7 +176,7 @@ class Tuner:
         return Decision(self.task, chosen.numpy())
 
     def _drawn(self, scores: Floats, y: Ints, w: Floats) -> float:
-        """The smooth cut, drawn to ``toward`` the more the fewer positives there are."""
+        """The smooth threshold, shrunk to ``toward`` the more the fewer positives there are."""
         cut = smooth_threshold(scores, y, w, self.goal)[0]
         if self.toward is None:
             return cut
@@ -185,12 +184,12 @@ class Tuner:
         return (positives * cut + FEW_POSITIVES * self.toward) / (positives + FEW_POSITIVES)
 
     def _separates(self, scores: Floats, y: Ints) -> bool:
-        """Whether a cut makes no mistake: then there is nothing to smooth."""
+        """Whether a threshold separates the classes: then there is nothing to smooth."""
         positive, negative = scores[y == 1], scores[y == 0]
         return not len(positive) or not len(negative) or bool(positive.min() > negative.max())
 
     def values(self, decided: Floats, y: Ints, weights: Floats) -> Floats:
-        """The metric of one set of decisions with each of several weights of the rows."""
+        """The metric of decisions with each of several weights of the rows."""
         scores = torch.from_numpy(decided).expand(len(weights), *decided.shape)
         c = confusion(
             scores,

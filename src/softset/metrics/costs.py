@@ -156,16 +156,16 @@ class Cost(Metric):
     @property
     def _numbers(self) -> Sequence[float]:
         """The prices of ``CELLS``."""
-        if self.columns:
-            columns = ", ".join(self.columns.values())
-            raise ValueError(
-                f"metric {self.name!r} reads the costs of each row from columns ({columns}). Pass "
-                "their values as sample_cost, or a table that has them."
-            )
         return [float(getattr(self, name)) for name in CELLS]
 
     def check(self, task: Task) -> None:
         super().check(task)
+        if self.columns:
+            columns = ", ".join(self.columns.values())
+            raise ValueError(
+                f"metric {self.name!r} has costs of each row, in columns ({columns}), and counts "
+                "have no rows. Use softset.cost_decision, or softset tune-threshold, with scores."
+            )
         size = 0 if self.matrix is None else len(self.matrix)
         if task.exclusive and not size:
             raise ValueError(
