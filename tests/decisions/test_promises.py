@@ -222,9 +222,9 @@ def test_a_promise_survives_a_file():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([1.0], [1], "f1"), "no constraint to promise"),
-        (([1.0], [1], "auroc"), "over all thresholds"),
-        (([1.0], [2], "f1@recall>=0.5"), "0 and 1|target"),
+        (([2.0], [1], "f1"), "no constraint to promise"),
+        (([2.0], [1], "auroc"), "over all thresholds"),
+        (([2.0], [2], "f1@recall>=0.5"), "0 and 1|target"),
         (([float("nan")], [1], "f1@recall>=0.5"), "NaN|nan"),
     ],
 )
@@ -236,11 +236,11 @@ def test_bad_input_is_refused(arguments, message):
 def test_confidence_is_a_probability():
     for confidence in (0, 1, 95, float("nan")):
         with pytest.raises(ValueError, match="confidence must be in"):
-            ss.promise([1.0, 0.0], [1, 0], "f1@recall>=0.5", confidence=confidence)
+            ss.promise([2.0, 0.0], [1, 0], "f1@recall>=0.5", confidence=confidence)
 
 
 @pytest.mark.parametrize("y", [np.zeros(300), np.ones(300), np.arange(300) == 0])
-@pytest.mark.parametrize("z", [np.zeros(300), np.linspace(-2, 2, 300)])
+@pytest.mark.parametrize("z", [np.full(300, -2.0), np.linspace(-2, 2, 300)])
 @pytest.mark.parametrize("goal", ["f1@recall>=0.5", "f1@fpr<=0.1", "recall@precision>=0.9"])
 def test_degenerate_rows_have_an_answer_or_a_reason(z, y, goal):
     kept = ss.promise(z, y.astype(int), goal)

@@ -103,13 +103,13 @@ def _by_costs(goal: Goal, found: Scored, as_json: bool) -> None:
         found.scores, found.y, goal.metric, found.table, from_logits=found.from_logits
     )
     if not as_json:
+        print(found.positive)
         print(rule)
         return
     names = ("threshold", "by_row", "row_cost", "threshold_cost", "plain_cost", "rows")
     slope, intercept = rule.calibration.slope, rule.calibration.intercept
-    facts = {"metric": goal.name, "task": found.task, "classes": found.classes}
-    calibration = {"slope": slope, "intercept": intercept}
-    print_json({**facts, **{n: getattr(rule, n) for n in names}, "calibration": calibration})
+    facts = {**_facts(goal, found), **{n: getattr(rule, n) for n in names}}
+    print_json({**facts, "calibration": {"slope": slope, "intercept": intercept}})
 
 
 def _promise(goal: Goal, found: Scored, confidence: float, as_json: bool) -> None:

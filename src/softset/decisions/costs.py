@@ -15,7 +15,7 @@ import torch
 from scipy.special import expit
 
 from softset.counting.cuts import gaps, pick
-from softset.counting.problem import arrange, warn_of_probabilities
+from softset.counting.problem import arrange
 from softset.decisions.calibration import Calibration
 from softset.metrics.costs import CELLS, Cost
 from softset.metrics.registry import MetricLike, get_metric
@@ -77,7 +77,7 @@ def cost_decision(
     metric: MetricLike,
     sample_cost: ArrayLike | Mapping[str, ArrayLike] | Frame | None = None,
     *,
-    from_logits: bool = True,
+    from_logits: bool | None = None,
     sample_weight: TensorLike | None = None,
 ) -> CostDecision:
     """The cheapest decision for costs of each row: by expected costs, or by one threshold,
@@ -104,8 +104,7 @@ def cost_decision(
     problem = arrange(
         scores, target, task=BINARY, from_logits=from_logits, sample_weight=sample_weight
     )
-    warn_of_probabilities(problem)
-    z = _logits(problem.z.double().reshape(-1).numpy(), from_logits)
+    z = _logits(problem.z.double().reshape(-1).numpy(), problem.from_logits)
     if np.isnan(z).any():
         raise ValueError(f"scores must not be NaN, got {int(np.isnan(z).sum())} of them.")
     y, w = problem.y.reshape(-1).numpy().astype(np.int64), problem.weights().double().reshape(-1)
