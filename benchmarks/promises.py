@@ -30,6 +30,7 @@ promise were exact.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -209,17 +210,15 @@ def block_of(problem: Problem, method: str, confidence: float, block: int) -> di
 
 def simulated(results: Path, methods: dict) -> None:
     done = {key(r) for r in read(results) if r["part"] == "simulated"}
-    for confidence in CONFIDENCES:
-        for problem in sorted(PROBLEMS, key=lambda p: p.rows):  # quick ones first
-            for method in methods:
-                if "MAPIE" in method and problem.kind == "count":
-                    continue
-                if method == "plain" and confidence != CONFIDENCES[0]:
-                    continue
-                for block in range(problem.draws // BLOCK):
-                    spot = (PROBLEMS.index(problem), method, confidence, block)
-                    if spot not in done:
-                        append(results, block_of(problem, method, confidence, block))
+    quick_first = sorted(PROBLEMS, key=lambda p: p.rows)
+    for method, confidence, problem in itertools.product(methods, CONFIDENCES, quick_first):
+        if "MAPIE" in method and problem.kind == "count":
+            continue  # it predicts no counts
+        if method == "plain" and confidence != CONFIDENCES[0]:
+            continue  # it has no confidence
+        for block in range(problem.draws // BLOCK):
+            if (PROBLEMS.index(problem), method, confidence, block) not in done:
+                append(results, block_of(problem, method, confidence, block))
 
 
 def key(record: dict) -> tuple:
