@@ -86,8 +86,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             where the rarest class has fewer rows than a tenth of the features, as texts have.
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
             offsets, one for each; ``None`` is 1/2 or the largest probability.
-        confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
-            that keeps the constraint on new rows with about this probability: see ``promise_``.
+        confidence: keep the constraint of the metric on new rows so surely: see ``promise_``.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
             labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
@@ -95,8 +94,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     Attributes:
         classes_, n_features_in_, feature_names_in_: as in scikit-learn.
-        coef_, intercept_: in the units of the inputs; ``(1, features)`` and ``(1,)`` for two
-            classes.
+        coef_, intercept_: in the units of the inputs; ``(1, features)``, ``(1,)`` of two classes.
         standardized_coef_: the same for inputs of unit variance, to compare features by.
         path_: the points of the path (a list of them for each label), ``chosen_`` its number.
         threshold_: the threshold(s) in use; ``offsets_`` for several classes.
@@ -312,8 +310,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         tuner: Tuner,
         penalties: list[float],
     ) -> tuple[list[Array], list[dict[int, Array]]]:
-        """Scores of the sample's rows by models that have not seen them, along the path, and these
-        models by their fold."""
+        """Out-of-fold scores of the sample along the path, and the models by their fold."""
         folds = np.unique(fold[fold >= 0])
         parts, starts = [], []
         whole = problem(sample)
