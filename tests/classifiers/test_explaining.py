@@ -6,7 +6,12 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import softset as ss
-from softset.classifiers.explaining import Importance, permutation_importances, worst_mistakes
+from softset.classifiers.explaining import (
+    Importance,
+    explain_row,
+    permutation_importances,
+    worst_mistakes,
+)
 from softset.classifiers.model import train_model
 
 
@@ -170,3 +175,77 @@ def test_columns_that_are_left_out_take_no_place():
     found = {i.column: i.falls for i in permutation_importances(model, frame, y, repeats=2)}
     assert set(found) == {"noise", "age", "city"}
     assert min(found["age"], found["city"]) > 0.1 > abs(found["noise"])
+
+
+# --- one row --------------------------------------------------------------------------------------
+
+
+def table(n=200):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": random.normal(50, 10, n),
+            "city": random.choice(["Rome", "Oslo", "Bern"], n),
+            "noise": random.normal(size=n),
+        }
+    )
+    y = np.where(frame["age"] + 8 * (frame["city"] == "Oslo") > 60, "yes", "no")
+    return frame, y
+
+
+def test_contributions_of_a_linear_model_add_up_to_its_score():
+    frame, y = table()
+    model = ss.train_model(frame, y, recipe="linear")
+    for row in (0, 7):
+        found = explain_row(model, frame, row)
+        assert found.exact
+        assert found.base + sum(c.adds for c in found.contributions) == pytest.approx(found.score)
+        p = model.predict_proba(frame)[row, 1]
+        assert found.score == pytest.approx(np.log(p / (1 - p)))
+        assert found.predicted == model.predict(frame)[row]
+        assert {c.column for c in found.contributions} == set(frame.columns)
+        assert {c.column: c.value for c in found.contributions} == frame.iloc[row].to_dict()
+        assert found.contributions[-1].column == "noise"
+
+
+@pytest.mark.parametrize("recipe", ["forest", "boosting"])
+def test_contributions_of_other_models_are_what_the_score_loses(recipe):
+    frame, y = table()
+    model = ss.train_model(frame, y, recipe=recipe)
+    row = int(np.argmax(frame["age"]))
+    found = explain_row(model, frame, row)
+    assert not found.exact
+    assert found.contributions[0].column == "age"
+    assert found.contributions[0].adds > 0
+    swapped = frame.drop(index=row).assign(noise=0.0)
+    swapped["age"], swapped["noise"] = swapped["age"], frame["noise"][row]
+    swapped["city"] = frame["city"][row]
+    p = model.predict_proba(swapped)[:, 1]
+    if recipe == "boosting":  # forests smooth their fractions of trees
+        lost = found.score - np.mean(np.log(p / (1 - p)))
+        assert found.contributions[0].adds == pytest.approx(lost, rel=1e-6)
+
+
+def test_a_summary_names_the_columns_of_the_table():
+    frame, y = table()
+    text = ss.train_model(frame, y, recipe="linear").summary()
+    assert text.startswith("positive: yes, ")
+    assert "city=Oslo" in text or "city" in text
+    assert "x0" not in text
+
+
+def test_a_scorecard_explains_its_points():
+    frame, y = table()
+    card = ss.MetricLinearClassifier("f1").fit(frame[["age", "noise"]], y).scorecard()
+    rows = card.explain(frame[["age", "noise"]])
+    assert [sum(line.points for line in row) for row in rows] == card.points(frame).tolist()
+
+
+def test_what_cannot_be_explained_is_refused():
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    several = ss.MetricLinearClassifier("f1").fit(x, (x > 0).astype(int))
+    with pytest.raises(ValueError, match="multilabel"):
+        explain_row(several, x, 0)
+    one = ss.MetricLinearClassifier("f1").fit(x, x[:, 0] > 0)
+    with pytest.raises(ValueError, match="row must be"):
+        explain_row(one, x, 60)

@@ -29,3 +29,20 @@ def test_the_column_that_decides_comes_first_and_wrong_rows_are_named(trained):
 def test_a_missing_target_column_is_one_line(trained, data):
     data[["x", "city"]].to_csv("new.csv", index=False)
     assert "'two'" in trained.refused("explain", "m.softset", "new.csv")
+
+
+def test_one_row_is_explained_by_what_its_columns_add(trained, data):
+    facts = trained.json("explain", "m.softset", "d.csv", "--row", "3")
+    assert facts["row"] == 3
+    assert {c["column"] for c in facts["contributions"]} == {"x", "city"}
+    values = {c["column"]: c["value"] for c in facts["contributions"]}
+    assert values["x"] == pytest.approx(data["x"].iloc[2])
+    assert values["city"] == data["city"].iloc[2]
+    total = facts["base"] + sum(c["adds"] for c in facts["contributions"])
+    assert total == pytest.approx(facts["score"])
+    printed = trained("explain", "m.softset", "d.csv", "--row", "3")
+    assert "row 3: " in printed
+    assert "adds to the score of yes" in printed
+    rows = len(data)
+    message = trained.refused("explain", "m.softset", "d.csv", "--row", str(rows + 1))
+    assert f"--row must be from 1 to {rows}" in message

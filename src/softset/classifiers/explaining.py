@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from softset.checks import check_whole
+from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.model import Model
-from softset.typing import Array, Label, Labels, Rows
+from softset.typing import JSON, Array, ArrayLike, Frame, Label, Labels, Rows
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,129 @@ class Mistake:
     truth: Label | list[int]
     predicted: Label | list[int]
     margin: float
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """``column`` has ``value`` in the row, and adds ``adds`` to its score."""
+
+    column: str
+    value: JSON
+    adds: float
+
+
+@dataclass(frozen=True)
+class RowExplanation:
+    """Why a row is predicted as it is.
+
+    ``score`` is the logit of the positive class of two, or the log-probability of the predicted
+    class. ``base`` and the contributions of a linear model of two classes add up to it (``exact``).
+    Those of other models are how much the score falls, on average, when the value of a column is
+    replaced by those of other rows: they need not add up, and ``base`` is the mean score.
+    """
+
+    row: int
+    predicted: Label
+    probability: float
+    score: float
+    base: float
+    exact: bool
+    contributions: list[Contribution]
+
+
+def explain_row(
+    model: Model | BaseEstimator, X: Rows, row: int, *, most_rows: int = 200, random_state: int = 0
+) -> RowExplanation:
+    """The contributions of the columns of ``X`` to the score of one row, the largest first.
+
+    Args:
+        model: a ``Model``, or a fitted classifier of softset; not for multilabel ones.
+        X: what ``model.predict`` takes; other rows than ``row`` are what a value is compared with.
+        row: its number, from 0.
+        most_rows: so many other rows are drawn.
+        random_state: of the drawn rows.
+
+    >>> from softset import MetricLinearClassifier
+    >>> X = np.column_stack([np.linspace(-3, 3, 100), np.cos(np.arange(100))])
+    >>> model = MetricLinearClassifier("f1").fit(X, X[:, 0] > 1)
+    >>> found = explain_row(model, X, 99)
+    >>> found.contributions[0].column, found.exact
+    ('0', True)
+    """
+    check_whole("most_rows", most_rows, 1, 10**9)
+    model = model if isinstance(model, Model) else Model(None, model, {})
+    if model.task.independent:
+        raise ValueError("explain_row is for binary and multiclass models, got a multilabel one.")
+    x: Any = X if model.encoder is None and hasattr(X, "iloc") else model.inputs(X)
+    check_whole("row", row, 0, len(x) - 1)
+    one = _rows(x, [row])
+    scores = model.classifier._scores(model.classifier._checked(one))
+    code = int(np.argmax(scores[0])) if model.task.exclusive else None
+    predicted = model._named(model.classifier.predict(one))[0]
+    where = model.classes_.tolist().index(predicted)
+    probability = float(model.classifier.predict_proba(one)[0, where])
+    score = float(scores[0] if code is None else scores[0, code])
+    blocks, values = list(_blocks(model, X)), _values(X, row)
+    exact = code is None and isinstance(model.classifier, MetricLinearClassifier)
+    if exact:
+        parts = _linear_contributions(model.classifier, model.classifier._checked(one))
+        adds = [float(parts[block].sum()) for _, block in blocks]
+        base = score - float(parts.sum())
+    else:
+        others = np.delete(np.arange(len(x)), row) if len(x) > 1 else np.array([row])
+        drawn = np.random.default_rng(random_state).permutation(others)[:most_rows]
+        background = _rows(x, drawn)
+
+        def mean_score(table: Frame | Array) -> float:
+            z = model.classifier._scores(model.classifier._checked(table))
+            return float(np.mean(z if code is None else z[:, code]))
+
+        repeated = _rows(x, [row] * len(drawn))
+        adds = [score - mean_score(_replaced(repeated, background, block)) for _, block in blocks]
+        base = mean_score(background)
+    found = [
+        Contribution(column, values.get(column), add)
+        for (column, _), add in zip(blocks, adds, strict=True)
+    ]
+    ordered = sorted(found, key=lambda c: -abs(c.adds))
+    return RowExplanation(row, _item(predicted), probability, score, base, exact, ordered)
+
+
+def _linear_contributions(classifier: MetricLinearClassifier, x: Any) -> Array:
+    """What each feature of one row adds to the logit of the positive class of two, ``(features,)``:
+    nothing at the mean of training."""
+    scaled: Any = classifier._scaled(x)
+    dense = scaled.toarray() if hasattr(scaled, "toarray") else scaled
+    return np.asarray(dense)[0] * classifier._targets[0].flat[:-1]
+
+
+def _rows(x: Any, which: ArrayLike) -> Any:
+    return x.iloc[which] if hasattr(x, "iloc") else x[which]
+
+
+def _replaced(x: Any, other: Any, block: slice) -> Any:
+    """``x`` with the columns of ``block`` from ``other``."""
+    out = x.copy()
+    if hasattr(x, "iloc"):
+        for i in range(block.start, block.stop):
+            out.isetitem(i, other.iloc[:, i].array)
+    else:
+        out[:, block] = other[:, block]
+    return out
+
+
+def _values(X: Any, row: int) -> dict[str, JSON]:
+    """What the row holds, by the names of columns."""
+    if hasattr(X, "iloc"):
+        return {str(c): _item(X.iloc[row, i]) for i, c in enumerate(X.columns)}
+    if isinstance(X, list | tuple) and isinstance(X[row], dict):
+        return {str(k): v for k, v in X[row].items()}
+    values = np.asarray(X[row].todense() if hasattr(X, "todense") else X[row]).ravel()
+    return {str(i): _item(v) for i, v in enumerate(values)}
+
+
+def _item(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def permutation_importances(

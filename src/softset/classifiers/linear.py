@@ -382,8 +382,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         return "\n".join(lines)
 
     def _names(self) -> list[str]:
-        given = getattr(self, "feature_names_in_", None)
-        return [f"x{i}" for i in range(self.n_features_in_)] if given is None else given.tolist()
+        given = getattr(self, "feature_names_in_", self.__dict__.get("_table_names"))
+        return [f"x{i}" for i in range(self.n_features_in_)] if given is None else list(given)
 
     def scorecard(self, max_points: int = 20) -> Scorecard:
         """The model of two classes as whole points, at most ``max_points`` from one feature.

@@ -95,6 +95,8 @@ class Model:
         self.encoder, self.classifier, self.info = encoder, classifier, info
         known = np.asarray(classifier.classes_)
         self.task: Task = classifier.task_
+        if encoder is not None:
+            classifier._table_names = list(encoder.names_)  # for what it prints of its inputs
         names = info.get("classes")
         self._codes = names is not None  # the classifier was trained on numbers of classes
         self.classes_ = known if names is None else np.asarray(names)
@@ -130,6 +132,11 @@ class Model:
         """The target column(s) of the table it was trained on."""
         found = self.info.get("target") or []
         return [found] if isinstance(found, str) else list(found)
+
+    def summary(self) -> str:
+        """What the classifier says of itself, with the names of the table's columns."""
+        text = getattr(self.classifier, "summary", lambda: repr(self.classifier))()
+        return f"{self.positive}\n{text}" if self.positive else text
 
     def with_threshold(self, threshold: Threshold | None = None) -> Model:
         """A copy of the model that decides at another threshold.

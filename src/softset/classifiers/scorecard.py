@@ -101,6 +101,18 @@ class Scorecard:
             totals += feature(column)
         return totals
 
+    def explain(self, X: Rows) -> list[list[ScorecardRow]]:
+        """For each row of ``X`` the lines of the table that give its points."""
+        bins = [np.searchsorted(f.edges, column, side="right")
+                for f, column in zip(self.features, self._columns(X), strict=True)]  # fmt: skip
+        return [
+            [
+                ScorecardRow(f.name, f.bins[k], int(f.points[k]))
+                for f, k in zip(self.features, row, strict=True)
+            ]
+            for row in np.column_stack(bins).tolist()
+        ]
+
     def predict(self, X: Rows) -> Array:
         """Classes ``(n,)``: the positive one from ``threshold`` points on."""
         return self.labels.decode((self.points(X) >= self.threshold).astype(np.int64))

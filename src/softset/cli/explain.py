@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from softset.cli import app
 from softset.cli import options as opt
-from softset.cli.inputs import check_files, need, read_for
+from softset.cli.inputs import category_columns, check_files, need, read_for
 from softset.cli.outputs import console, print_json
 
 
@@ -23,6 +24,10 @@ def run(
             "--target", "-t", metavar="COLUMN", help="The true labels; left out: as in training."
         ),
     ] = None,
+    row: Annotated[
+        int | None,
+        typer.Option(help="Explain this row alone; 1 is the first after the column names."),
+    ] = None,
     repeats: Annotated[int, typer.Option(help="Shuffles of each column.")] = 5,
     most: Annotated[int, typer.Option(help="How many columns and wrong rows to show.")] = 15,
     sep: opt.Sep = None,
@@ -35,6 +40,7 @@ def run(
 
     \b
     softset explain model.softset test.csv
+    softset explain model.softset test.csv --row 17
 
     A column matters as much as the metric falls when its values are shuffled among the rows. Use
     rows that the model was not trained on.
@@ -46,6 +52,9 @@ def run(
     from softset.classifiers.model import load_model
 
     found = load_model(model)
+    if row is not None:
+        _explain_row(found, file, row, most, as_json, sep=sep, encoding=encoding, decimal=decimal)
+        return
     wanted = target or found.target
     if not wanted:
         raise ValueError("the model does not name its target column: give it with --target COLUMN.")
@@ -67,6 +76,40 @@ def run(
         )
         return
     _print(importances, mistakes, found.metric, f"{file.name}: {len(data.table)} rows")
+
+
+def _explain_row(
+    model: Any, file: Path, row: int, most: int, as_json: bool, **reading: Any
+) -> None:
+    """What each column adds to the score of one row."""
+    from rich.table import Table
+
+    from softset.classifiers.explaining import explain_row
+    from softset.tables.files import read_table
+
+    table = read_table(file, text=category_columns(model), **reading)
+    if not 1 <= row <= len(table):
+        raise ValueError(
+            f"--row must be from 1 to {len(table)}, the rows of {file.name}, got {row}."
+        )
+    found = explain_row(model, table, row - 1)
+    if as_json:
+        print_json({"file": file.name, "metric": model.metric, **asdict(found), "row": row})
+        return
+    out = console()
+    said = f"row {row}: {found.predicted}, probability {found.probability:.3f}"
+    out.print(f"{file.name}, {said}", style="bold", markup=False)
+    shown = Table(box=None, pad_edge=False)
+    scored = found.predicted
+    if model.task.single:
+        scored = model.classes_[model.classifier._labels.positive]
+    for name in ("column", "value", f"adds to the score of {scored}"):
+        shown.add_column(name, justify="left" if name == "column" else "right")
+    for c in found.contributions[:most]:
+        shown.add_row(_plain(c.column), _plain(c.value), f"{c.adds:+.3f}")
+    out.print(shown)
+    start = "intercept" if found.exact else "mean score of other rows"
+    out.print(f"{start} {found.base:+.3f}, score of this row {found.score:+.3f}", markup=False)
 
 
 def _print(importances: Any, mistakes: Any, metric: str, title: str) -> None:
