@@ -340,7 +340,10 @@ def show(result: Comparison) -> None:
     measure = result.metric if len(result.metric) <= 6 else "mean"
     # The name of a candidate and the least width of the terminal at which a column is shown.
     columns = [("", 0), ("candidate", 0), (measure, 0), ("95 % interval", 70), ("difference", 50)]
-    columns += [("95 % interval", 98), ("p", 105), ("p adj.", 113), ("rank", 119), ("fit", 70)]
+    wider = 40 if any(c.operating for c in result.candidates) else 0
+    columns += [("95 % interval", 98 + wider), ("p", 105 + wider), ("p adj.", 113 + wider)]
+    columns += [("rank", 119 + wider)]
+    columns += [("at its threshold", 100), ("broken", 60), ("fit", 70)]
     rows = [_row(c, result) for c in result.candidates]
     # A single split has neither intervals nor p.
     filled = [
@@ -367,6 +370,8 @@ def show(result: Comparison) -> None:
     if "p" in names:
         tests = sum(c.difference is not None for c in result.candidates)
         lines.append(f"p is of that pair alone, p adj. is corrected for {tests} such tests (Holm)")
+    if "broken" in names:
+        lines.append("at its threshold: what the tuned threshold gave on test rows; broken: splits")
     if has_stages:
         lines.append("the verdict uses the stages above, which are corrected among themselves")
     if result.importances:
@@ -419,10 +424,16 @@ def _row(c: CandidateResult, result: Comparison) -> list[str | Text]:
 
     mark = {result.reference: "=", result.winner: "*"}.get(c.id, "")
     if c.mean is None:
-        return [mark, Text(f"{c.name}: {c.error[:60]}", style="red"), *[""] * 8]
+        return [mark, Text(f"{c.name}: {c.error[:60]}", style="red"), *[""] * 10]
     d = c.difference
     cells: list[str | Text] = [mark, Text(c.name), f"{c.mean:.3f}", span(c.low, c.high)]
     cells += [f"{d.mean:+.3f}", span(d.low, d.high, "+")] if d else ["", ""]
     cells += [f"{d.p:.3f}", f"{d.p_adjusted:.3f}"] if d and d.low is not None else ["", ""]
     cells += ["" if c.rank is None else f"{c.rank:.1f}"]
+    point = c.operating
+    if point is None:
+        cells += ["", ""]
+    else:
+        rates = [f"{point.metric:.3f}", *(f"{name} {v:.3f}" for name, v in point.rates.items())]
+        cells += [", ".join(rates), f"{point.broken}/{result.splits.count}"]
     return [*cells, "" if c.seconds is None else f"{c.seconds:.1f} s"]

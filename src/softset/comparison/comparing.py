@@ -26,6 +26,7 @@ from softset.comparison.experiment import encode
 from softset.comparison.fits import Candidate, FitRequest, Sizes
 from softset.comparison.importances import order_warning, winner_importances
 from softset.comparison.leakage import few_rows, leaking_columns, too_good
+from softset.comparison.operating import mean_point
 from softset.comparison.result import (
     LEVEL,
     CandidateResult,
@@ -41,6 +42,7 @@ from softset.comparison.result import (
     ThresholdValue,
     TrainingHistory,
     metric_label,
+    point_in_words,
 )
 from softset.comparison.runs import FinishedFit, Plan, rows_in_time
 from softset.comparison.statistics import (
@@ -251,7 +253,8 @@ class Summary:
             classes=list(table.classes),
             positive=table.classes[1] if table.task.single else None,
             verdict=headline(decision, gains, names, self.label, means, difference),
-            advice=advice(decision, gains, names, self.label),
+            advice=self._fixed_threshold(decision.winner, candidates)
+            + advice(decision, gains, names, self.label),
             outcome=decision.outcome,
             winner=decision.winner,
             reference=decision.reference,
@@ -287,6 +290,14 @@ class Summary:
             warnings=grouped(self.messages),
             model=model,
         )
+
+    def _fixed_threshold(self, winner: str, candidates: list[CandidateResult]) -> str:
+        """A sentence on the operating point of the winner, if the goal has constraints."""
+        point = next(c.operating for c in candidates if c.id == winner)
+        if point is None:
+            return ""
+        words = point_in_words(point, self.label, len(self.by_split))
+        return f"Its tuned threshold, fixed before the test, gave {words}. "
 
     def _refit(self, winner: str) -> tuple[Model, TableEncoder | None, int]:
         """The winner on all rows (on fewer if time is short), its encoder, and how many rows."""
@@ -360,6 +371,7 @@ class Summary:
                     seconds=round(float(np.mean([o.seconds for o in outcomes])), 3),
                     size=sizes[c.id],
                     thresholds=thresholds or None,
+                    operating=mean_point([o.operating for o in outcomes]),
                 )
             )
         return sorted(rows, key=lambda r: math.inf if r.mean is None else -r.mean)

@@ -203,3 +203,23 @@ def _enough(codes: Ints, classes: list[Class], groups: Ints | None, folds: int) 
                 f"{what} {apart} {unit}, fewer than cv={folds}. Use fewer folds, more rows, or "
                 "leave it out."
             )
+
+
+def time_blocks(table: Dataset, rows: Ints, blocks: int) -> Ints:
+    """The number of the block in time of each of the rows; rows of one time are in one block.
+
+    Raises unless every block has rows of every class (with and without every label).
+    """
+    assert table.times is not None
+    _, inverse, counts = np.unique(table.times[rows], return_inverse=True, return_counts=True)
+    before = np.cumsum(counts) - counts
+    numbers = (before[inverse] * blocks // len(rows)).astype(np.int64)
+    for block in range(blocks):
+        y = table.y[rows[numbers == block]]
+        sizes = table.task.counts(y, len(table.classes)) if len(y) else np.zeros(1)
+        if min(sizes) == 0 or (table.task.independent and max(sizes) == len(y)):
+            raise ValueError(
+                f"times: block {block + 1} of {blocks} in time has no row of some "
+                f"{table.task.unit}. Use a smaller cv, or leave times out."
+            )
+    return numbers

@@ -118,6 +118,29 @@ def metric_label(metric: MetricLike, task: Task) -> str:
     return f"{averaged.average} {label}" if unnamed and not task.single else label
 
 
+def measured(label: str, value: float) -> str:
+    """A metric and its value.
+
+    >>> measured("F1", 0.5), measured("precision@recall>=0.9", 0.5)
+    ('F1 0.500', 'precision 0.500 at recall>=0.9')
+    """
+    metric, _, constraints = label.partition("@")
+    at = f" at {' and '.join(constraints.split('&'))}" if constraints else ""
+    return f"{metric} {value:.3f}{at}"
+
+
+def point_in_words(point: OperatingPoint, label: str, splits: int) -> str:
+    """What a fixed threshold gave, in a clause.
+
+    >>> point_in_words(OperatingPoint(0.4, {"recall": 0.88}, 3), "precision@recall>=0.9", 10)
+    'precision 0.400 and recall 0.880, constraint broken in 3 of 10 splits'
+    """
+    metric = label.partition("@")[0]
+    rates = "".join(f" and {name} {value:.3f}" for name, value in point.rates.items())
+    broken = f"constraint broken in {point.broken} of {splits} splits"
+    return f"{metric} {point.metric:.3f}{rates}, {broken}"
+
+
 def significance(difference: Difference, brief: bool = False) -> str:
     """Whether a difference is significant, in the words of terminal and report; with its adjusted p
     unless ``brief``.
@@ -186,6 +209,16 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
+class OperatingPoint:
+    """What the tuned threshold of a goal with constraints gave on test rows: its metric, the
+    constrained rates, and in how many splits a constraint was not met."""
+
+    metric: float
+    rates: dict[str, float]
+    broken: int
+
+
+@dataclass(frozen=True)
 class SplitResult:
     """One candidate on one split. Held-out rows are those of the first repeat, epochs and the
     bytes of the model (``size``) those of the first split."""
@@ -196,6 +229,7 @@ class SplitResult:
     predictions: HeldOut | None = None
     history: TrainingHistory | None = None
     size: int | None = None
+    operating: OperatingPoint | None = None
 
 
 @dataclass(frozen=True)
@@ -231,6 +265,7 @@ class CandidateResult:
     seconds: float | None
     size: int | None
     thresholds: list[ThresholdValue] | None
+    operating: OperatingPoint | None = None
 
 
 @dataclass(frozen=True)

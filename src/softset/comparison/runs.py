@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import joblib
 import numpy as np
@@ -21,8 +20,10 @@ from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.network import MetricMLPClassifier
 from softset.classifiers.parts import pack_part
 from softset.classifiers.threshold import MetricThresholdClassifier
+from softset.comparison.data import Dataset, time_blocks
 from softset.comparison.experiment import Experiment, Source, fingerprint, pickled_size
 from softset.comparison.fits import Candidate, FitRequest, Sizes, fit_candidates
+from softset.comparison.operating import operating_point
 from softset.comparison.result import (
     FitResult,
     HeldOut,
@@ -39,10 +40,7 @@ from softset.tables.labels import PositiveClassWarning
 from softset.tables.splits import repeated_folds
 from softset.tasks import BINARY, Task
 from softset.training.phases import make_phases
-from softset.typing import JSON, Array, Floats, Ints
-
-if TYPE_CHECKING:
-    from softset.comparison.data import Dataset
+from softset.typing import JSON, Array, Ints
 
 # For each second of a time limit, so many numbers (rows times columns) are compared on, but not
 # fewer rows than these.
@@ -136,8 +134,7 @@ class Plan:
         groups = None if table.groups is None else table.groups[used]
         folds = np.full((self.repeats, len(table.y)), -1, dtype=np.int8)
         if table.times is not None:
-            folds[:, used] = time_blocks(table.times[used], self.folds + 1)
-            _check_blocks(folds[0], table)
+            folds[:, used] = time_blocks(table, used, self.folds + 1)
         else:
             folds[:, used] = repeated_folds(
                 table.strata[used], groups, self.folds, self.repeats, self.random_state
@@ -375,29 +372,6 @@ class Plan:
             )
 
 
-def time_blocks(times: Floats, blocks: int) -> Ints:
-    """The number of each row's block in time; rows of one time are in one block.
-
-    >>> time_blocks(np.array([3.0, 1.0, 2.0, 2.0]), 2)
-    array([1, 0, 1, 1])
-    """
-    _, inverse, counts = np.unique(times, return_inverse=True, return_counts=True)
-    before = np.cumsum(counts) - counts
-    return (before[inverse] * blocks // len(times)).astype(np.int64)
-
-
-def _check_blocks(blocks: Ints, table: Dataset) -> None:
-    """Raise unless every block in time has rows of every class (with and without every label)."""
-    for block in range(int(blocks.max()) + 1):
-        y = table.y[blocks == block]
-        counts = table.task.counts(y, len(table.classes)) if len(y) else np.zeros(1)
-        if min(counts) == 0 or (table.task.independent and max(counts) == len(y)):
-            raise ValueError(
-                f"times: block {block + 1} of {int(blocks.max()) + 1} in time has no row of some "
-                f"{table.task.unit}. Use a smaller cv, or leave times out."
-            )
-
-
 # --- one fit on one split, in a worker ------------------------------------------------------------
 
 
@@ -441,6 +415,7 @@ def split_results(experiment: Experiment, split: int, fit: str) -> dict[str, Spl
             else None,
             history=network_history(classifier) if split == 0 else None,
             size=size_of(classifier) if split == 0 else None,
+            operating=operating_point(goal, classifier.predict(x_test), y_test),
         )
     return results
 

@@ -12,6 +12,7 @@ from softset.comparison.result import (
     Outcome,
     Simpler,
     StageId,
+    measured,
     signed,
     significance,
 )
@@ -71,10 +72,11 @@ def headline(
         reference += f", {first.name}"
     if decision.outcome == "stay" or difference is None:
         return (
-            f"Stay with {reference}: {label} {means[decision.reference]:.3f}; "
+            f"Stay with {reference}: {measured(label, means[decision.reference])}; "
             f"choosing among {len(names)} candidates gains {gain_in_words(gains.total, label)}."
         )
-    own = f"{label} {means[decision.winner]:.3f}, {gain_in_words(difference, '')} over {reference}"
+    value = measured(label, means[decision.winner])
+    own = f"{value}, {gain_in_words(difference, '')} over {reference}"
     if decision.outcome == "significant":
         return f"Use {winner}: {own}."
     return f"No significant gain over {reference}: the best guess is {winner}, {own}."

@@ -19,6 +19,7 @@ from softset.report.sections import (
     confusion,
     curves,
     data_summary,
+    frontier,
     glossary,
     importances,
     settings,
@@ -46,6 +47,7 @@ class Section(Protocol):
 SECTIONS: tuple[Section, ...] = (
     stages,
     comparison,
+    frontier,
     threshold,
     confusion,
     curves,

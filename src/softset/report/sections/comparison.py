@@ -33,6 +33,7 @@ def content(page: Page) -> Content | None:
             if x.error
         ],
         "splits": shorten(c.splits.note.strip().rstrip("."), 500),
+        "has_points": any(x.operating for x in done),
         "has_thresholds": any(x.thresholds for x in done),
         "tests": len(done) - 1,
         "has_sizes": any(x.size for x in done),
@@ -57,7 +58,17 @@ def _candidate(c: CandidateResult, page: Page) -> Content:
         "seconds": formats.seconds(c.seconds),
         "size": formats.size(c.size),
         "thresholds": _thresholds(c),
+        "point": _point(c),
+        "broken": f"{c.operating.broken} of {page.comparison.splits.count}" if c.operating else "",
     }
+
+
+def _point(c: CandidateResult) -> str:
+    """What the tuned threshold gave: the metric and the constrained rates."""
+    if c.operating is None:
+        return formats.DASH
+    rates = [f"{name} {formats.number(v)}" for name, v in c.operating.rates.items()]
+    return ", ".join([formats.number(c.operating.metric), *rates])
 
 
 def _thresholds(c: CandidateResult) -> str:
