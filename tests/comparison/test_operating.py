@@ -1,0 +1,80 @@
+"""Operating points: rates of a fixed threshold, and constraints that it breaks."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.metrics import precision_score, recall_score
+
+from softset import compare, evaluate
+from softset.comparison.operating import mean_point, operating_point
+from softset.comparison.result import OperatingPoint
+from softset.metrics.registry import get_goal
+from softset.report import render
+
+GOAL = "precision@recall>=0.8"
+
+
+def drawn(n=400):
+    random = np.random.default_rng(0)
+    X = random.standard_normal((n, 2))
+    return X, (X[:, 0] + random.standard_normal(n) > 1).astype(int)
+
+
+def test_rates_are_those_of_scikit_learn_and_a_missed_constraint_is_broken():
+    random = np.random.default_rng(1)
+    y, predicted = random.integers(0, 2, 50), random.integers(0, 2, 50)
+    for bound in (0.1, 0.9):
+        point = operating_point(get_goal(f"precision@recall>={bound}"), predicted, y)
+        assert point.metric == pytest.approx(precision_score(y, predicted))
+        assert point.rates == {"recall": pytest.approx(recall_score(y, predicted))}
+        assert point.broken == (recall_score(y, predicted) < bound)
+    assert operating_point(get_goal("f1"), predicted, y) is None
+
+
+def test_means_and_broken_splits():
+    points = [OperatingPoint(0.4, {"recall": 0.7}, 1), OperatingPoint(0.6, {"recall": 0.9}, 0)]
+    mean = mean_point(points)
+    assert mean.metric == pytest.approx(0.5)
+    assert mean.rates == {"recall": pytest.approx(0.8)}
+    assert mean.broken == 1
+    assert mean_point([None, None]) is None
+
+
+@pytest.fixture(scope="module")
+def found():
+    X, y = drawn()
+    names = ["linear-tuned", "linear-metric"]
+    return compare(X, y, GOAL, candidates=names, quick=True, n_jobs=1, cv=3)
+
+
+def test_candidates_are_ranked_by_the_frontier(found):
+    """The best precision of their test scores under the constraint, not that of the threshold."""
+    assert len(found.candidates) == 2
+    for c in found.candidates:
+        assert c.operating.broken <= found.splits.count
+        assert c.mean >= c.operating.metric - 0.2
+    held_out = found.predictions[found.winner]
+    frontier = evaluate(held_out.scores, held_out.target, GOAL, from_logits=False)
+    winner = next(c for c in found.candidates if c.id == found.winner)
+    assert winner.mean == pytest.approx(frontier, abs=0.15)  # folds are pooled
+    assert " at recall>=0.8" in found.verdict
+    assert "broken in " in found.advice
+
+
+def test_the_report_has_the_alternatives(found):
+    page = render(found)
+    section = page.partition('<section id="frontier">')[2].partition("</section>")[0]
+    rows = re.findall(r"<tr.*?</tr>", section, flags=re.S)[1:]
+    assert len(rows) == 7
+    (asked,) = [row for row in rows if "asked for" in row]
+    held_out = found.predictions[found.winner]
+    value = evaluate(held_out.scores, held_out.target, GOAL, from_logits=False)
+    assert f">{value:.3f}</td>" in asked
+    alerts = [int(re.findall(r">([\d,]+)</td>", row)[0].replace(",", "")) for row in rows]
+    assert alerts == sorted(alerts)
+    assert " fewer</td>" in rows[0]
+    assert " more</td>" in rows[-1]
+    assert "constraint broken in" in section
