@@ -67,7 +67,8 @@ PAPER_000 = (
     ),
     Claim(
         "000",
-        "The published gap on Adult (F1 0.63 against 0.26) is one between losses (implied)",
+        "The published gap on Adult (F1 0.63 against 0.26) is one between losses (implied; we "
+        "take: half of it or more)",
         T1,
         (Gap(T1, "f1", "bce", "f1", "adult-codes"),),
         ONE,
@@ -91,7 +92,7 @@ PAPER_000 = (
     Claim(
         "000",
         "The published gap to the adversarial method (0.75 against 0.30) is one between losses "
-        "(implied)",
+        "(implied; we take: half of it or more)",
         T1,
         (Gap(T1, "f1", "adversarial", "f1", "cocktailparty"),),
         ONE,
@@ -138,20 +139,29 @@ PAPER_000 = (
         T1,
         tuple(against("worse", row, "bce", "accuracy", (T1, T1)) for row in ("auroc", "wmw")),
     ),
-    Claim(
-        "000",
-        "The published rows of soft AUROC are what the authors' code trains (implied; we take: "
-        "within 0.05)",
-        T1,
-        tuple(
-            Reproduced(table, "auroc-code", metric, on, 0.05)
-            for table, on in (
-                (T1, ("cocktailparty", "adult-as-read", "mammography")),
-                (T4, ("cocktailparty", "mammography")),
-            )
-            for metric in ("f1", "accuracy", "auroc")
-        ),
-        (PUBLISHED,),
+    *(
+        Claim(
+            "000",
+            f"The published rows of {name} on {title} are what the authors' code trains (implied; "
+            "we take: within 0.05)",
+            T1,
+            tuple(
+                Reproduced(table, row, metric, (block,), 0.05)
+                for table in tables
+                for metric in ("f1", "accuracy", "auroc")
+            ),
+            (PUBLISHED,),
+        )
+        for name, row, tables in (
+            ("soft AUROC, both steps,", "auroc-code", (T1, T4)),
+            ("WMW", "wmw-code", (T1,)),
+        )
+        for title, block in (
+            ("CocktailParty", "cocktailparty"),
+            ("Adult", "adult-as-read"),
+            ("Mammography", "mammography"),
+            ("Kaggle", "creditcard-subset"),
+        )
     ),
     Claim(
         "000",
@@ -174,8 +184,6 @@ PAPER_000 = (
         "The sigmoid fails on Synthetic 5 % (F1 below 0.3; published 0.27)",
         T5,
         (Means(T5, "f1-sigmoid-1024", "f1", ("synthetic-5",), high=0.3),),
-        remark="by the cells of the authors' code, not by the sigmoid: at τ = 0.5 alone these "
-        "cells do not fail",
     ),
     Claim(
         "000",
