@@ -15,6 +15,7 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.class_weight import compute_sample_weight
 
+import softset as ss
 from softset import (
     Confusion,
     MetricBoostingClassifier,
@@ -419,3 +420,24 @@ def test_scores_that_say_the_reverse_are_worse_than_a_constant(metric):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Told(metric).fit(1 - x, y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ss.MetricLinearClassifier(verbose=1),
+        ss.MetricThresholdClassifier(LogisticRegression(), verbose=1),
+        ss.MetricBoostingClassifier(n_estimators=5, n_metric_estimators=5, verbose=1),
+        ss.MetricEnsembleClassifier(base_models=["linear"], cv=2, verbose=1),
+        ss.MetricMLPClassifier(n_networks=2, max_epochs=2, verbose=1),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_every_classifier_shows_progress_where_it_is_asked_to(model, capfd):
+    x = np.random.default_rng(0).normal(size=(120, 3))
+    y = x[:, 0] > 0.8
+    model.fit(x, y)
+    shown = capfd.readouterr().err
+    assert " 1 of " in shown or "Done" in shown
+    model.set_params(verbose=0).fit(x, y)
+    assert capfd.readouterr().err == ""

@@ -17,6 +17,7 @@ from softset.decisions.tuner import LEAST_GAIN
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tables.rows import Examples
 from softset.tasks import BINARY, MULTICLASS
+from softset.training.progress import progress
 from softset.typing import Array
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def boost(
     n_metric_estimators: int,
     patience: int,
     step: Step | None = None,
+    verbose: int = 0,
 ) -> Boosted:
     """Train with ``rows``, stop by ``checks``; if no round for the metric helps, none is kept."""
     library.load(rows, checks)
@@ -91,12 +93,15 @@ def boost(
     # Without log-loss rounds, nothing is what has to be beaten.
     best = -np.inf if model.warm is None else _value(held, checks, metric)
     objective = MetricObjective(library.name, metric, step, 0.5)
+    shown = progress("round", n_metric_estimators, verbose)
     for i, z in enumerate(library.steps(start, held, objective), 1):
+        next(shown)
         model.history.append(_value(z, checks, metric))
         if model.history[-1] > best + 1e-9:
             best, model.n_metric_estimators = model.history[-1], i
         if i >= n_metric_estimators or i - model.n_metric_estimators >= patience:
             break
+    shown.close()
     if model.n_metric_estimators:
         model.booster = library.kept(model.n_metric_estimators)
     return model

@@ -77,6 +77,7 @@ class MetricBoostingClassifier(DecidingClassifier):
             the rows and columns.
         n_jobs: threads of the library; ``None`` is one.
         random_state: of the held-out rows and of the library.
+        verbose: 1 shows progress of the rounds for the metric.
 
     Attributes: ``classes_``, ``n_features_in_``, ``feature_names_in_``, ``n_estimators_``,
     ``n_metric_estimators_`` (kept), ``history_`` (the metric of held-out rows after every round for
@@ -108,6 +109,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         params: Settings | None = None,
         n_jobs: int | None = None,
         random_state: RandomState = None,
+        verbose: int = 0,
     ) -> None:
         self.metric = metric
         self.library = library
@@ -123,6 +125,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         self.params = params
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -194,6 +197,7 @@ class MetricBoostingClassifier(DecidingClassifier):
             n_estimators=int(self.n_estimators),
             n_metric_estimators=int(self.n_metric_estimators),
             patience=int(self.patience),
+            verbose=self.verbose,
         )
 
     def _describe(self) -> None:

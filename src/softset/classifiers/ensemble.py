@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -29,6 +29,7 @@ from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal, label_of
 from softset.tables.rows import Examples, strata_of
 from softset.tasks import Task
+from softset.training.progress import progress
 from softset.typing import CV, Array, ArrayLike, Label, Labels, RandomState, Rows, State
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
             the rarer class (``softset.tables.labels.positive_class``).
         n_jobs: threads of trees and boosting; ``None`` is one.
         random_state: int, ``RandomState`` or ``None``.
+        verbose: 1 shows progress.
 
     Attributes:
         classes_, n_features_in_, feature_names_in_: as in scikit-learn.
@@ -187,6 +189,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         pos_label: Label | None = None,
         n_jobs: int | None = None,
         random_state: RandomState = None,
+        verbose: int = 0,
     ) -> None:
         self.metric = metric
         self.base_models = base_models
@@ -196,6 +199,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     # --- fit -------------------------------------------------------------------------------------
 
@@ -220,14 +224,18 @@ class MetricEnsembleClassifier(DecidingClassifier):
         limit = math.inf if self.time_limit is None else float(self.time_limit)
         clock = _Clock(started, limit)
         seconds = self._estimated_seconds(kinds, rows, splits, settings, clock)
+        steps = progress("fit", len(kinds) * len(splits), self.verbose)
         for name in sorted(kinds, key=lambda name: seconds[name]):
             # The cheapest kind is fitted in any case, on as many rows as there is time for.
             usable = 1.0 if fits else min(1.0, max(0.0, clock.left()) / (seconds[name] or 1.0))
             if not fits or seconds[name] <= clock.left():
-                fits += self._fit_kind(KINDS[name], rows, splits, settings, clock, usable, fits)
+                fits += self._fit_kind(
+                    KINDS[name], rows, splits, settings, clock, usable, fits, steps
+                )
             if not any(fit.kind is KINDS[name] for fit in fits):
                 reason = f"would take longer than the limit of {limit:g} seconds (time_limit)"
                 self.left_out_[name] = reason
+        steps.close()
         self._blend(fits, rows)
         return self
 
@@ -297,11 +305,13 @@ class MetricEnsembleClassifier(DecidingClassifier):
         clock: _Clock,
         usable: float,
         others: list[_Fit],
+        steps: Iterator[None],
     ) -> list[_Fit]:
         """The fits of a kind in every split, each on the fraction ``usable`` of its rows; none if
         there is no time after all, unless there are no other fits."""
         fits: dict[str, _Fit] = {}
         for k, (train, held) in enumerate(splits):
+            next(steps)
             begun = time.monotonic()
             part = rows.take(train)
             part = part if usable == 1 else _few_of_each(part, max(PROBE, int(usable * len(train))))

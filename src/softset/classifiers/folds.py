@@ -12,7 +12,7 @@ from softset.checks import check_number, check_whole, warn_user
 from softset.tables.labels import LabelEncoding
 from softset.tables.rows import Ints
 from softset.tables.splits import stratified_folds
-from softset.typing import CV, Array, Rows
+from softset.typing import CV, Array, Labels, Matrix, Rows
 
 Splits = list[tuple[Ints, Ints]]
 
@@ -89,3 +89,24 @@ def _fold_count(cv: int, labels: LabelEncoding, codes: Ints) -> int:
             f"instead of {cv}."
         )
     return int(min(cv, sizes[rarest]))
+
+
+def given_folds(cv: CV, x: Matrix, y: Labels) -> Ints | None:
+    """The fold of every row, if ``cv`` is splits; -1 for rows that no split tests."""
+    if is_count(cv):
+        check_number("cv", cv, 2, float("inf"), closed="low")
+        return None
+    splitter: Any = cv
+    fold = np.full(x.shape[0], -1, dtype=np.int64)
+    try:
+        splits = splitter.split(x, y) if hasattr(cv, "get_n_splits") else splitter
+        for k, (_, test) in enumerate(splits):
+            fold[np.asarray(test, dtype=np.int64)] = k
+    except (TypeError, ValueError, IndexError):
+        raise ValueError(
+            "cv must be a number of folds, a splitter, or pairs of training and test rows, "
+            f"got {cv!r}."
+        ) from None
+    if fold.max(initial=-1) < 1:
+        raise ValueError("cv must hold at least two splits.")
+    return fold

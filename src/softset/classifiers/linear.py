@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers
-from softset.classifiers.folds import is_count
+from softset.classifiers.folds import given_folds
 from softset.classifiers.path import (
     Origin,
     PathPoint,
@@ -45,6 +45,7 @@ from softset.training.linear import (
     scores_of,
     shifted,
 )
+from softset.training.progress import progress
 from softset.typing import (
     CV,
     Array,
@@ -91,6 +92,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
             the rarer class (``softset.tables.labels.positive_class``).
+        verbose: 1 shows progress.
 
     Attributes:
         classes_, n_features_in_, feature_names_in_: as in scikit-learn.
@@ -119,6 +121,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         confidence: float | None = None,
         class_weight: ClassWeight = None,
         pos_label: Label | None = None,
+        verbose: int = 0,
     ) -> None:
         self.metric = metric
         self.C = C
@@ -130,6 +133,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         self.confidence = confidence
         self.class_weight = class_weight
         self.pos_label = pos_label
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -145,7 +149,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         check_number("l1_ratio", self.l1_ratio, 0, 1, closed="both")
         check_number("path", list(self.path), 0, float("inf"))
         x = self._checked_inputs(X, y)
-        given, place = self._given_splits(x, y), None
+        given, place = given_folds(self.cv, x, y), None
         rows = self._start(x, y, sample_weight)
         signs = checked_monotonic_cst(self.monotonic_cst, x.shape[1])
         if signs is not None and self._task.single and self._labels.positive == 0:
@@ -204,26 +208,6 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
     def _checked(self, X: Rows) -> Matrix:
         self._check_fitted()
         return validate_data(self, X, reset=False, dtype=np.float64, accept_sparse=["csr", "csc"])
-
-    def _given_splits(self, x: Matrix, y: Labels) -> Array | None:
-        """The fold of every row, if ``cv`` is splits; -1 for rows that no split tests."""
-        if is_count(self.cv):
-            check_number("cv", self.cv, 2, float("inf"), closed="low")
-            return None
-        cv: Any = self.cv
-        fold = np.full(x.shape[0], -1, dtype=np.int64)
-        try:
-            splits = cv.split(x, y) if hasattr(cv, "get_n_splits") else cv
-            for k, (_, test) in enumerate(splits):
-                fold[np.asarray(test, dtype=np.int64)] = k
-        except (TypeError, ValueError, IndexError):
-            raise ValueError(
-                "cv must be a number of folds, a splitter, or pairs of training and test rows, "
-                f"got {self.cv!r}."
-            ) from None
-        if fold.max(initial=-1) < 1:
-            raise ValueError("cv must hold at least two splits.")
-        return fold
 
     def _scaled(self, x: Matrix) -> Matrix:
         with np.errstate(over="ignore"):  # what is beyond FAR is cut off
@@ -317,7 +301,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         size = (len(sample),) if whole.outputs == 1 else (len(sample), whole.outputs)
         oof = [np.zeros(size) for _ in range(1 + len(penalties))]
         models: list[dict[int, Array]] = [{} for _ in oof]
+        steps = progress("fit", len(folds) * (1 + len(penalties)), self.verbose)
         for k in folds:
+            next(steps)
             seen = fold != k
             part = problem(sample[seen])
             alone = len(np.unique(part.y)) < whole.classes
@@ -326,16 +312,19 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             oof[0][~seen] = scores_of(whole.x[~seen], starts[-1], whole.outputs)
             models[0][int(k)] = starts[-1]
         if not penalties:
+            steps.close()
             return oof, models
         tested = fold >= 0
         cut = tuner.best(oof[0][tested], whole.y[tested], whole.w[tested])
         for k, part, first in zip(folds, parts, starts, strict=True):
             at = origin = shifted(first, cut, whole.classes)
             for i, penalty in enumerate(penalties, 1):
+                next(steps)
                 at = move(part, tuner.goal, origin, penalty, at)
                 held = fold == k
                 oof[i][held] = scores_of(whole.x[held], at, whole.outputs)
                 models[i][int(k)] = at
+        steps.close()
         return oof, models
 
     # --- what it has learned ---------------------------------------------------------------------

@@ -121,7 +121,8 @@ def choose(
     paired difference over rows drawn again with replacement; else the start.
     """
     random = np.random.RandomState(0)
-    drawn = np.concatenate([np.ones((1, len(y))), random.poisson(1.0, (RESAMPLES, len(y)))])
+    resamples = RESAMPLES if len(decided) > 1 else 1  # a start alone has nothing to beat
+    drawn = np.concatenate([np.ones((1, len(y))), random.poisson(1.0, (resamples, len(y)))])
     values = np.array([tuner.values(d, y, drawn * w) for d in decided])
     gains = values - values[0]
     errors = np.nanstd(gains[:, 1:], axis=1)

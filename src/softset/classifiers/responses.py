@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
@@ -13,6 +13,19 @@ from softset.decisions.promises import PromiseWarning
 from softset.tables.rows import equal_rows
 from softset.tasks import TINY
 from softset.typing import Array, ArrayLike, Ints, Rows, Settings
+
+RESPONSES = ("predict_proba", "decision_function")
+
+
+def response_of(estimator: BaseEstimator) -> str:
+    """The method whose answers are thresholded."""
+    found = [name for name in RESPONSES if hasattr(estimator, name)]
+    if not is_classifier(estimator) or not found:
+        raise ValueError(
+            "estimator must be a classifier with predict_proba or decision_function, got "
+            f"{estimator!r}."
+        )
+    return found[0]
 
 
 def fit(estimator: BaseEstimator, x: Rows, y: Array, settings: Settings) -> BaseEstimator:

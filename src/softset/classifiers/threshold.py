@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from scipy.special import expit
 from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, check_random_state, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import _safe_split, available_if
@@ -52,8 +52,6 @@ from softset.typing import (
     State,
     Threshold,
 )
-
-_RESPONSES = ("predict_proba", "decision_function")
 
 
 def _has_probabilities(model: BaseEstimator) -> bool:
@@ -98,6 +96,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             the rarer class (``softset.tables.labels.positive_class``).
         n_jobs: fits at the same time; ``None`` is one.
         random_state: of the folds and the intervals.
+        verbose: 1 shows progress, in lines of joblib.
 
     Sample weights go to the estimator where its ``fit`` takes them (of a pipeline: to its last
     step), and weigh the metric in any case. With scikit-learn's metadata routing they go where
@@ -128,7 +127,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     """
 
     class_weight = None
-    _response = _RESPONSES[0]
+    _response = responses.RESPONSES[0]
 
     def __init__(
         self,
@@ -143,6 +142,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         pos_label: Label | None = None,
         n_jobs: int | None = None,
         random_state: RandomState = None,
+        verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -154,6 +154,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:
         tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
@@ -174,7 +175,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         an entry for each row by rows; with scikit-learn's metadata routing, where they are
         requested.
         """
-        self._response = self._checked_response()
+        self._response = responses.response_of(self.estimator)
         if y is None:
             self._refuse_no_target()
         (X,) = indexable(X)
@@ -214,15 +215,6 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
                 setattr(self, name, getattr(models[-1], name))
         self._tune(X, codes, weight, splits, models, seeds[1])
         return self
-
-    def _checked_response(self) -> str:
-        found = [name for name in _RESPONSES if hasattr(self.estimator, name)]
-        if not is_classifier(self.estimator) or not found:
-            raise ValueError(
-                "estimator must be a classifier with predict_proba or decision_function, got "
-                f"{self.estimator!r}."
-            )
-        return found[0]
 
     def _check_threshold(self) -> None:
         given = self.threshold is not None and not isinstance(self.threshold, str)
@@ -298,7 +290,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             x, own = _safe_split(estimator, X, target, rows)
             settings = _check_method_params(X, passed, indices=rows)
             fits.append(delayed(fit)(clone(estimator), x, own, settings))
-        models: list[BaseEstimator] = Parallel(n_jobs=self.n_jobs)(fits)
+        models: list[BaseEstimator] = Parallel(self.n_jobs, verbose=10 * self.verbose)(fits)
         return models
 
     def _tune(

@@ -5,8 +5,10 @@ Everything that shows progress uses ``Line``. Nothing heavy is imported here.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
+from collections.abc import Generator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
@@ -100,6 +102,24 @@ def _live_bar() -> Any:
         auto_refresh=False,
         redirect_stdout=sys.stdout.isatty(),  # elsewhere it is what the job is for
     )
+
+
+def progress(what: str, total: int, verbose: int) -> Generator[None]:
+    """Steps of a job that shows how far it is: call ``next`` before each, and ``close``.
+
+    >>> steps = progress("fit", 2, verbose=0)
+    >>> next(steps), next(steps), steps.close()
+    (None, None, None)
+    """
+    line = Line(what) if verbose > 0 else None
+    try:
+        for done in itertools.count(1):
+            if line is not None:
+                line.show(done, total)
+            yield
+    finally:
+        if line is not None:
+            line.close()
 
 
 class Progress:
