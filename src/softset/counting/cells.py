@@ -386,12 +386,14 @@ class Counting:
             check_labels(y)
         return check_binary(z, y, None, cells.detach(), self.problem.soft)
 
+    def oriented(self, cells: Tensor) -> Tensor:
+        """Cells of a kernel in the order of dimensions of a confusion, and the other way round."""
+        return cells.mT if self.problem.task.independent and self.grid else cells
+
     def confusion(self, cells: Tensor, unit: float | None = None) -> Confusion:
         """In the units and in the order of dimensions that are promised."""
         problem = self.problem
-        if problem.task.independent and self.grid:
-            cells = cells.movedim(-1, -2)
-        c = Confusion.of(cells, MULTICLASS if problem.exclusive else problem.task)
+        c = Confusion.of(self.oriented(cells), MULTICLASS if problem.exclusive else problem.task)
         return in_units(c, problem, unit)
 
 

@@ -169,6 +169,9 @@ class Traced:
     def __gt__(self, other: Any) -> Traced:
         return Traced(self.value > _value(other), None)
 
+    def __lt__(self, other: Any) -> Traced:
+        return Traced(self.value < _value(other), None)
+
     def __le__(self, other: Any) -> Traced:
         return Traced(self.value <= _value(other), None)
 
@@ -209,9 +212,27 @@ class Traced:
 
     def sum(self, dim: int, keepdim: bool = False) -> Traced:
         def pull(g: Array) -> None:
-            self.add(_spread(g if keepdim else g[..., None], self.value))
+            if not keepdim:
+                g = g.unsqueeze(dim) if _is_tensor(g) else np.expand_dims(g, dim)
+            self.add(_spread(g, self.value))
 
         return self._made(self.value.sum(dim, keepdims=keepdim), pull)
+
+    def mean(self, dim: int) -> Traced:
+        return self.sum(dim) * (1 / self.value.shape[dim])
+
+    def movedim(self, source: int, to: int) -> Traced:
+        value = self.value
+        if not _is_tensor(value):
+            raise NotTracedError("movedim")
+        if source == to:
+            return self
+        made = self._made(value.movedim(source, to), lambda g: self.add(g.movedim(to, source)))
+        return made if self.tape is not None else Traced(made.value, None)
+
+    def diff(self, dim: int) -> Traced:
+        """Of neighbors in the last dimension."""
+        return self[..., 1:] - self[..., :-1]
 
     def prod(self, dim: int) -> Traced:
         value = self.value
@@ -225,15 +246,21 @@ class Traced:
         after[..., :-1] = value[..., :0:-1].cumprod(-1)[..., ::-1]
         return self._made(value.prod(dim), lambda g: self.add(g[..., None] * before * after))
 
-    def clamp(self, min: float) -> Traced:
+    def clamp(self, min: float = -np.inf, max: float = np.inf) -> Traced:
         value = self.value
-        least = value.clamp(min=min) if isinstance(value, torch.Tensor) else np.maximum(value, min)
-        return self._made(least, lambda g: self.add(g * (value >= min)))
+        if not _is_tensor(value):
+            made = np.maximum(value, min) if max == np.inf else np.clip(value, min, max)
+        else:
+            made = value.clamp(min=min) if max == np.inf else value.clamp(max=max)
+        return self._made(made, lambda g: self.add(g * ((value >= min) & (value <= max))))
 
     def __getitem__(self, at: Any) -> Traced:
         def pull(g: Array) -> None:
-            zeros = torch.zeros_like if isinstance(g, torch.Tensor) else np.zeros_like
-            whole = zeros(self.value)
+            if _is_tensor(g) and isinstance(at, tuple) and isinstance(at[-1], slice):
+                start, stop, _ = at[-1].indices(self.value.shape[-1])
+                self.add(torch.nn.functional.pad(g, (start, self.value.shape[-1] - stop)))
+                return
+            whole = torch.zeros_like(self.value) if _is_tensor(g) else np.zeros_like(self.value)
             whole[at] = g
             self.add(whole)
 
@@ -301,10 +328,31 @@ def _stack(parts: Sequence[Traced], dim: int) -> Traced:
     return parts[0]._made(stack(values, -1), pull)
 
 
+def _cat(parts: Sequence[Traced], dim: int) -> Traced:
+    values = [t.value for t in parts]
+    if dim != -1 or not _is_tensor(values[0]):
+        raise NotTracedError("cat")
+    tape = next((t.tape for t in parts if t.tape is not None), None)
+
+    def pull(g: Array) -> None:
+        for t, part in zip(parts, g.split([v.shape[-1] for v in values], -1), strict=True):
+            t.add(part)
+
+    return Traced(torch.cat(values, -1), tape, pull)
+
+
+def _filled(t: Traced, number: float) -> Traced:
+    if _is_tensor(t.value):
+        return Traced(torch.full_like(t.value, number), None)
+    return Traced(np.full_like(t.value, number), None)
+
+
 _FUNCTIONS: dict[Any, Callable[..., Traced]] = {
     torch.where: _where,
     torch.stack: _stack,
-    torch.ones_like: lambda t: Traced(t.value * 0 + 1.0, None),
+    torch.cat: _cat,
+    torch.ones_like: lambda t: _filled(t, 1.0),
+    torch.zeros_like: lambda t: _filled(t, 0.0),
 }
 
 

@@ -204,26 +204,30 @@ def _one_node(
     differentiated at once, on a handful of numbers (``counting.traced``), and the backward pass is
     one call of the kernel. None where there is more to be done.
     """
-    metric, task = goal.metric, problem.task
-    if type(goal.where) is not Fixed or isinstance(metric, Custom) or problem.in_sets:
+    metric = goal.metric
+    if isinstance(metric, Custom) or problem.in_sets or problem.batch_dims:
         return None
-    if problem.batch_dims or metric.wants_matrix(task, problem.classes, training=True):
+    if metric.wants_matrix(problem.task, problem.classes, training=True):
         return None
+<<<<<<< HEAD
     if torch.compiler.is_compiling():
         return None
     counting = Counting.of(problem, step, threshold)
+=======
+    counting = goal.where.counting(metric, problem, step, threshold)
+    if counting is None or counting.kernel is None:
+        return None
+    problem, dtype = counting.problem, working(problem.scores)
+>>>>>>> 8f3a3cc (Device path of areas: bins by one product of matrices, formulas traced; page on GPUs; benchmark)
     counted, scores = counting.in_place(), problem.scores
     if counted is None:
         counted, scores = counting.laid_out(), problem.z
-    if counted is None or counting.kernel is None:
+    if counted is None:
         return None
-
-    known = derivatives(
-        metric, counted.cells, task, problem.left_out, empty, working(problem.scores)
-    )
+    known = derivatives(goal, counting.oriented(counted.cells), problem, empty, dtype)
     if known is None:
-        c = counting.confusion(differentiable(scores, counting.kernel, problem, counted), unit=1.0)
-        return (1 - goal.soft_value(c, empty)).to(working(problem.scores))
+        cells = differentiable(scores, counting.kernel, problem, counted)
+        return (1 - goal.soft_value(counting.confusion(cells, unit=1.0), empty)).to(dtype)
     node = _Node(counting, counted, goal, empty, known)
     return _OneNode.apply(scores, node)  # type: ignore[no-untyped-call]
 
@@ -266,8 +270,9 @@ class _OneNode(torch.autograd.Function):
             by = torch.from_numpy(by * adjoint.item())
         else:
             by = (by * adjoint).to(counting.kernel.dtype)
+        positive, negative = counting.oriented(by)
         with full_precision(scores):
-            return counted.gradient(by[0], by[1]), None
+            return counted.gradient(positive, negative), None
 
 
 class ProbabilitiesWarning(UserWarning):

@@ -92,7 +92,7 @@ class Metric:
         each = c
         if c.left_out is not None:
             kept = others(c)
-            each = c.each(lambda t: torch.where(kept, t, 0.0))
+            each = c.each(lambda t: t * kept)
         summed = replace(each.each(lambda t: t.sum(-1)), task=BINARY)
         return self._train(self.score(summed), summed, empty)
 

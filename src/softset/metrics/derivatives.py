@@ -13,9 +13,11 @@ from torch import Tensor
 
 from softset.counting.cells import Confusion
 from softset.counting.numerics import NOTHING, Constants, readable
+from softset.counting.problem import Problem
 from softset.counting.traced import Traced, gradient
-from softset.metrics.base import REACH, Fraction, Metric
+from softset.metrics.base import REACH, Fraction
 from softset.metrics.formulas import FBeta
+from softset.metrics.goals import Goal
 from softset.tasks import Task
 
 
@@ -29,14 +31,15 @@ class Derivatives(NamedTuple):
 
 
 def derivatives(
-    metric: Metric, cells: Tensor, task: Task, left_out: int | None, empty: str, dtype: torch.dtype
+    goal: Goal, cells: Tensor, problem: Problem, empty: str, dtype: torch.dtype
 ) -> Derivatives | None:
-    """``1 - metric`` in ``dtype``, of cells ``[4]`` or ``[4, classes]``, and its derivatives; none
-    if autograd must find them."""
+    """``1 - goal`` in ``dtype``, of cells ``[4, ...]``, and its derivatives; none if autograd must
+    find them."""
+    metric, task = goal.metric, problem.task
 
     def value(tp: Traced, fp: Traced, fn: Traced, tn: Traced) -> Traced:
-        c = Confusion(tp, fp, fn, tn, task, None, left_out)  # type: ignore[arg-type]
-        return metric(c, empty=empty)  # type: ignore[return-value]
+        c = Confusion(tp, fp, fn, tn, task, None, problem.left_out)  # type: ignore[arg-type]
+        return goal.where.value(metric, c, empty)  # type: ignore[return-value]
 
     if readable(cells):
         numbers = cells.numpy()
@@ -45,13 +48,9 @@ def derivatives(
             return None
         known = gradient(value, numbers)
         return None if known is None else Derivatives(float(known.value), known.by)
-    usual = (
-        metric.average == "macro"
-        and left_out is None
-        and not (task.exclusive and empty != "penalize")
-    )
-    if isinstance(metric, Fraction) and usual and not (task.single and metric.both_classes):
-        fraction = _fraction(metric)
+    alone = not (task.single and metric.both_classes) and problem.left_out is None
+    if isinstance(metric, Fraction) and metric.average == "macro" and alone:
+        fraction = None if goal.where.grid else _fraction(metric)
         if fraction is not None:
             return fraction.derivatives(cells, task, empty, dtype)
     known = gradient(value, cells)

@@ -58,6 +58,12 @@ class Where:
                 f"{what} not apply to {goal.name!r}, which has a threshold of its own."
             )
 
+    def counting(
+        self, metric: Metric, problem: Problem, step: Step, threshold: Threshold = 0.5
+    ) -> Counting | None:
+        """How the soft counts are made, if by one kernel at thresholds that are given."""
+        return None
+
     def soft_cells(
         self, metric: Metric, problem: Problem, step: Step, threshold: Threshold = 0.5
     ) -> Confusion:
@@ -88,6 +94,11 @@ class Where:
 @dataclass(frozen=True)
 class Fixed(Where):
     """At one threshold, passed or tuned; for multiclass, at offsets of the classes."""
+
+    def counting(
+        self, metric: Metric, problem: Problem, step: Step, threshold: Threshold = 0.5
+    ) -> Counting | None:
+        return Counting.of(problem, step, threshold)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion, count_cells
+from softset.counting.cells import Confusion, Counting, count_cells
 from softset.counting.cuts import all_cuts
+from softset.counting.numerics import readable
 from softset.counting.problem import Problem
 from softset.counting.steps import Step
 from softset.counting.values import check_labels, check_not_nan
@@ -35,13 +36,23 @@ class Grid(Where):
     def check_metric(self, metric: Metric) -> None:
         """Every metric can be averaged."""
 
+    def counting(
+        self, metric: Metric, problem: Problem, step: Step, threshold: Threshold = 0.5
+    ) -> Counting | None:
+        if readable(problem.scores):
+            return None
+        return Counting.of(self._prepared(metric, problem, step), step, thresholds=self.thresholds)
+
     def soft_cells(
         self, metric: Metric, problem: Problem, step: Step, threshold: Threshold = 0.5
     ) -> Confusion:
-        taus = self.thresholds
-        if metric.over_thresholds:
-            problem = prepared(problem, Problem.one_against_rest, step, thresholds=taus)
-        return count_cells(problem, step, thresholds=taus)
+        problem = self._prepared(metric, problem, step)
+        return count_cells(problem, step, thresholds=self.thresholds)
+
+    def _prepared(self, metric: Metric, problem: Problem, step: Step) -> Problem:
+        if not metric.over_thresholds:
+            return problem
+        return prepared(problem, Problem.one_against_rest, step, thresholds=self.thresholds)
 
     def hard_cells(
         self,

@@ -20,7 +20,7 @@ from torch import Tensor
 from softset.checks import check_choice, check_number, check_whole, repeated
 from softset.counting.cells import Confusion, count_cells
 from softset.counting.cuts import all_cuts
-from softset.counting.numerics import NOTHING, raised, ratio, working
+from softset.counting.numerics import NOTHING, raised, ratio, readable, working
 from softset.counting.problem import Problem
 from softset.counting.steps import Step
 from softset.counting.values import check_labels, check_not_nan
@@ -172,7 +172,8 @@ class Solved(Where):
 
 def _counted(problem: Problem, step: Step, shifts: Tensor) -> Confusion:
     """The soft counts at every shift ``[*lead, shifts]``, in blocks that bound memory."""
-    size = max(1, _BLOCK // problem.z.numel())
+    # On a device the number of operations must not depend on that of rows.
+    size = max(1, _BLOCK // problem.z.numel()) if readable(problem.z) else shifts.shape[-1]
     # Parameters of a step that differ within the batch have its shape.
     if any(isinstance(v, Tensor) for v in getattr(step, "__dict__", {}).values()):
         size = 1

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.interface import Counted, Separate
-from softset.counting.numerics import lowered, readable, wide
+from softset.counting.numerics import Constants, lowered, readable, wide
 from softset.counting.steps import LinearStep
 from softset.counting.values import check_binary, off_labels
 
+# More bins are added up by prefix sums, fewer by one product of matrices.
+MOST_BINS = 1024
 # Positions that are added up in the dtype of the work, before float64.
 BLOCK = 4096
 
@@ -60,11 +63,13 @@ class GridKernel(BinaryKernel):
 
     def indices(self, place: Tensor, y: Tensor) -> Tensor:
         """Positives after all bins of the negatives; a NaN, whose bin is none, goes anywhere."""
-        at = place.long() + (self.bins + 1) * y.long()
+        at = torch.add(place.long(), y.long(), alpha=self.bins + 1)
         return at.clamp_(0, 2 * self.bins + 1)
 
     def counted(self, z: Tensor, y: Tensor, w: Tensor | None, keep: bool = False) -> Counted:
-        return Separate(self, z, y, w)
+        if readable(z, y, w) or self.bins > MOST_BINS:
+            return Separate(self, z, y, w)
+        return _Grid(self, z, y, w)
 
     def count(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
         if readable(z, y, w):
@@ -73,29 +78,53 @@ class GridKernel(BinaryKernel):
         return self.from_bins(self.into_bins(z, y, w))
 
     def into_bins(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
-        """Mass and moment ``[*lead, 2, bins + 1, 2]`` of negatives and positives.
-
-        A moment is the mass times the outer edge of the bin, and what is beyond: so small a number
-        that blocks of it may be added in float32.
-        """
+        """Mass and moment ``[*lead, 2, bins + 1, 2]`` of negatives and positives."""
         place, beyond = self.places(z)
-        lead, n, size = z.shape[:-1], z.shape[-1], 2 * (self.bins + 1)
-        blocks = -(-n // BLOCK)
-        block = torch.arange(n, device=z.device).div_(BLOCK, rounding_mode="floor")
-        at = self.indices(place, y).add_(block, alpha=size)
-        if w is None:
-            mass = torch.ones((), dtype=beyond.dtype, device=z.device).expand(place.shape)
-        else:
-            mass = w.to(beyond.dtype).expand(place.shape)
-            beyond = beyond * mass
-        both = torch.zeros(2, *lead, blocks * size, dtype=beyond.dtype, device=z.device)
-        both[0].scatter_add_(-1, at, mass)
-        both[1].scatter_add_(-1, at, beyond)
-        both = both.view(2, *lead, blocks, 2, -1).sum(-3, dtype=wide(z.device))
+        mass, beyond = self.sums(self.indices(place, y), beyond, w)
         edges = torch.arange(self.bins + 1, device=z.device)
         edges = edges.minimum(self.bins - 1 - edges).clamp_(min=0)
-        moment = (both[1] + both[0] * edges) / self.bins
-        return torch.stack([both[0], moment], -1)
+        return torch.stack([mass, (beyond + mass * edges) / self.bins], -1)
+
+    def sums(self, at: Tensor, beyond: Tensor, w: Tensor | None) -> Tensor:
+        """The mass of each bin, and what is beyond its outer edge: ``[2, *lead, 2, bins + 1]``.
+
+        This is so small a number that blocks of it may be added in float32.
+        """
+        lead, n, size = at.shape[:-1], at.shape[-1], 2 * (self.bins + 1)
+        blocks = -(-n // BLOCK)
+        block = torch.arange(n, device=at.device).div_(BLOCK, rounding_mode="floor")
+        at = torch.add(at, block, alpha=size)
+        if w is None:
+            mass = torch.ones((), dtype=beyond.dtype, device=at.device).expand(at.shape)
+        else:
+            mass = w.to(beyond.dtype).expand(at.shape)
+            beyond = beyond * mass
+        both = torch.zeros(2, *lead, blocks * size, dtype=beyond.dtype, device=at.device)
+        for sums, terms in zip(both, (mass, beyond), strict=True):
+            sums.scatter_add_(-1, at, terms)
+        return both.view(2, *lead, blocks, 2, -1).sum(-3, dtype=wide(at.device))
+
+    @cached_property
+    def maps(self) -> Constants:
+        """From the sums of the bins to the cells, and from derivatives by the cells to those in the
+        bins, as matrices: few launches for what ``from_bins`` and ``slopes`` do in many."""
+        bins, table = self.bins, np.array([(*self.step.pieces(t)[:5], t) for t in self.taus]).T
+        _, _, m1, m2, m3, tau = table
+        i, j = (table[:2] * bins).round()
+        bin_ = np.arange(bins + 1)[:, None]
+        below, above = bin_ < i, bin_ >= j
+        between = ~below & ~above
+        slope = m1 * below + m2 * between + m3 * above  # of the degree, by p
+        upper = bin_ >= bins // 2
+        edge = np.minimum(bin_, bins - 1 - bin_).clip(0) / bins
+        # The degree is at_zero + slope p, and the rest of it at_one + slope (1 - p).
+        at_zero = between * (0.5 - m2 * tau) + above * (1 - m3)
+        at_one = between * (0.5 - m2 * (1 - tau)) + below * (1 - m1)
+        yes, no = np.where(upper, 1 - at_one, at_zero), np.where(upper, at_one, 1 - at_zero)
+        sign = np.where(upper, -1.0, 1.0)
+        yes = np.concatenate([yes + sign * slope * edge, sign * slope / bins])
+        no = np.concatenate([no - sign * slope * edge, -sign * slope / bins])
+        return Constants(np.concatenate([yes, no], 1), np.ascontiguousarray(slope.T))
 
     def from_bins(self, bins: Tensor) -> Tensor:
         """The cells at all thresholds, from sums over the bins below each corner, and above."""
@@ -143,3 +172,33 @@ class GridKernel(BinaryKernel):
             p, q = self.probabilities(z)
             g = g * p * q
         return lowered(g, z.dtype)
+
+
+class _Grid:
+    """The cells in one pass, and their gradient, in a number of operations that does not depend on
+    that of thresholds."""
+
+    def __init__(self, kernel: GridKernel, z: Tensor, y: Tensor, w: Tensor | None) -> None:
+        self.kernel, self.dtype, self.w = kernel, z.dtype, w
+        place, beyond = kernel.places(z)
+        self.at = kernel.indices(place, y)
+        self.z = z
+        sums = kernel.sums(self.at, beyond, w)
+        to_cells, self.slopes = kernel.maps.beside(z)
+        sums = sums.movedim(0, -2).flatten(-2)  # [*lead, negatives and positives, mass and beyond]
+        cells = (sums @ to_cells).unflatten(-1, (2, -1))  # [*lead, 2, yes or no, thresholds]
+        negative, positive = cells.unbind(-3)
+        both = torch.stack([positive, negative], 0)
+        self.cells = both.movedim(-2, 0).flatten(0, 1)
+
+    def gradient(self, positive: Tensor, negative: Tensor) -> Tensor:
+        """The derivative by the scores."""
+        kernel = self.kernel
+        both = torch.stack([negative, positive], -2).to(self.slopes.dtype)
+        by_bin = (both @ self.slopes).flatten(-2).to(kernel.dtype)
+        g = by_bin.gather(-1, self.at)
+        g = g if self.w is None else g * self.w.to(g.dtype)
+        if kernel.from_logits:
+            p, q = kernel.both(self.z)
+            g = g * p * q
+        return lowered(g, self.dtype)

@@ -289,11 +289,6 @@ def _readable(z: Tensor, dtype: torch.dtype) -> Tensor:
     return z if z.dtype in FLOATS else z.to(dtype)
 
 
-def _gradient_like(z: Tensor, out: Tensor) -> Tensor:
-    """The gradient in the dtype of the scores."""
-    return lowered(out, z.dtype)
-
-
 def _sums(adjoint: Any, shape: tuple[int, ...]) -> Tensor:
     """Derivatives by the sums as C reads them: from a tensor, an array or a number."""
     if isinstance(adjoint, Tensor):
@@ -360,7 +355,7 @@ class NativeMulticlass(_Native, MulticlassKernel):
         out = self.gradient_rows(self.rows(z, y, w), positive, negative)
         if out is None:
             return super().gradient(z, y, w, positive, negative)
-        return _gradient_like(z, out)
+        return lowered(out, z.dtype)
 
 
 class NativeBinary(_Native, BinaryKernel):
@@ -443,7 +438,7 @@ class NativeBinary(_Native, BinaryKernel):
         if out is None:
             return super().gradient(z, y, w, positive, negative)
         out = out.movedim(-1, -2) if z.dim() > 1 else out.squeeze(-1)
-        return _gradient_like(z, out)
+        return lowered(out, z.dtype)
 
 
 def _labels_last(z: Tensor, y: Tensor, w: Tensor | None) -> Rows:
@@ -498,4 +493,4 @@ class NativeGrid(_Native, GridKernel):
         out = torch.empty_like(rows.z)
         if not self.run(library.bins, rows, self.numbers, None, out, None, slopes):
             return super().gradient(z, y, w, positive, negative)
-        return _gradient_like(z, out.movedim(-1, -2) if z.dim() > 1 else out.squeeze(-1))
+        return lowered(out.movedim(-1, -2) if z.dim() > 1 else out.squeeze(-1), z.dtype)
