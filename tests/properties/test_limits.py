@@ -348,6 +348,7 @@ REACHED = {
     "comparison.runs.FEWEST_ROWS": "reached",
     "comparison.runs.NUMBERS_A_SECOND": "of a time limit",
     "comparison.leakage.FEW": "reached",
+    "counting.kernels.binary_grid.MOST_BINS": "both ways are reached by the tests of devices",
     "counting.kernels.native.kernels.EXACT": "of floats",
     "counting.kernels.triton.operators.COLUMNS": "tiles of a kernel, reached by its own tests",
     "counting.kernels.triton.operators.PROGRAMS": "of a launch on a graphics card",
