@@ -209,16 +209,12 @@ def _one_node(
         return None
     if metric.wants_matrix(problem.task, problem.classes, training=True):
         return None
-<<<<<<< HEAD
     if torch.compiler.is_compiling():
         return None
-    counting = Counting.of(problem, step, threshold)
-=======
     counting = goal.where.counting(metric, problem, step, threshold)
     if counting is None or counting.kernel is None:
         return None
     problem, dtype = counting.problem, working(problem.scores)
->>>>>>> 8f3a3cc (Device path of areas: bins by one product of matrices, formulas traced; page on GPUs; benchmark)
     counted, scores = counting.in_place(), problem.scores
     if counted is None:
         counted, scores = counting.laid_out(), problem.z
@@ -413,8 +409,9 @@ class MetricLoss(Loss):
         """Warn, once, if the first scores are probabilities by all appearances. Elsewhere than on
         the CPU it would wait for the device: with ``check="full"`` only."""
         z = as_numbers("scores", scores)
-        if (z.device.type != "cpu" and self.check != "full") or not readable(z):
-            return
+        with checked(self.check):
+            if not readable(z):
+                return
         self._unclear = (self._unclear or 0) + z.numel() if all_in_unit_interval(z) else None
         if self._unclear is not None and self._unclear >= FEW_SCORES:
             self._unclear = None

@@ -186,7 +186,7 @@ class _Grid:
         sums = kernel.sums(self.at, beyond, w)
         to_cells, self.slopes = kernel.maps.beside(z)
         sums = sums.movedim(0, -2).flatten(-2)  # [*lead, negatives and positives, mass and beyond]
-        cells = (sums @ to_cells).unflatten(-1, (2, -1))  # [*lead, 2, yes or no, thresholds]
+        cells = (sums @ to_cells).view(*sums.shape[:-1], 2, -1)  # [*lead, 2, yes or no, thresholds]
         negative, positive = cells.unbind(-3)
         both = torch.stack([positive, negative], 0)
         self.cells = both.movedim(-2, 0).flatten(0, 1)
