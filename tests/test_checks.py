@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from torch.utils.data import DataLoader, TensorDataset
 
 import softset as ss
-from softset.checks import check_choice, check_number, check_whole, nearest
+from softset.checks import check_choice, check_integer, check_number, nearest
 from softset.counting.numerics import ratio, root
 
 
@@ -54,14 +54,14 @@ def test_checks_name_the_parameter_and_what_came():
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, 11, math.inf, math.nan, 10**400, True, "3", None])
 def test_what_is_no_whole_number_in_range_is_refused(value):
-    with pytest.raises(ValueError, match=r"^n must be a whole number from 1 to 10, got "):
-        check_whole("n", value, 1, 10)
+    with pytest.raises(ValueError, match=r"^n must be an integer from 1 to 10, got "):
+        check_integer("n", value, 1, 10)
 
 
 def test_whole_numbers_of_any_type_pass():
     for value in (1, 10, 3.0, np.int64(4), np.float32(5)):
-        check_whole("n", value, 1, 10)
-    check_whole("n", 2**63 - 1, 0)
+        check_integer("n", value, 1, 10)
+    check_integer("n", 2**63 - 1, 0)
 
 
 def test_numbers_beyond_floats_are_refused_in_words():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import re
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -117,3 +119,35 @@ def test_the_server_over_http(monkeypatch, path):
     missing = client.post("/predict", json=[{"unknown": 1}])
     assert missing.status_code == 422
     assert "of the training data are missing" in missing.json()["detail"]
+
+
+def test_a_row_means_the_same_alone_and_among_others(path):  # D20
+    model = ss.load_model(path)
+    odd = [{"x": "abc", "color": 7, "note": True}, {"x": None, "color": None, "note": "0.5"}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        together = model.predict_proba([*ROWS, *odd])
+        for row, p in zip([*ROWS, *odd], together, strict=True):
+            np.testing.assert_array_equal(model.predict_proba([row])[0], p)
+    short = {"x": 1.0, "color": "red"}
+    with pytest.raises(ValueError, match="'note' of the training data are missing"):
+        model.predict([short])
+    with pytest.raises(ValueError, match="row 4 has no 'note'"):
+        model.predict([*ROWS, short])
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [((b"content-length", b"80000000"), 413), ((b"transfer-encoding", b"chunked"), 411)],
+)
+def test_a_long_request_is_not_read(monkeypatch, path, header, status):  # D26
+    stub = types.ModuleType("fastapi")
+    stub.FastAPI, stub.HTTPException = App, HTTPError
+    monkeypatch.setitem(sys.modules, "fastapi", stub)
+    module, sent = load_example(monkeypatch, path), []
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(module.server({"type": "http", "headers": [header]}, None, send))
+    assert sent[0]["status"] == status

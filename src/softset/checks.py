@@ -11,7 +11,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from types import ModuleType
-from typing import Any
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
@@ -23,9 +22,9 @@ def nearest(word: str, words: Iterable[str]) -> str:
     ''
     """
     by_lower = {w.lower(): w for w in reversed(list(words))}
-    found = difflib.get_close_matches(word.lower(), by_lower, n=1)
-    found = found or [w for w in by_lower if len(w) > 1 and w in word.lower()]
-    return f" Did you mean {by_lower[found[0]]!r}?" if found else ""
+    matches = difflib.get_close_matches(word.lower(), by_lower, n=1)
+    matches = matches or [w for w in by_lower if len(w) > 1 and w in word.lower()]
+    return f" Did you mean {by_lower[matches[0]]!r}?" if matches else ""
 
 
 def listed(names: Iterable[object], most: int = 10) -> str:
@@ -35,12 +34,12 @@ def listed(names: Iterable[object], most: int = 10) -> str:
     "'a', 'b' and 1 more"
     """
     words = [repr(name) for name in names]
-    rest = len(words) - most
-    return ", ".join(words) if rest <= 0 else f"{', '.join(words[:most])} and {rest} more"
+    others = len(words) - most
+    return ", ".join(words) if others <= 0 else f"{', '.join(words[:most])} and {others} more"
 
 
 def repeated(names: Iterable[str]) -> list[str]:
-    """Names that stand there more than once.
+    """Names that occur more than once.
 
     >>> repeated(["b", "a", "b", "c", "a"])
     ['a', 'b']
@@ -77,7 +76,7 @@ def warn_user(text: str, kind: type[Warning] = UserWarning) -> None:
 
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
-    """Refuse a value that is not one of ``choices``."""
+    """Raise ValueError unless ``value`` is one of ``choices``."""
     options = tuple(choices)
     if value not in options:
         hint = nearest(str(value), [str(o) for o in options])
@@ -86,9 +85,9 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
 
 
 def check_number(
-    name: str, value: Any, low: float, high: float, *, closed: str = "", hint: str = ""
+    name: str, value: object, low: float, high: float, *, closed: str = "", hint: str = ""
 ) -> None:
-    """Refuse a number (or a list, array or tensor with an element) outside an interval.
+    """Raise ValueError for a number (or an element of a list, array or tensor) outside an interval.
 
     ``closed`` names the ends that belong to it: ``""``, ``"low"``, ``"high"`` or ``"both"``.
     """
@@ -98,11 +97,10 @@ def check_number(
     right = "]" if closed in ("high", "both") else ")"
     interval = f"{left}{low:g}, {high:g}{right}"
     try:
-        if hasattr(value, "aminmax"):  # a tensor, of which the two ends are enough
-            numbers: Any = [float(v) for v in value.detach().aminmax()]
+        if hasattr(value, "detach"):  # a tensor, of which the two ends are enough
+            flat = [float(v) for v in value.detach().aminmax()]
         else:
-            numbers = value.tolist() if hasattr(value, "tolist") else value
-        flat = _flatten(numbers)
+            flat = _flatten(value.tolist() if hasattr(value, "tolist") else value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number in {interval}, got {value!r}. {hint}") from None
     for x in flat:
@@ -112,21 +110,21 @@ def check_number(
             raise ValueError(f"{name} must be in {interval}, got {x!r}. {hint}".rstrip())
 
 
-def check_whole(name: str, value: Any, low: int, high: int = 2**63 - 1) -> None:
-    """Refuse what is no whole number from ``low`` to ``high``, both included.
+def check_integer(name: str, value: object, low: int, high: int = 2**63 - 1) -> None:
+    """Raise ValueError unless ``value`` is an integer from ``low`` to ``high``, both included.
 
-    >>> check_whole("epochs", float("inf"), 1, 1000)
+    >>> check_integer("epochs", float("inf"), 1, 1000)
     Traceback (most recent call last):
-    ValueError: epochs must be a whole number from 1 to 1000, got inf.
+    ValueError: epochs must be an integer from 1 to 1000, got inf.
     """
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not real or not low <= value <= high or value != int(value):
-        raise ValueError(f"{name} must be a whole number from {low} to {high}, got {value!r}.")
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not number or not low <= value <= high or value != int(value):  # type: ignore
+        raise ValueError(f"{name} must be an integer from {low} to {high}, got {value!r}.")
 
 
-def _flatten(value: Any) -> list[float]:
+def _flatten(value: object) -> list[float]:
     if isinstance(value, list | tuple):
         return [x for item in value for x in _flatten(item)]
     if isinstance(value, bool | str):
         raise TypeError
-    return [float(value)]
+    return [float(value)]  # type: ignore[arg-type]

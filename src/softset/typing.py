@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pandas as pd
+    import pyarrow as pa
     from scipy.sparse import csr_array, csr_matrix
     from sklearn.model_selection import BaseCrossValidator
     from torch import Tensor
@@ -21,6 +21,9 @@ __all__ = [
     "JSON",
     "Array",
     "ArrayLike",
+    "ArrowColumn",
+    "ArrowSchema",
+    "ArrowTable",
     "Bools",
     "ClassWeight",
     "Floats",
@@ -32,22 +35,28 @@ __all__ = [
     "PathLike",
     "RandomState",
     "Rows",
+    "Series",
     "Settings",
     "State",
     "TensorLike",
     "Threshold",
 ]
 
-Array: TypeAlias = NDArray[Any]
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
+ArrayLike: TypeAlias = "npt.ArrayLike"
+Array: TypeAlias = "npt.NDArray[Any]"
+Floats: TypeAlias = "npt.NDArray[np.float64]"
+Ints: TypeAlias = "npt.NDArray[np.int64]"
+Bools: TypeAlias = "npt.NDArray[np.bool_]"
 
 PathLike: TypeAlias = "str | os.PathLike[str]"  # a file or a folder, as a user names it
 
 # What a user passes: converted and checked on entry, never deeper.
 TensorLike: TypeAlias = "Tensor | ArrayLike"  # scores, targets and weights of losses and metrics
 Frame: TypeAlias = "pd.DataFrame"
+Series: TypeAlias = "pd.Series"
+ArrowTable: TypeAlias = "pa.Table"
+ArrowColumn: TypeAlias = "pa.ChunkedArray"
+ArrowSchema: TypeAlias = "pa.Schema"
 Matrix: TypeAlias = "Floats | csr_array | csr_matrix"  # numbers, dense or sparse
 Rows: TypeAlias = "Frame | csr_array | csr_matrix | ArrayLike"  # X of an estimator
 Labels: TypeAlias = "pd.Series | Frame | ArrayLike"  # y of an estimator

@@ -260,7 +260,7 @@ BAD = [
     ({"base_models": "linear"}, "base_models must be a list of linear"),
     ({"base_models": []}, "base_models must be a list of linear"),
     ({"time_limit": 0}, "time_limit must be in"),
-    ({"cv": 1}, "cv must be a whole number from 2"),
+    ({"cv": 1}, "cv must be an integer from 2"),
     ({"metric": "f11x"}, "metric 'f11x' is not known"),
     ({"pos_label": "maybe"}, "pos_label must be one of"),
 ]

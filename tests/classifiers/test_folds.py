@@ -87,7 +87,7 @@ def test_a_class_with_fewer_rows_than_folds_gets_fewer_folds(kind, seen):
 @pytest.mark.parametrize("kind", MAKE)
 def test_splits_that_cannot_be_meant_are_refused(kind):
     for cv, message in (
-        (1, "cv must be a whole number from 2"),
+        (1, "cv must be an integer from 2"),
         ("pre-fit", "cv"),
         ([(np.flatnonzero(Y == 0), np.flatnonzero(Y == 1))], "cv leaves no row of class 1"),
     ):

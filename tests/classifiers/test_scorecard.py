@@ -227,7 +227,7 @@ def test_models_from_files_hold_no_rows(model, data, tmp_path, name):
 def test_bad_requests_are_named(model, card, data):
     x, y = data
     for bad in (0, 2.5, "many"):
-        with pytest.raises(ValueError, match="max_points must be a whole number"):
+        with pytest.raises(ValueError, match="max_points must be an integer"):
             model.scorecard(bad)
     for metric, target in (("f1", (x[:, 6, None] > [0, 1]).sum(1)), ("auroc", y)):
         other = MetricLinearClassifier(metric, path=()).fit(x, target)

@@ -230,3 +230,70 @@ def test_words_can_be_completed():
         check=False,
     )
     assert done.stdout.split() == ["tune-threshold"]
+
+
+def test_without_a_command_the_help_is_printed(capsys):  # D27
+    code, out, err = run([], capsys)
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: softset")
+    assert out.count("\n") > 10
+
+
+PROGRAM = "from softset.cli import main; main({arguments!r})"
+
+
+def test_a_closed_standard_output_is_no_traceback():  # D27
+    program = PROGRAM.format(arguments=["--version"])
+    for start in ("import sys", "import sys; sys.stdout = None"):
+        ran = subprocess.run(
+            ["bash", "-c", f'"{sys.executable}" -c "{start}; {program}" >&-'],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in ran.stderr
+        assert ran.returncode in (0, 2), ran.stderr
+
+
+def test_sigterm_after_the_work_is_no_traceback():  # D27
+    program = (
+        "import atexit, os, signal\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGTERM))\n"
+        + PROGRAM.format(arguments=["--version"])
+    )
+    words = [sys.executable, "-c", program]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (-15, "")
+
+
+def test_escape_codes_of_names_and_labels_never_reach_the_terminal(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # D26
+    red = "\x1b[31mred\x07\x9b"
+    x = np.random.default_rng(0).normal(size=200)
+    labels = np.where(x > 0, red, "blue")
+    frame = pd.DataFrame({"x": x, f"z{red}": x**2, "y": labels})
+    frame.to_csv("data.csv", index=False)
+    steps = [
+        ["train", "data.csv", "-t", "y", "--recipe", "linear", "-o", "m.softset"],
+        ["predict", "m.softset", "data.csv", "-o", "p.csv"],
+        ["evaluate", "data.csv", "-t", "y", "--model", "m.softset", "-m", "f1"],
+        ["explain", "m.softset", "data.csv", "--repeats", "1"],
+        ["train", "data.csv", "-t", f"no{red}"],
+    ]
+    shown = ""
+    for step in steps:
+        code, out, err = run(step, capsys)
+        assert code == (2 if step == steps[-1] else 0), err
+        shown += out + err
+    assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+    assert "\\u001b[31mred" in shown
+
+
+def test_too_little_memory_is_one_line(capsys, monkeypatch):  # D23
+    def full(*_, **__):
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    monkeypatch.setattr(cli, "app", full)
+    code, out, err = run(["demo"], capsys)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "the memory is not enough (Unable to allocate 9 GiB)" in err

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from softset.classifiers.model import load_model
 from softset.tables.files import read_table
@@ -77,3 +79,75 @@ def test_standard_input(run, data, model, monkeypatch):
     assert run.json("predict", model, "-")["output"] == "stdin-predictions.csv"
     expected = load_model(model).predict(data[["x", "city"]][:7])
     assert pd.read_csv("stdin-predictions.csv")["prediction"].tolist() == expected.tolist()
+
+
+IDENTIFIERS = ["12E4", "+49123", "1.10", "1234567", "", "007", "9007199254740993", "=1+1"]
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_identifiers_are_kept_as_they_are_in_the_file(run, data, model, decimal):  # D19
+    frame = data[["x", "city"]][:8].assign(code=IDENTIFIERS)
+    frame.to_csv("new.csv", index=False, sep=";", decimal=decimal)
+    options = ["--sep", ";", "--decimal", decimal]
+    run("predict", model, "new.csv", "--keep", "code,x", "-o", "p.csv", *options)
+    lines = Path("p.csv").read_text().splitlines()[1:]
+    assert [line.split(",")[0] for line in lines] == [*IDENTIFIERS[:-1], "'=1+1"]
+    kept = read_table("p.csv", text=["x"])["x"].tolist()
+    assert kept == read_table("new.csv", text=["x"], sep=";")["x"].tolist()
+    frame[["x", "city"]].to_csv("new.csv", index=False, sep=";", decimal=decimal)
+    run("predict", model, "new.csv", "-o", "q.csv", *options)
+    assert read_table("p.csv")["p_yes"].tolist() == read_table("q.csv")["p_yes"].tolist()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_integers_beside_nothing_keep_their_digits(run, data, model, ending, streamed):  # D19
+    ids = [None] * 40 + [9007199254740993 + i for i in range(60)]
+    columns = {"x": data["x"][:100], "city": data["city"][:100], "id": pa.array(ids, pa.int64())}
+    Path("new").mkdir()
+    # The first group of rows has no identifier.
+    parquet.write_table(pa.table(columns), "new/a.parquet", row_group_size=20)
+    source = "new" if streamed else "new/a.parquet"
+    run("predict", model, source, "--keep", "id", "-o", f"p.{ending}")
+    if ending == "csv":
+        lines = Path("p.csv").read_text().splitlines()[1:]
+        assert [line.split(",")[0] for line in lines] == [str(v or "") for v in ids]
+    else:
+        assert parquet.read_table("p.parquet")["id"].to_pylist() == ids
+
+
+def test_the_threshold_can_be_moved(run, data, model):  # C10
+    data[["x", "city"]].to_csv("new.csv", index=False)
+    for threshold in (0.1, 0.9):
+        run("predict", model, "new.csv", "--threshold", threshold, "-o", "p.csv", "--force")
+        found = read_table("p.csv")
+        assert ((found["prediction"] == "yes") == (found["p_yes"] >= threshold)).all()
+        assert found["prediction"].nunique() == 2
+    assert "threshold must be in (0, 1)" in run.refused(
+        "predict", model, "new.csv", "--threshold", "1.5", "-o", "q.csv"
+    )
+
+
+@pytest.mark.filterwarnings("always:column 'x'")
+def test_a_row_is_judged_alone(run, data, model):  # D20
+    frame = data[["x", "city"]].astype(object)
+    frame.loc[7, "x"] = "abc"
+    frame.to_csv("new.csv", index=False)
+    frame[7:8].to_csv("one.csv", index=False)
+    for name in ("new", "one"):
+        run("predict", model, f"{name}.csv", "-o", f"{name}-p.csv")
+        assert f"'abc' in row {8 if name == 'new' else 1}." in run.err
+    assert read_table("new-p.csv")["p_yes"][7] == read_table("one-p.csv")["p_yes"][0]
+
+
+def test_categories_with_decimal_commas_are_the_same_later(run):  # D18
+    random = np.random.default_rng(0)
+    size = random.choice(["1,5", "2,5", "XL", "S"], 300)
+    y = np.isin(size, ["1,5", "XL"])
+    frame = pd.DataFrame({"size": size, "x": random.normal(size=300), "y": y.astype(int)})
+    frame.to_csv("data.csv", index=False, sep=";", decimal=",")
+    options = ["--sep", ";", "--decimal", ","]
+    run("train", "data.csv", "-t", "y", "--recipe", "linear", "-o", "m.softset", *options)
+    run("predict", "m.softset", "data.csv", "-o", "p.csv", *options)
+    assert "never seen" not in run.err
+    assert (read_table("p.csv")["prediction"] == y).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 import softset as ss
 from softset.classifiers import ensemble
+from softset.classifiers import model as model_module
 from softset.classifiers.model import load_model
 from softset.classifiers.recipes import RECIPES
 from softset.cli import train
@@ -145,3 +147,34 @@ def test_the_best_recipe_says_what_it_is_made_of(run, data, monkeypatch):
     said = run(*given, "--recipe", "best")
     assert "MetricEnsembleClassifier for F1" in said
     assert "left out: own, needs no_such_thing" in said
+
+
+def test_a_model_that_another_run_has_written_meanwhile_stays(run, data, monkeypatch):  # D21
+    data[["x", "city", "two"]].to_csv("data.csv", index=False)
+    train = model_module.train_model
+
+    def slowly(*arguments, **settings):
+        Path("m.softset").write_text("of another run")
+        return train(*arguments, **settings)
+
+    monkeypatch.setattr(model_module, "train_model", slowly)
+    words = ["train", "data.csv", "-t", "two", "--recipe", "linear", "-o", "m.softset"]
+    assert "m.softset exists already" in run.refused(*words)
+    assert Path("m.softset").read_text() == "of another run"
+    monkeypatch.undo()
+    run(*words, "--force")
+    assert Path("m.softset").read_bytes() != b"of another run"
+
+
+@pytest.mark.parametrize("command", ["train", "tune-threshold"])
+def test_a_metric_that_is_met_by_flagging_everything_is_said(run, data, command):  # C11
+    random = np.random.default_rng(0)
+    frame = data[["x", "two"]].assign(p=random.random(len(data)))
+    frame.to_csv("data.csv", index=False)
+    extra = ["--recipe", "linear", "--drop", "p"] if command == "train" else ["--scores", "p"]
+    run(command, "data.csv", "-t", "two", "-m", "recall", *extra)
+    assert "every row is flagged: recall alone" in run.err
+    assert "Ask for precision@recall>=0.9 or f1" in run.err
+    out = run(command, "data.csv", "-t", "two", "-m", "f1", *extra)
+    assert "flagged" not in run.err
+    assert "threshold for f1 of" not in out

@@ -101,7 +101,7 @@ CHANGES = [
     (["task"], "ranking", "task must be"),
     (["data", "classes"], {}, "data.classes must be a list"),
     (["settings", "fits"], None, "settings.fits must be"),
-    (["random_state"], "0", "random_state must be a whole number"),
+    (["random_state"], "0", "random_state must be an integer"),
     (["surprise"], 1, "surprise is not known"),
     (["format"], 4, "format 3 was expected, got 4"),
     (["format"], 2, "format 3 was expected, got 2. Compare again."),

@@ -198,13 +198,14 @@ def oracle(data, sep):
     if not content.strip() or "\0" in content:
         return None
     try:
-        rows = [
-            r for r in csv.reader(io.StringIO(content, newline=""), delimiter=sep, strict=True) if r
-        ]
+        reader = csv.reader(io.StringIO(content, newline=""), delimiter=sep, strict=True)
+        rows = list(reader)
     except csv.Error:
         return None
-    while rows and len(rows[0]) == 1 and not rows[0][0].strip():
+    while rows and len(rows[0]) < 2 and not "".join(rows[0]).strip():
         rows.pop(0)
+    # An empty line is no row, but where there is one column: there it is an empty cell.
+    rows = [r or [""] for r in rows if r or len(rows[0]) == 1]
     if len(rows) < 2 or not any(rows[0]) or any(len(r) != len(rows[0]) for r in rows):
         return None
     names = [unguarded(n.strip()) or f"column {i}" for i, n in enumerate(rows.pop(0), 1)]
@@ -220,7 +221,7 @@ def unguarded(text):
     blanks = "\u200b\u2060\ufeff" + string.whitespace
     formula = rest.lstrip(blanks).startswith(tuple("=+-@＝＋－＠"))
     begins = rest.startswith(("\t", "\r", "\n", "\ufeff"))
-    return text[1:] if text.startswith("'") and (formula or begins or not rest) else text
+    return text[1:] if text.startswith("'") and (formula or begins) else text
 
 
 def number(text):

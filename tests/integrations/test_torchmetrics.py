@@ -45,7 +45,7 @@ def test_sums_over_ranks():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="metric must be one of counts"):
         CountedMetric("auroc")
-    with pytest.raises(ValueError, match="classes must be a whole number"):
+    with pytest.raises(ValueError, match="classes must be an integer"):
         CountedMetric("f1", task="multiclass")
     with pytest.raises(ValueError, match="Set classes"):
         CountedMetric("f1", task="multiclass", classes=3).update(*random_problem("multiclass"))

@@ -93,7 +93,7 @@ def test_mixtures_compile_once_for_all_epochs():
         (lambda: ss.MetricLoss() + 3, ValueError, "a loss can be added to a loss, got 3"),
         (lambda: -1 * ss.MetricLoss(), ValueError, r"weight must be in \[0, inf\), got -1"),
         (lambda: "a" * ss.MetricLoss(), ValueError, "weight must be a number or a function"),
-        (lambda: ss.losses.Ramp(1.0, 0.0, 0), ValueError, "epochs must be a whole number"),
+        (lambda: ss.losses.Ramp(1.0, 0.0, 0), ValueError, "epochs must be an integer"),
     ],
 )
 def test_words_of_other_libraries_are_told_ours(make, error, message):

@@ -144,7 +144,7 @@ def test_names_lead_back():
     ("call", "message"),
     [
         (lambda: get_goal("mcc@2"), "metric at k must be recall"),
-        (lambda: get_goal("recall@0"), "k must be a whole number"),
+        (lambda: get_goal("recall@0"), "k must be an integer"),
         (
             lambda: ss.evaluate([0.0, 1.0], [0, 1], "recall@1", from_logits=True),
             "task='multilabel'",

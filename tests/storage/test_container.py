@@ -2,6 +2,7 @@
 
 import math
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -125,3 +126,13 @@ def test_the_last_byte_of_a_large_tensor_is_checked_too(tmp_path):
     path.write_bytes(content)
     with pytest.raises(SavedFileError):
         read_file(path, "test")
+
+
+def test_a_file_that_is_longer_than_it_says_is_not_read(tmp_path, monkeypatch):  # D26
+    path = tmp_path / "a"
+    container.write_file(path, "thing", {"x": torch.ones(3)})
+    with open(path, "r+b") as file:
+        file.truncate(8 * 2**30)  # sparse: it takes no room on the disk
+    monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("it was read"))
+    with pytest.raises(SavedFileError, match="damaged"):
+        container.read_file(path, "thing")

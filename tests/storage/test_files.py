@@ -108,7 +108,7 @@ def test_an_output_is_checked_before_the_work(tmp_path):  # 19
     check_writable(path)
     assert os.listdir(tmp_path) == []
     put(path)
-    with pytest.raises(ValueError, match=r"a exists already. Say --force"):
+    with pytest.raises(ValueError, match=r"a exists already. Pass --force"):
         check_writable(path)
     check_writable(path, force=True)
     with pytest.raises(FileNotFoundError, match=r"no directory .*gone' for 'a'"):
@@ -222,3 +222,28 @@ def test_a_lock_is_held_by_one_and_free_afterwards(tmp_path):
     started = time.monotonic()
     with locked(tmp_path / "a"):
         assert time.monotonic() - started < 5
+
+
+def test_who_may_read_a_file_stays_as_it_is(tmp_path):  # D26
+    path = tmp_path / "model"
+    path.write_text("old")
+    path.chmod(0o600)
+    modes = []
+
+    def write(temporary):
+        modes.append(temporary.stat().st_mode & 0o777)
+        temporary.write_text("new")
+
+    files.write_safely(path, write)
+    assert modes == [0o600]
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o600)
+
+
+def test_a_new_file_never_replaces_another(tmp_path):  # D21
+    path = tmp_path / "model"
+    with files.new_file(path) as temporary:
+        temporary.write_text("first")
+    with pytest.raises(ValueError, match="exists already"), files.new_file(path) as temporary:
+        temporary.write_text("second")
+    assert path.read_text() == "first"
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]

@@ -61,11 +61,11 @@ BAD = [
     ({"inner": []}, "inner must be an object, got a list of 0."),
     ({"inner": {"name": "x"}}, "inner.size is missing."),
     ({"inner": {"name": "x", "size": 1, "old": 2}}, "inner.old is not known; name, size may be"),
-    ({"many": [{"name": "y", "size": 2.5}]}, "many[0].size must be a whole number, got 2.5."),
+    ({"many": [{"name": "y", "size": 2.5}]}, "many[0].size must be an integer, got 2.5."),
     ({"named": {"z": None}}, "named.z must be a finite number, got None."),
-    ({"pairs": [["p"]]}, "pairs[0] must be a list of text and a whole number, got a list of 1."),
+    ({"pairs": [["p"]]}, "pairs[0] must be a list of text and an integer, got a list of 1."),
     ({"cut": "half"}, "cut must be a finite number or a list of a finite number, got 'half'."),
-    ({"more": None}, "more must be a whole number, got None."),
+    ({"more": None}, "more must be an integer, got None."),
     ({"hidden": 1}, "hidden is not known"),
 ]
 

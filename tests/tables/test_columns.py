@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from softset.tables.columns import Cells, as_text
-from softset.tables.encoder import TableEncoder, infer_schema
+from softset.tables.encoder import TableEncoder, UnseenWarning, infer_schema
 
 N = 60
 
@@ -151,10 +151,41 @@ def test_the_work_grows_as_the_columns_do():  # 12
     assert calls(2000) < 5 * calls(400) * 1.1
 
 
-# --- cells ---
+def test_warnings_are_grouped():  # C15
+    frame = pd.DataFrame({f"same {i}": [i] * N for i in range(15)} | {"x": np.arange(N) ** 0.5})
+    frame["a"] = [*map(str, range(5, 62)), "unknown", "?!", "n.k."]
+    frame["b"] = [*map(str, range(7, 66)), "unknown"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        encoder = TableEncoder(infer_schema(frame)).fit(frame)
+    said = [str(w.message) for w in caught]
+    assert len(said) == 2
+    assert said[0] == (
+        "column 'same 0' is constant; it is left out. Likewise 14 more columns: 'same 1', "
+        "'same 2', 'same 3', 'same 4', 'same 5' and 9 more."
+    )
+    assert "column 'a': 3 of 60 cells are no numbers" in said[1]
+    assert "Likewise 1 more column: 'b'." in said[1]
+    assert encoder.notes_[:2] == said
+    assert len(encoder.notes_) == 3  # and what is filled with the median
+    with pytest.warns(UnseenWarning) as unseen:
+        encoder.transform(frame.assign(a="x", b="y"))
+    assert len(unseen) == 1
 
 
-N = 4
+def test_rows_are_numbered_as_in_the_file():  # D20
+    encoder = TableEncoder().fit(pd.DataFrame({"a": np.arange(N) * 0.5}))
+    frame = pd.DataFrame({"a": ["1"] * 19 + ["x"]}, index=range(1000, 1020))
+    with pytest.warns(UnseenWarning, match="'x' in row 1020"):
+        encoder.transform(frame)
+    with pytest.warns(UnseenWarning, match="'x' in row 20"):
+        encoder.transform(frame.set_axis([f"row {i}" for i in range(20)]))
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+CELLS = 4
 STORED = [
     ([1, 2, 3, 4], "number"),
     ([1.5, None, 2.0, np.nan], "number"),

@@ -2,10 +2,13 @@
 
 import csv
 import io
+import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
+from softset.tables.encoder import TableEncoder, infer_schema
 from softset.tables.files import read_table
 
 
@@ -85,14 +88,68 @@ DECIMALS = [
 
 @pytest.mark.parametrize(("cells", "numbers"), DECIMALS)
 def test_decimal_commas(cells, numbers):
-    found = read("a;b\n" + "".join(f"{c};x\n" for c in cells), sep=";", decimal=",")
+    separated = any("." in cell for cell in cells)
+    with pytest.warns(UserWarning, match="separates thousands") if separated else nullcontext():
+        found = read("a;b\n" + "".join(f"{c};x\n" for c in cells), sep=";", decimal=",")
     assert found["a"].tolist() == numbers
 
 
+def number_column(cells, decimal=","):
+    found = read("a;b\n" + "".join(f"{c};x\n" for c in cells), sep=";", decimal=decimal)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        encoder = TableEncoder(infer_schema(found[["a"]])).fit(found)
+        return encoder.columns_[0], encoder.transform(found[["a"]])[:, 0].tolist()
+
+
 def test_one_bad_cell_leaves_decimal_commas_readable():  # 2
-    cells = [f"{i},5" for i in range(40)] + ["unknown"]
-    found = read("a;b\n" + "".join(f"{c};x\n" for c in cells), sep=";", decimal=",")
-    assert found["a"].tolist() == [f"{i}.5" for i in range(40)] + ["unknown"]
+    column, values = number_column([f"{i},5" for i in range(40)] + ["unknown"])
+    assert (column.kind, column.words) == ("number", ("unknown",))
+    assert values[:40] == [i + 0.5 for i in range(40)]
+
+
+def test_a_column_is_read_one_way_or_not_at_all():  # D17
+    found = read("a\n52,5\n52,517\n48,137\n48,14\n", sep=";", decimal=",")
+    assert found["a"].tolist() == [52.5, 52.517, 48.137, 48.14]
+    # 12345 has no separator: then the point of 52.517 separates nothing either.
+    mixed = ["52,5", "52.517", "12345", "48,14"]
+    assert read("a\n" + "\n".join(mixed), sep=";", decimal=",")["a"].tolist() == mixed
+    column, values = number_column([*(f"{i},25" for i in range(1000, 1100)), "52.517"])
+    assert column.words == ("52.517",)
+    assert values[0] == 1000.25
+
+
+def test_addresses_are_no_numbers():  # D17
+    cells = ["192.168.100.200", "192.168.100.201"]
+    assert read("a\n" + "\n".join(cells), sep=";", decimal=",")["a"].tolist() == cells
+
+
+def test_categories_keep_the_text_of_the_file():  # D18
+    cells = ["1,5", "2,5", "XL", "S"] * 10
+    column, _ = number_column(cells)
+    assert column.kind == "category"
+    assert read("a\n" + "\n".join(cells), sep=";", decimal=",")["a"].tolist() == cells
+
+
+@pytest.mark.parametrize(
+    ("decimal", "cells", "numbers"),
+    [
+        (",", ["0,89 €", "12 €", "1.250,00 €"], [0.89, 12, 1250]),
+        (".", ["$0.89", "$12", "$1,250.00"], [0.89, 12, 1250]),
+        (".", ["5 %", "7.5%", "NA"], [5, 7.5, 6.25]),
+    ],
+)
+def test_numbers_with_a_unit_are_numbers_and_that_is_said(decimal, cells, numbers):  # A5
+    column, values = number_column(cells * 10, decimal)
+    assert values == numbers * 10
+    assert any("unit" in note for note in column.notes)
+    new = [c for c in cells if c != "NA"][:1]
+    assert number_column([*cells * 10, *new], decimal)[1][-1] == numbers[0]
+
+
+def test_one_column_keeps_its_empty_cells():  # D24
+    assert read("a\n1\n\n3\n")["a"].isna().tolist() == [False, True, False]
+    assert read("a\n\nx\n\n")["a"].tolist() == [None, "x", None]
 
 
 def test_a_plus_is_no_reason_to_be_text():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import warnings
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import softset as ss
 from softset.comparison.data import check_dataset
-from softset.tables.labels import PositiveClassWarning, read_labels
+from softset.tables.labels import PositiveClassWarning, SpellingWarning, read_labels
 from softset.tables.streams import ClassCounts
 
 
@@ -131,3 +132,36 @@ def test_a_comparison_is_of_the_rarer_class():
     table = check_dataset(x, y, None, None, None, 2, "ignore")
     assert table.classes == ["nein", "ja"]
     assert table.y.mean() == np.mean(y == "ja")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [(["Yes", "yes", "YES", "no"], "'YES', 'Yes', 'yes' differ only by case"),
+     (["A", "A ", "b"], "'A', 'A ' differ only by blanks")],
+)  # fmt: skip
+def test_classes_that_look_alike_are_said(names, words):  # D24, 31
+    with pytest.warns(SpellingWarning, match=words):
+        labels, _ = read_labels(names * 5)
+    assert len(labels.classes) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("training", "later"),
+    [
+        ([True, False], ["True", "false"]),
+        ([True, False], ["TRUE", "FALSE"]),
+        ([True, False], [1, 0]),
+        (["true", "false"], [True, False]),
+        (["True", "False"], ["true", "FALSE"]),
+    ],
+)
+def test_truth_values_are_the_same_in_every_file(training, later):  # D24
+    labels, codes = read_labels(training * 3)
+    assert labels.encode(np.array(later * 3, dtype=object)).tolist() == codes.tolist()
+
+
+def test_decimals_are_numbers():  # D24
+    values = np.array([decimal.Decimal("1.00"), decimal.Decimal("2")] * 3, dtype=object)
+    labels, codes = read_labels(values)
+    assert labels.classes.tolist() == [1.0, 2.0]
+    assert labels.encode(values).tolist() == codes.tolist()

@@ -10,6 +10,7 @@ from pyarrow import parquet
 
 from softset import ParquetRows
 from softset.tables import parquet_rows
+from softset.tables.files import read_table
 from softset.tables.parquet_rows import is_beyond_memory
 
 
@@ -153,7 +154,7 @@ def test_what_cannot_be_read_is_refused(folder, frame, tmp_path):
 def test_a_missing_label_is_refused_with_its_row(folder, frame):
     frame.loc[29, "y"] = None
     frame.to_parquet(folder / "1.parquet", row_group_size=25)
-    with pytest.raises(ValueError, match="column 'y' is missing in row 5 of row group 2"):
+    with pytest.raises(ValueError, match="column 'y' is missing in row 30"):
         list(ParquetRows(folder / "1.parquet", "y"))
 
 
@@ -177,3 +178,30 @@ def test_files_of_rows_that_repeat_are_split_each_in_its_own_way(tmp_path):
     first, second = (set(numbers[numbers // 200 == k] % 200) for k in range(2))
     assert 40 < len(first) < 80
     assert 5 < len(first & second) < 35
+
+
+def test_a_file_that_is_swapped_while_it_is_read_is_refused(folder, frame):  # D25
+    rows = ParquetRows(folder / "1.parquet", "y")
+    blocks = iter(rows)
+    next(blocks)
+    frame.sample(frac=1, random_state=0).to_parquet(folder / "new", row_group_size=25)
+    (folder / "new").replace(folder / "1.parquet")
+    with pytest.raises(ValueError, match=r"1\.parquet was changed or replaced while it was read"):
+        list(blocks)
+    with pytest.raises(ValueError, match="was changed or replaced"):
+        list(rows)
+
+
+def test_a_dictionary_is_counted_by_its_unpacked_size(tmp_path, monkeypatch):  # D23
+    file = tmp_path / "packed.parquet"
+    pd.DataFrame({"x": ["a long text that repeats " * 40] * 20_000}).to_parquet(file)
+    assert file.stat().st_size < 20_000
+    assert ParquetRows(file).size > 20_000 * 1000
+    monkeypatch.setenv("SOFTSET_LIMIT", "10")
+    with pytest.raises(ValueError, match="19 MB of data, more than the limit of 10 MB"):
+        read_table(file)
+
+
+def test_rows_are_numbered_as_in_the_file(folder, frame):  # D20
+    blocks = [X for X, _ in ParquetRows(folder / "1.parquet", "y")]
+    assert [i for X in blocks for i in X.index] == list(range(60))

@@ -238,7 +238,7 @@ def test_cooling_needs_validation_data(kind):
 @pytest.mark.parametrize("value", [0, 1.5, math.inf, math.nan, 10**400, True, "3"])
 def test_numbers_of_epochs_are_whole(kind, name, value):
     train, validation = split(*make_binary())
-    with pytest.raises(ValueError, match=f"{name} must be a whole number from 1"):
+    with pytest.raises(ValueError, match=f"{name} must be an integer from 1"):
         train_one(kind, "metric", train, validation, **{name: value})
 
 

@@ -97,8 +97,8 @@ def test_the_generator_decides():
     [
         ((torch.zeros(3, 2), 2), "target must hold a class for each row"),
         ((torch.tensor([]), 2), "target must hold a class for each row"),
-        ((classes(), 2), "batch_size must be a whole number from 3"),
-        ((classes(), 2.5), "batch_size must be a whole number"),
+        ((classes(), 2), "batch_size must be an integer from 3"),
+        ((classes(), 2.5), "batch_size must be an integer"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, message):
@@ -107,7 +107,7 @@ def test_wrong_arguments_are_named(arguments, message):
 
 
 def test_too_many_of_each_are_refused():
-    with pytest.raises(ValueError, match="least must be a whole number from 1 to 21"):
+    with pytest.raises(ValueError, match="least must be an integer from 1 to 21"):
         ss.StratifiedBatches(classes(), 64, least=22)
 
 

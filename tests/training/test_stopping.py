@@ -37,5 +37,5 @@ def test_it_goes_on_where_it_was_saved():
 
 @pytest.mark.parametrize("wrong", [0, 1.5, math.inf, None])
 def test_patience_is_a_whole_number(wrong):
-    with pytest.raises(ValueError, match="patience must be a whole number from 1"):
+    with pytest.raises(ValueError, match="patience must be an integer from 1"):
         Patience(wrong)

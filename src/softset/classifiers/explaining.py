@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from softset.checks import check_whole
+from softset.checks import check_integer
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.model import Model
 from softset.typing import JSON, Array, ArrayLike, Frame, Label, Labels, Rows
@@ -83,12 +83,12 @@ def explain_row(
     >>> found.contributions[0].column, found.exact
     ('0', True)
     """
-    check_whole("most_rows", most_rows, 1, 10**9)
+    check_integer("most_rows", most_rows, 1, 10**9)
     model = model if isinstance(model, Model) else Model(None, model, {})
     if model.task.independent:
         raise ValueError("explain_row is for binary and multiclass models, got a multilabel one.")
     x: Any = X if model.encoder is None and hasattr(X, "iloc") else model.inputs(X)
-    check_whole("row", row, 0, len(x) - 1)
+    check_integer("row", row, 0, len(x) - 1)
     one = _rows(x, [row])
     scores = model.classifier._scores(model.classifier._checked(one))
     code = int(np.argmax(scores[0])) if model.task.exclusive else None
@@ -193,8 +193,8 @@ def permutation_importances(
     >>> permutation_importances(model, X[1::2], y[1::2])[0].column
     '0'
     """
-    check_whole("repeats", repeats, 1, 10_000)
-    check_whole("most_rows", most_rows, 2, 10**9)
+    check_integer("repeats", repeats, 1, 10_000)
+    check_integer("most_rows", most_rows, 2, 10**9)
     random = np.random.default_rng(random_state)
     model, x, target = _encoded(model, X, y)
     if len(x) > most_rows:
@@ -225,7 +225,7 @@ def worst_mistakes(
     >>> worst_mistakes(MetricLinearClassifier("f1").fit(X, y), X, y)[0].row
     95
     """
-    check_whole("most", most, 1, 10**9)
+    check_integer("most", most, 1, 10**9)
     model, x, _ = _encoded(model, X, y)
     margin = np.asarray(model.classifier.decision_function(x))
     codes = model.codes(y)

@@ -8,11 +8,10 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
-from softset.checks import check_number, check_whole, warn_user
+from softset.checks import check_integer, check_number, warn_user
 from softset.tables.labels import LabelEncoding
-from softset.tables.rows import Ints
 from softset.tables.splits import stratified_folds
-from softset.typing import CV, Array, Labels, Matrix, Rows
+from softset.typing import CV, Array, Ints, Labels, Matrix, Rows
 
 Splits = list[tuple[Ints, Ints]]
 
@@ -37,7 +36,7 @@ def cv_splits(
     """
     some = np.flatnonzero(weight > 0)
     if is_count(cv):
-        check_whole("cv", cv, 2, 100)
+        check_integer("cv", cv, 2, 100)
         own = X if len(some) == len(weight) else _safe_indexing(X, some)
         fold = stratified_folds(own, codes[some], _fold_count(int(cv), labels, codes[some]), seed)
         found = [(some[fold != k], some[fold == k]) for k in np.unique(fold)]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from softset.checks import check_choice
+from softset.checks import check_choice, listed
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import ExportedModule, to_onnx, to_torch
 from softset.classifiers.recipes import (
@@ -27,9 +27,9 @@ from softset.storage.files import SavedFileError
 from softset.storage.schema import decoded
 from softset.tables.encoder import TableEncoder, infer_schema
 from softset.tables.labels import (
-    BlanksWarning,
     LabelEncoding,
     PositiveClassWarning,
+    SpellingWarning,
     positive_line,
     read_labels,
 )
@@ -223,7 +223,15 @@ def _frame(table: Table) -> Frame:
     if isinstance(table, list | tuple) and table and all(isinstance(r, dict) for r in table):
         import pandas as pd  # noqa: PLC0415
 
-        return pd.DataFrame(list(table))
+        # Cells stay objects, so that a row means the same alone and among others.
+        frame = pd.DataFrame(list(table), dtype=object)
+        for i, row in enumerate(table):
+            if absent := [name for name in frame.columns if name not in row]:
+                raise ValueError(
+                    f"row {i + 1} has no {listed(absent)}, as other rows have. Give each row all "
+                    "columns, and None where a value is missing."
+                )
+        return frame
     empty = isinstance(table, list | tuple) and not table
     raise ValueError(
         "table must be a data frame or a list of rows {column: value}, got "
@@ -280,7 +288,7 @@ def train_model(
         target = labels.decode(codes) if labels.positive == 1 else codes
         _fix_positive(classifier, labels)
         with warnings.catch_warnings():
-            for warned in (BlanksWarning, PositiveClassWarning):  # of y, above
+            for warned in (SpellingWarning, PositiveClassWarning):  # of y, above
                 warnings.simplefilter("ignore", warned)
             classifier.fit(x, target, sample_weight=sample_weight)
     known = {} if labels.positive == 1 else {"classes": np.asarray(labels.names)}

@@ -15,7 +15,7 @@ from softset.classifiers.export import Exportable, Layers, averaged
 from softset.classifiers.streamed import fit_network
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal
-from softset.tables.rows import Examples, Ints, ordered_rows
+from softset.tables.rows import Examples, ordered_rows
 from softset.tables.scaling import SQUASH, Scaler
 from softset.tables.splits import salted_folds
 from softset.tables.streams import is_stream
@@ -30,6 +30,7 @@ from softset.typing import (
     Array,
     ArrayLike,
     ClassWeight,
+    Ints,
     Label,
     Labels,
     RandomState,
@@ -312,7 +313,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         center, scale = (fitted[name].double().numpy() for name in ("center", "scale"))
         self._scaler = Scaler(center, scale)
         if any(type(width) is not int for width in self._widths):
-            raise ValueError(f"whole numbers as widths expected, got {self._widths}")
+            raise ValueError(f"integers as widths expected, got {self._widths}")
         self.n_features_in_ = self._widths[0]
         self.history_ = fitted["history"]
         outputs = self._task.outputs(len(self.classes_))

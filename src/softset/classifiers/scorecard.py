@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softset.checks import check_whole, listed
+from softset.checks import check_integer, listed
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.goals import Goal
@@ -200,7 +200,7 @@ def make_scorecard(
     scorecards of the parts give out-of-fold logits, on which the ``tuner`` finds the cut, unless
     one is ``given``, and by which the scale is chosen.
     """
-    check_whole("max_points", max_points, 1)
+    check_integer("max_points", max_points, 1)
     sizes = sorted({max(1, round(max_points * share)) for share in SHARES}, reverse=True)
     scores = np.zeros((len(sizes), len(seen.y)))
     for k, part in parts.items():

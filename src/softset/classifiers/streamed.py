@@ -8,7 +8,6 @@ Later passes leave out as many rows as are held out of each kind: which of equal
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from sklearn.utils.validation import validate_data
 
 from softset.boosting.spool import Spool
 from softset.metrics.registry import decided_elsewhere, one_number
+from softset.storage.files import scratch_directory
 from softset.tables.labels import LabelEncoding
 from softset.tables.rows import Examples, content_codes, copy_numbers, kept_together, row_codes
 from softset.tables.scaling import Moments, Scaler
@@ -254,7 +254,7 @@ def fit_boosting(
     model._categories = []
     found = survey(model, stream, model.validation_fraction, salt)
     model._categories = [None] * model.n_features_in_
-    with tempfile.TemporaryDirectory(prefix="softset-") as folder:
+    with scratch_directory() as folder:
         targets, weights = [], []
         with Spool(Path(folder, "rows"), model.n_features_in_) as spool:
             for rows in found.parts(model, stream):

@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 try:
     import typer
@@ -24,6 +24,7 @@ except ImportError:  # pragma: no cover
     sys.exit(2)
 
 from softset import __version__
+from softset.cli.outputs import EscapedStream
 
 app = typer.Typer(
     name="softset",
@@ -36,10 +37,10 @@ app = typer.Typer(
 
 _ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
-# Warnings that the user has seen, so that nothing is said twice.
-said: set[str] = set()
+# Warnings that the user has seen, so that none is printed twice.
+reported: set[str] = set()
 # The words after `softset`, for the command that a report shows.
-given: list[str] = []
+command_line: list[str] = []
 
 
 def _version(asked: bool) -> None:
@@ -59,14 +60,25 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command. Bad input is one line on standard error and exit code 2."""
-    said.clear()
-    given[:] = sys.argv[1:] if arguments is None else arguments
+    reported.clear()
+    command_line[:] = sys.argv[1:] if arguments is None else arguments
     warnings.showwarning = _one_line  # type: ignore[assignment]
-    if hasattr(signal, "SIGTERM"):
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    for stream in (sys.stdout, sys.stderr):  # a label the terminal has no letters for is escaped
+    # A closed stream takes nothing, and no file that is opened later may take its place.
+    streams = [stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr)]  # noqa: SIM115
+    for stream in streams:  # a label the terminal has no letters for is escaped
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.stdout, sys.stderr = map(EscapedStream, streams)
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        _run(arguments)
+    finally:
+        # A signal that comes after the work ends the process at once.
+        signal.signal(signal.SIGTERM, before)
+        sys.stdout, sys.stderr = streams
+
+
+def _run(arguments: Sequence[str] | None) -> NoReturn:
     try:
         code = app(args=arguments, prog_name="softset", standalone_mode=False)
         sys.stdout.flush()
@@ -78,29 +90,37 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if isinstance(stop.__context__, BrokenPipeError):  # the argument parser made it its own
             _end_of_pipe()
         raise
+    except MemoryError as error:
+        _fail(
+            f"the memory is not enough{f' ({error})' if str(error) else ''}. Take a sample of the "
+            "rows, leave out columns, or use a larger machine."
+        )
     except (ValueError, OSError, ImportError) as error:
         _fail(error)
     except Exception as error:
         if not hasattr(error, "format_message"):  # not a complaint of the argument parser
             raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message())
+            sys.exit(0)
         _fail(error.format_message())
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _end_of_pipe() -> NoReturn:
-    """What a program killed by SIGPIPE tells the shell; nothing is left to be written at exit."""
+    """Exit as a program that SIGPIPE has killed; nothing is left to be written at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(128 + 13)
 
 
-def _add_commands_of_others() -> None:
+def _add_plugin_commands() -> None:
     """``softset paper`` and ``softset datasets`` come with softset-papers, by entry point."""
-    found = {point.name: point for point in entry_points(group="softset.commands")}
-    for name in dict.fromkeys([*found, "paper", "datasets"]):
-        if name not in found:
+    plugins = {point.name: point for point in entry_points(group="softset.commands")}
+    for name in dict.fromkeys([*plugins, "paper", "datasets"]):
+        if name not in plugins:
             app.command(name, hidden=True, context_settings=_ANY_ARGUMENTS)(_absent(name))
             continue
-        command = found[name].load()
+        command = plugins[name].load()
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
@@ -119,13 +139,17 @@ def _fail(error: object) -> NoReturn:
         raise error
     text = " ".join(str(error).split())
     print(f"softset: error: {text}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:  # a full disk, say: what is left cannot be written at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(2)
 
 
-def _one_line(message: Warning | str, *_: Any) -> None:
-    if str(message) in said:
+def _one_line(message: Warning | str, *_: object) -> None:
+    if str(message) in reported:
         return
-    said.add(str(message))
+    reported.add(str(message))
     print(f"softset: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
@@ -139,4 +163,4 @@ from softset.cli import report as report  # noqa: E402
 from softset.cli import train as train  # noqa: E402
 from softset.cli import tune as tune  # noqa: E402
 
-_add_commands_of_others()
+_add_plugin_commands()

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softset.cli import app, given, said
+from softset.cli import app, command_line, reported
 from softset.cli import options as opt
-from softset.cli.inputs import check_columns, check_files, need, parts, read_labeled, stem
+from softset.cli.inputs import check_columns, check_files, need, read_labeled, split_values, stem
 from softset.cli.outputs import Progress, console, fresh_name, print_json, say, say_notes
 from softset.formats import seconds
 
@@ -118,7 +118,7 @@ def run(
 
     from softset.metrics.registry import one_number
 
-    chosen = {m: one_number(m).name for m in parts(metric) or ["f1"]}
+    chosen = {m: one_number(m).name for m in split_values(metric) or ["f1"]}
     places = {}
     for m, name in chosen.items():
         usual = f"{stem(file)}-{name}"
@@ -128,14 +128,14 @@ def run(
     data = read_labeled(
         file, target, groups=groups, drop=drop, sep=sep, encoding=encoding, decimal=decimal
     )
-    given_scores = parts(scores)
+    given_scores = split_values(scores)
     check_columns(file, data.table, [*given_scores, *([time] if time else [])])
     apart = data.table[[*given_scores, *([time] if time else [])]]
     data.table = data.table.drop(columns=list(apart.columns))
-    wanted: list[Any] = [*parts(candidates)] or ([...] if given_scores else [])
+    wanted: list[Any] = [*split_values(candidates)] or ([...] if given_scores else [])
     wanted += [(name, apart[name].to_numpy()) for name in given_scores]
     info = {"target": data.target, "groups": groups, "file": file.name}
-    info["drop"] = [*(drop or []), *parts(drop)]
+    info["drop"] = [*(drop or []), *split_values(drop)]
     documents = []
     for m, directory in places.items():
         shape = f"{len(data.table)} rows, {len(data.table.columns)} columns"
@@ -156,7 +156,7 @@ def run(
             backend=backend,
             resume=resume,
             candidates=wanted or None,
-            command=shlex.join(["softset", *given]),
+            command=shlex.join(["softset", *command_line]),
             file=file.name,
             cv=cv,
             repeats=repeats,
@@ -203,7 +203,7 @@ def check_directory(directory: Path | None, file: Path, *, force: bool, resume: 
 
 def _again(directory: Path, output: Path | None, metrics: int) -> str:
     """The command that continues this one."""
-    words = [word for word in given if word not in ("--force", "--resume")]
+    words = [word for word in command_line if word not in ("--force", "--resume")]
     named = output is not None or metrics > 1  # several have a directory each
     return shlex.join(
         ["softset", *words, *([] if named else ["--output", str(directory)]), "--resume"]
@@ -379,7 +379,7 @@ def show(result: Comparison) -> None:
     for line in (*lines, f"{result.splits.note}; {seconds(result.duration)}"):
         out.print(Text(line, style="dim"))
     for warning in result.warnings:
-        if warning not in said:
+        if warning not in reported:
             out.print(Text(f"note: {warning}", style="dim"))
 
 

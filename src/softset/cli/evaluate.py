@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from softset.cli import app
 from softset.cli import options as opt
-from softset.cli.inputs import check_files, need, parts, read_for
+from softset.cli.inputs import ReadOptions, check_files, need, read_for, split_values
 from softset.cli.outputs import console, print_json
 from softset.cli.scores import Scored, decide, read_scores
 
@@ -30,13 +30,13 @@ def run(
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Of two classes or labels. Left out: that of the model, the column `prediction`, "
-            "or 0.5."
+            help="Threshold for two classes or labels. Default: that of the model, the decisions "
+            "in the column `prediction`, or 0.5."
         ),
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", help="Only these (f1,mcc); all if left out."),
+        typer.Option("--metric", "-m", help="Only these metrics (f1,mcc); all by default."),
     ] = None,
     pos_label: opt.PosLabel = None,
     level: Annotated[float, typer.Option(help="Of the confidence intervals.")] = 0.95,
@@ -72,63 +72,69 @@ def run(
     from softset.decisions.intervals import metric_table
     from softset.metrics.registry import get_goal
 
-    chosen = [get_goal(m) for m in parts(metric)] or None
-    reading = {"sep": sep, "encoding": encoding, "decimal": decimal}
+    chosen = [get_goal(m) for m in split_values(metric)] or None
+    options: ReadOptions = {"sep": sep, "encoding": encoding, "decimal": decimal}
     if model is not None:
         loaded = load_model(model)
-        found = _by_model(loaded, file, target, pos_label, reading)
+        scored = _by_model(loaded, file, target, pos_label, options)
         by = "the model"
     else:
-        own = threshold is None and not scores
-        found = read_scores(file, target, scores, logits, pos_label, decided=own, **reading)
-        by = "column 'prediction'" if not found.task.independent else "columns 'prediction_…'"
-    decided = found.prediction
+        decided_in_file = threshold is None and not scores
+        scored = read_scores(
+            file, target, scores, logits, pos_label, decided=decided_in_file, **options
+        )
+        by = "column 'prediction'" if not scored.task.independent else "columns 'prediction_…'"
+    decided = scored.prediction
     if threshold is not None or decided is None:
-        decided = decide(found, threshold)
-        by = "the largest score" if found.task.exclusive else f"threshold {threshold or 0.5:g}"
+        decided = decide(scored, threshold)
+        by = "the largest score" if scored.task.exclusive else f"threshold {threshold or 0.5:g}"
     rows = metric_table(
-        found.scores,
+        scored.scores,
         decided,
-        found.y,
-        task=found.task,
-        from_logits=found.from_logits,
+        scored.y,
+        task=scored.task,
+        from_logits=scored.from_logits,
         metrics=chosen,
         level=level,
         resamples=resamples,
         seed=seed,
     )
-    classes, count = found.classes, len(found.y)
-    kept = _checked_promises(loaded, found) if model is not None and threshold is None else []
+    classes, count = scored.classes, len(scored.y)
+    kept = _checked_promises(loaded, scored) if model is not None and threshold is None else []
     if as_json:
-        facts = {"file": file.name, "task": found.task, "rows": count}
-        facts |= {"positive": found.positive or None, "classes": classes}
+        facts = {"file": file.name, "task": scored.task, "rows": count}
+        facts |= {"positive": scored.positive or None, "classes": classes}
         promises = {"promises": kept} if kept else {}
         metrics = [row._asdict() for row in rows]
         print_json({**facts, "level": level, "metrics": metrics, **promises})
         return
-    kind = found.positive or f"{len(classes)} {'labels' if found.task.independent else 'classes'}"
+    kind = scored.positive or f"{len(classes)} {'labels' if scored.task.independent else 'classes'}"
     _print_metrics(rows, f"{file.name}: {count} rows, {kind}, decided by {by}", level)
     for line in kept:
         print(line)
 
 
-def _checked_promises(model: Model, found: Scored) -> list[str]:
+def _checked_promises(model: Model, scored: Scored) -> list[str]:
     """What the model promised, and whether it holds on these rows."""
     promised = model.classifier.promise_
-    if promised is None or (found.task.single and found.classes != model.classes_.tolist()):
+    if (
+        promised is None
+        or scored.prediction is None
+        or (scored.task.single and scored.classes != model.classes_.tolist())
+    ):
         return []  # or those of the other class
     if not isinstance(promised, list):
-        return [str(c) for c in promised.check(found.prediction, found.y)]
-    columns = zip(promised, found.classes, found.prediction.T, found.y.T, strict=True)
+        return [str(c) for c in promised.check(scored.prediction, scored.y)]
+    columns = zip(promised, scored.classes, scored.prediction.T, scored.y.T, strict=True)
     return [f"{name}: {c}" for p, name, said, y in columns for c in p.check(said, y)]
 
 
 def _by_model(
-    model: Model, file: Path, target: list[str], pos_label: str | None, reading: dict[str, Any]
+    model: Model, file: Path, target: list[str], pos_label: str | None, options: ReadOptions
 ) -> Scored:
     from softset.checks import check_choice
 
-    data = read_for(model, file, target, **reading)
+    data = read_for(model, file, target, **options)
     several = model.task.independent
     classes = data.target if several else model.classes_.tolist()
     if pos_label is not None and not model.task.single:

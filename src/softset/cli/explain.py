@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
 from softset.cli import app
 from softset.cli import options as opt
-from softset.cli.inputs import category_columns, check_files, need, read_for
+from softset.cli.inputs import ReadOptions, check_files, need, options_of_model, read_for
 from softset.cli.outputs import console, print_json
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from softset.classifiers.explaining import Importance, Mistake
+    from softset.classifiers.model import Model
 
 
 @app.command("explain")
@@ -21,7 +28,10 @@ def run(
     target: Annotated[
         list[str] | None,
         typer.Option(
-            "--target", "-t", metavar="COLUMN", help="The true labels; left out: as in training."
+            "--target",
+            "-t",
+            metavar="COLUMN",
+            help="The true labels; by default the target of training.",
         ),
     ] = None,
     row: Annotated[
@@ -79,7 +89,7 @@ def run(
 
 
 def _explain_row(
-    model: Any, file: Path, row: int, most: int, as_json: bool, **reading: Any
+    model: Model, file: Path, row: int, most: int, as_json: bool, **options: Unpack[ReadOptions]
 ) -> None:
     """What each column adds to the score of one row."""
     from rich.table import Table
@@ -87,7 +97,8 @@ def _explain_row(
     from softset.classifiers.explaining import explain_row
     from softset.tables.files import read_table
 
-    table = read_table(file, text=category_columns(model), **reading)
+    options |= options_of_model(model)
+    table = read_table(file, **options)
     if not 1 <= row <= len(table):
         raise ValueError(
             f"--row must be from 1 to {len(table)}, the rows of {file.name}, got {row}."
@@ -112,7 +123,9 @@ def _explain_row(
     out.print(f"{start} {found.base:+.3f}, score of this row {found.score:+.3f}", markup=False)
 
 
-def _print(importances: Any, mistakes: Any, metric: str, title: str) -> None:
+def _print(
+    importances: Sequence[Importance], mistakes: Sequence[Mistake], metric: str, title: str
+) -> None:
     from rich.table import Table
 
     out = console()
@@ -136,7 +149,7 @@ def _print(importances: Any, mistakes: Any, metric: str, title: str) -> None:
     out.print(table)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Text:
     """A name as it is, without the markup that it may look like."""
     from rich.text import Text
 

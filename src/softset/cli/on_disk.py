@@ -6,10 +6,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from softset.checks import warn_user
 from softset.cli.outputs import say
+from softset.storage.files import new_file
+
+if TYPE_CHECKING:
+    from softset.classifiers.model import Model
+    from softset.tables.parquet_rows import ParquetRows
+    from softset.typing import Array, Frame, Labels, Settings
 
 # The most rows that are held out for the score of a model.
 _MOST_HELD = 2**16
@@ -23,10 +29,11 @@ class HeldOut:
     value: float
     low: float
     high: float
+    flagged: float | None = None  # the fraction of rows that are decided to be positive
 
 
-def score_of(model: Any, X: Any, labels: Any, weight: Any = None) -> HeldOut:
-    """How good a model is on rows that it has not seen."""
+def score_of(model: Model, X: Frame, labels: Labels, weight: Array | None = None) -> HeldOut:
+    """The metric of a model on rows that it was not trained on."""
     from softset.decisions.intervals import metric_table
 
     p, decided = model.predict_both(X)
@@ -36,14 +43,15 @@ def score_of(model: Any, X: Any, labels: Any, weight: Any = None) -> HeldOut:
     p = model.task.positive(p)
     metric = model.classifier.metric
     (row,) = metric_table(p, decided, y, task=model.task, metrics=[metric], sample_weight=weight)
-    return HeldOut(len(y), row.value, row.low, row.high)
+    flagged = float(decided.mean()) if model.task.single else None
+    return HeldOut(len(y), row.value, row.low, row.high, flagged)
 
 
 def train_on_disk(
-    rows: Any, metric: str, path: Path, about: dict[str, Any], settings: dict[str, Any]
-) -> tuple[Any, HeldOut | None]:
-    """Train without a share of the rows, save, and score that share; a network that was stopped
-    goes on from the file beside its model."""
+    rows: ParquetRows, metric: str, path: Path, force: bool, about: Settings, settings: Settings
+) -> tuple[Model, HeldOut | None]:
+    """Train without a fraction of the rows, save, and score that fraction; a network that was
+    stopped continues from the file beside its model."""
     from softset.classifiers.model import train_model
     from softset.classifiers.recipes import RECIPES
 
@@ -53,27 +61,35 @@ def train_on_disk(
     if checkpoint is not None and checkpoint.exists():
         say(f"softset: note: going on from {checkpoint}")
     model = train_model(train, metric=metric, info=about, checkpoint=checkpoint, **settings)
-    model.save(path)
+    save_new(model, path, force)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    X, *known = test.table()
+    X, *labels = test.table()
     if not len(X):
         return model, None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # unseen values have been told of
-        return model, score_of(model, X, *known)
+        warnings.simplefilter("ignore", UserWarning)  # unseen values have been reported
+        return model, score_of(model, X, *labels)
 
 
-def predicted(rows: Any, predict: Callable[[Any], Any]) -> Iterator[Any]:
-    """The predictions of each block; what the first blocks with a warning say is passed on, once
-    for each kind of warning."""
-    told: set[type[Warning]] = set()
-    for X, _ in rows:
+def save_new(model: Model, path: Path, force: bool) -> None:
+    """Save a model; without ``force``, a file that another run has written meanwhile stays."""
+    if force:
+        model.save(path)
+        return
+    with new_file(path) as temporary:
+        model.save(temporary)
+
+
+def predicted(rows: ParquetRows, predict: Callable[[Frame], Frame]) -> Iterator[Frame]:
+    """The predictions of each block; the first warning of each kind is passed on."""
+    reported: set[type[Warning]] = set()
+    for X, *_ in rows:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = predict(X)
-        for kind in {one.category for one in caught} - told:
+            predictions = predict(X)
+        for kind in {one.category for one in caught} - reported:
             first = next(one for one in caught if one.category is kind)
             warn_user(f"{first.message} (And maybe in later blocks.)", kind)
-            told.add(kind)
-        yield found
+            reported.add(kind)
+        yield predictions

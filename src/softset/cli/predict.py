@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from softset.cli import app
 from softset.cli import options as opt
-from softset.cli.inputs import category_columns, check_columns, check_files, need, stem
+from softset.cli.inputs import check_columns, check_files, need, options_of_model, stem
 from softset.cli.on_disk import predicted
 from softset.cli.outputs import fresh_name, print_json
+
+if TYPE_CHECKING:
+    from softset.classifiers.model import Model
+    from softset.typing import Frame, Label
 
 
 @app.command("predict")
@@ -21,7 +25,11 @@ def run(
     force: opt.Force = False,
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Columns of the file to keep, such as an identifier."),
+        typer.Option(metavar="COLUMN", help="Columns to copy as they are, such as an identifier."),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Decide at this probability, and not at the threshold of the model."),
     ] = None,
     sep: opt.Sep = None,
     encoding: opt.Encoding = None,
@@ -34,7 +42,8 @@ def run(
     softset predict model.softset new.csv
     softset predict model.softset new.parquet --keep customer -o predictions.csv
 
-    Columns are found by name. A missing one is an error, further ones are ignored.
+    Columns are matched by name. A missing one is an error, others are ignored. Each row is judged
+    alone: what a column cannot hold counts as missing, with a warning.
 
     A Parquet file beyond memory, or a directory of such files, is read block by block.
     """
@@ -51,43 +60,55 @@ def run(
     from softset.tables.reading import check_columns as check_names
     from softset.tables.reading import expanded, refuse_text_options
 
-    found = load_model(model)
-    tally = _Tally(found)
+    fitted = load_model(model)
+    if threshold is not None:
+        fitted = fitted.with_threshold(threshold)
+    predictions = _Predictions(fitted)
     if is_beyond_memory(file):
         refuse_text_options(file.name, sep, encoding, decimal)
         rows = ParquetRows(file)
-        tally.kept = expanded(keep or [], rows.columns)
-        check_names(file.name, rows.columns, tally.kept)
-        write_blocks(predicted(rows, tally), path, force=force)
+        predictions.kept = expanded(keep or [], rows.columns)
+        check_names(file.name, rows.columns, predictions.kept)
+        kinds = {name: rows.schema.field(name).type for name in predictions.kept}
+        write_blocks(predicted(rows, predictions), path, force=force, kinds=kinds)
     else:
+        options = options_of_model(fitted)
+        text = [*options["text"], *(keep or [])]
         frame = read_table(
-            file, sep=sep, encoding=encoding, decimal=decimal, text=category_columns(found)
+            file,
+            sep=sep,
+            encoding=encoding,
+            decimal=decimal,
+            text=text,
+            thousands=options["thousands"],
         )
-        tally.kept = expanded(keep or [], frame.columns)
-        check_columns(file, frame, tally.kept)
-        write_table(tally(frame), path, force=force)
+        predictions.kept = expanded(keep or [], frame.columns)
+        check_columns(file, frame, predictions.kept)
+        write_table(predictions(frame), path, force=force)
     if as_json:
-        print_json({"output": str(path), "rows": tally.rows, "predictions": tally.counts})
+        print_json(
+            {"output": str(path), "rows": predictions.rows, "predictions": predictions.counts}
+        )
         return
-    kept = "" if tally.kept else ", in the order of the file (--keep COLUMN copies its columns)"
-    print(f"{path}: {tally.rows} rows{kept}")
-    for name, numbers in tally.counts.items():
+    hint = ", in the order of the file (--keep COLUMN copies its columns)"
+    print(f"{path}: {predictions.rows} rows{'' if predictions.kept else hint}")
+    for name, numbers in predictions.counts.items():
         print(f"{name}: " + ", ".join(f"{c} {n}" for c, n in numbers.items()))
 
 
-class _Tally:
-    """Predictions of one table after the other, and how many there were of each class."""
+class _Predictions:
+    """Predictions for one table after the other, and the count of each class so far."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Model) -> None:
         self.model, self.rows = model, 0
-        self.kept: list[str] = []  # columns of the table to keep
-        self.counts: dict[str, dict[Any, int]] = {}
+        self.kept: list[str] = []  # columns of the table to copy
+        self.counts: dict[str, dict[Label, int]] = {}
 
-    def __call__(self, frame: Any) -> Any:
+    def __call__(self, frame: Frame) -> Frame:
         encoder = self.model.encoder
         trained = {c.name for c in encoder.columns_} if encoder is not None else set()
-        apart = set(self.kept) - trained
-        result = _predictions(self.model, frame[[c for c in frame.columns if c not in apart]])
+        only_kept = set(self.kept) - trained
+        result = _predict(self.model, frame[[c for c in frame.columns if c not in only_kept]])
         for name in [n for n in result if not n.startswith("p_")]:
             numbers = self.counts.setdefault(name, {})
             for value, count in result[name].value_counts().items():
@@ -96,11 +117,13 @@ class _Tally:
         for i, name in enumerate(self.kept):
             if name in result:
                 raise ValueError(f"--keep {name}: the predictions have a column of that name.")
-            result.insert(i, name, frame[name].to_numpy())
+            cells = frame[name].reset_index(drop=True)
+            result.insert(i, name, cells.astype(object) if cells.dtype == "category" else cells)
+        result.attrs["exact"] = self.kept
         return result
 
 
-def _predictions(model: Any, frame: Any) -> Any:
+def _predict(model: Model, frame: Frame) -> Frame:
     import pandas as pd
 
     p, decided = model.predict_both(frame)

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
-from softset.cli.inputs import Labeled, check_columns, read_labeled
+from softset.cli.inputs import Labeled, ReadOptions, check_columns, read_labeled
 
 if TYPE_CHECKING:
     from softset.tasks import Task
+    from softset.typing import Array, Floats, Frame, Ints, Label, Series
 
 
 @dataclass
 class Scored:
-    """Rows with their classes as numbers: ``scores`` are probabilities ``(n,)`` or ``(n, classes
-    or labels)``, or logits as they were given.
-
-    ``prediction`` is what was decided, as numbers of classes (0 and 1 of labels), or None.
+    """Scores, labels and decisions of the same rows, classes as codes: ``scores`` are probabilities
+    or logits, ``(n,)`` or ``(n, classes or labels)``; ``prediction`` are the decisions in the file,
+    or None.
     """
 
     task: Task
-    classes: list[Any]
-    scores: Any
-    y: Any
-    prediction: Any
+    classes: Sequence[Label]
+    scores: Floats
+    y: Ints
+    prediction: Ints | None
     from_logits: bool = False
-    table: Any = None  # the columns of the file
+    table: Frame | None = None  # the columns of the file
 
     @property
     def positive(self) -> str:
@@ -45,7 +45,7 @@ def read_scores(
     pos_label: str | None,
     *,
     decided: bool = False,
-    **reading: Any,
+    **options: Unpack[ReadOptions],
 ) -> Scored:
     """The scores in a file; those of ``softset predict`` unless ``columns`` names others.
 
@@ -57,7 +57,8 @@ def read_scores(
     from softset.tables.reading import expanded
 
     # Decisions are class names: "01" is not 1.
-    data = read_labeled(file, target, text=["prediction"], **reading)
+    options["text"] = ["prediction"]
+    data = read_labeled(file, target, **options)
     labels, y = read_labels(data.labels, pos_label)
     task = labels.task
     classes = data.target if task.independent else labels.names
@@ -66,7 +67,7 @@ def read_scores(
         used = [f"p_{c}" for c in (classes[1:] if task.single else classes)]
         if any(n not in data.table.columns for n in used):
             raise ValueError(
-                f"{file.name} has no column(s) {', '.join(used)}: say where the probabilities are "
+                f"{file.name} has no column(s) {', '.join(used)}: name the probabilities "
                 "with --scores COLUMN, or give --model."
             )
     wanted = task.outputs(len(classes))
@@ -87,28 +88,30 @@ def read_scores(
     return Scored(task, classes, given, y, prediction, logits, data.table)
 
 
-def _prediction(file: Path, data: Labeled, classes: Sequence[Any], task: Task) -> Any:
+def _prediction(file: Path, data: Labeled, classes: Sequence[Label], task: Task) -> Ints | None:
     import numpy as np
 
-    from softset.tables.labels import label_matrix
+    from softset.tables.labels import label_matrix, label_text
 
     names = ["prediction"] if not task.independent else [f"prediction_{c}" for c in classes]
     if any(name not in data.table.columns for name in names):
         return None
     if task.independent:
         return label_matrix(data.table[names].to_numpy(dtype=object))
-    known = {str(c): k for k, c in enumerate(classes)}
-    found = [str(v) for v in data.table["prediction"].tolist()]
-    for row, value in enumerate(found, 1):
-        if value not in known:
+    codes = {label_text(c): k for k, c in enumerate(classes)}
+    words = [label_text(v) for v in data.table["prediction"].tolist()]
+    if all(word.endswith(".0") for word in words):  # classes that are floats
+        words = [word.removesuffix(".0") for word in words]
+    for row, value in enumerate(words, 1):
+        if value not in codes:
             raise ValueError(
                 f"{file.name}: the prediction {value!r} in row {row} is no class of the target "
-                f"({', '.join(known)}). Decide by --scores or --threshold instead."
+                f"({', '.join(codes)}). Decide by --scores or --threshold instead."
             )
-    return np.array([known[v] for v in found])
+    return np.array([codes[v] for v in words])
 
 
-def _numbers(file: Path, name: str, series: Any) -> Any:
+def _numbers(file: Path, name: str, series: Series) -> Floats:
     import numpy as np
 
     try:
@@ -124,7 +127,7 @@ def _numbers(file: Path, name: str, series: Any) -> Any:
     return values
 
 
-def _probabilities(p: Any, task: Task, names: list[str]) -> Any:
+def _probabilities(p: Floats, task: Task, names: list[str]) -> Floats:
     import numpy as np
 
     outside = (p < 0) | (p > 1)
@@ -132,7 +135,7 @@ def _probabilities(p: Any, task: Task, names: list[str]) -> Any:
         row, column = (int(i) for i in np.argwhere(outside)[0])
         raise ValueError(
             f"probabilities must lie in [0, 1]; {names[column]!r} has {p[row, column]:g} in row "
-            f"{row + 1}. If these are logits, say --logits."
+            f"{row + 1}. If these are logits, pass --logits."
         )
     if task.exclusive:
         sums = p.sum(1)
@@ -140,14 +143,14 @@ def _probabilities(p: Any, task: Task, names: list[str]) -> Any:
             row = int(np.abs(sums - 1).argmax())
             raise ValueError(
                 f"the probabilities of a row must add up to 1, those of row {row + 1} give "
-                f"{sums[row]:g}. If these are logits, say --logits."
+                f"{sums[row]:g}. If these are logits, pass --logits."
             )
         return p / sums[:, None]
     return p
 
 
-def decide(found: Scored, threshold: float | None) -> Any:
-    """Numbers of classes, or 0 and 1 of labels, by one threshold; 0.5 if left out."""
+def decide(found: Scored, threshold: float | None) -> Array:
+    """Codes of classes, or 0 and 1 of labels, by one threshold; 0.5 by default."""
     from softset.decisions.decision import Decision
 
     task = found.task

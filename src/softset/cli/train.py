@@ -5,22 +5,26 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from softset.classifiers.recipes import RECIPES, default_recipe
 from softset.cli import app
 from softset.cli import options as opt
-from softset.cli.inputs import Labeled, check_files, need, parts, read_labeled, stem
-from softset.cli.on_disk import HeldOut, score_of, train_on_disk
-from softset.cli.outputs import fresh_name, print_json, say, say_notes
+from softset.cli.inputs import Labeled, check_files, need, read_labeled, split_values, stem
+from softset.cli.on_disk import HeldOut, save_new, score_of, train_on_disk
+from softset.cli.outputs import fresh_name, met_by_constant, print_json, say, say_notes
+
+if TYPE_CHECKING:
+    from softset.classifiers.model import Model
+    from softset.typing import Settings
 
 _FOLDS = 5  # one of them is held out for the score
 
 
 _RECIPES = ", ".join(f"{name} ({row.about})" for name, row in RECIPES.items())
-_RECIPES += f". If left out: {default_recipe(beyond_memory=False)}; for files beyond memory "
+_RECIPES += f". Default: {default_recipe(beyond_memory=False)}; for files beyond memory "
 _RECIPES += f"{default_recipe(beyond_memory=True)}."
 
 
@@ -77,12 +81,12 @@ def run(
 
     one_number(metric)
     check_choice("recipe", recipe, RECIPES)
-    known = RECIPES[recipe].make(metric, seed).get_params(deep=False)
-    if "library" in known:
-        need(known["library"])
-    settings: dict[str, Any] = {"recipe": recipe, "pos_label": pos_label, "random_state": seed}
+    parameters = RECIPES[recipe].make(metric, seed).get_params(deep=False)
+    if "library" in parameters:
+        need(parameters["library"])
+    settings: Settings = {"recipe": recipe, "pos_label": pos_label, "random_state": seed}
     if time_limit is not None:
-        if "time_limit" not in known:
+        if "time_limit" not in parameters:
             raise ValueError(f"--time-limit is for recipe best, got recipe {recipe}. Leave it out.")
         settings["time_limit"] = time_limit
     if confidence is not None:
@@ -90,13 +94,13 @@ def run(
 
         promisable(metric)
         settings["confidence"] = confidence
-    if "verbose" in known:
+    if "verbose" in parameters:
         settings["verbose"] = int(sys.stderr.isatty())
     about = {"file": file.name, "softset": softset.__version__, "random_state": seed}
     if is_beyond_memory(file):
         refuse_text_options(file.name, sep, encoding, decimal)
         rows = ParquetRows(file, target, sample_weight=sample_weight, drop=drop or ())
-        model, held_out = train_on_disk(rows, metric, path, about, settings)
+        model, held_out = train_on_disk(rows, metric, path, force, about, settings)
         _tell(model, path, held_out, rows.rows, len(rows.columns), as_json)
         return
     data = read_labeled(
@@ -110,22 +114,22 @@ def run(
     )
     info = {
         "target": data.target,
-        "drop": [*(drop or []), *parts(drop), *([sample_weight] if sample_weight else [])],
+        "drop": [*(drop or []), *split_values(drop), *([sample_weight] if sample_weight else [])],
         "rows": len(data.table),
         **about,
     }
     model = train_model(
         data.table, data.labels, metric, sample_weight=data.weight, info=info, **settings
     )
-    model.save(path)
+    save_new(model, path, force)
     held_out = _held_out(data, metric, settings)
     _tell(model, path, held_out, len(data.table), len(data.table.columns), as_json)
 
 
 def _tell(
-    model: Any, path: Path, held_out: HeldOut | None, rows: int, columns: int, as_json: bool
+    model: Model, path: Path, held_out: HeldOut | None, rows: int, columns: int, as_json: bool
 ) -> None:
-    """What was trained, and how good it is."""
+    """Print what was trained, and how good it is."""
     notes = model.encoder.notes_ if model.encoder is not None else []
     facts = {
         "model": str(path),
@@ -164,19 +168,23 @@ def _tell(
             f"{model.metric} on {held_out.rows} rows held out: {held_out.value:.3f} "
             f"[{held_out.low:.3f}, {held_out.high:.3f}], by a model of the other rows"
         )
+        if note := met_by_constant(held_out.flagged, model.metric):
+            say(f"softset: note: {note}")
     print(f"predict: softset predict {path} NEW_ROWS")
 
 
-def _decision(model: Any) -> str:
+def _decision(model: Model) -> str:
+    import numpy as np
+
     if model.task.exclusive:
-        pairs = zip(model.classes_.tolist(), model.threshold, strict=True)
+        pairs = zip(model.classes_.tolist(), np.atleast_1d(model.threshold), strict=True)
         return "offsets of log-probabilities: " + ", ".join(f"{c} {o:+.3f}" for c, o in pairs)
     if model.task.independent:
-        return "thresholds: " + ", ".join(f"{t:.4g}" for t in model.threshold)
+        return "thresholds: " + ", ".join(f"{t:.4g}" for t in np.atleast_1d(model.threshold))
     return f"threshold: {model.threshold:.4g} (probability of {model.classes_[1]})"
 
 
-def _held_out(data: Labeled, metric: str, settings: dict[str, Any]) -> HeldOut | None:
+def _held_out(data: Labeled, metric: str, settings: Settings) -> HeldOut | None:
     """The score of a model like the one that was saved, trained on four fifths of the rows.
 
     Equal rows stay on one side. ``None``, and a note, if a class has too few rows to be split.
@@ -188,7 +196,7 @@ def _held_out(data: Labeled, metric: str, settings: dict[str, Any]) -> HeldOut |
     from softset.tables.splits import repeated_folds
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # all of it was said of the whole table
+        warnings.simplefilter("ignore", UserWarning)  # all were reported for the whole table
         try:
             table = check_dataset(
                 data.table, data.y, None, settings["pos_label"], None, _FOLDS, "together"

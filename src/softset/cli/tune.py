@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import check_files, need
-from softset.cli.outputs import print_json
-from softset.cli.scores import Scored, read_scores
+from softset.cli.outputs import met_by_constant, print_json, say
+from softset.cli.scores import Scored, decide, read_scores
 from softset.typing import Settings
 
 if TYPE_CHECKING:
@@ -91,6 +91,9 @@ def _tune(goal: Goal, found: Scored, as_json: bool) -> None:
         for name, number in zip(found.classes, tuned, strict=True):
             print(f"  {name}: {number:.6g}")
     print(f"{m.name}: {after:.4f}, {default} {before:.4f} ({len(y)} rows, tuned on these)")
+    flagged = float(decide(found, tuned).mean()) if isinstance(tuned, float) else None
+    if note := met_by_constant(flagged, goal.name):
+        say(f"softset: note: {note}")
 
 
 def _by_costs(goal: Goal, found: Scored, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from sklearn.utils import check_array
 
 from softset.checks import listed, warn_user
 from softset.formats import grouped
+from softset.tables.columns import column_notes
 from softset.tables.encoder import Schema, infer_schema
 from softset.tables.kinds.number import is_identifier
 from softset.tables.labels import read_labels
@@ -108,7 +109,7 @@ def check_dataset(
         repeated,
         x.shape[1],
         identifiers,
-        [c.note for c in schema or [] if c.note],
+        column_notes(schema or []),
         [*messages, *doubts],
         None if times is None else _times(times, len(codes)),
     )

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.checks import check_choice, check_number, check_whole
+from softset.checks import check_choice, check_integer, check_number
 from softset.counting.arguments import Arguments, as_numbers, by_class, of_classes
 from softset.counting.numerics import (
     checks_on_device,
@@ -274,7 +274,7 @@ def arrange(
     whole = isinstance(per, str) and per == "batch"
     images = not whole and isinstance(per, str) and per == "image"
     if ignore_index is not None:
-        check_whole("ignore_index", ignore_index, -(2**63))
+        check_integer("ignore_index", ignore_index, -(2**63))
     shapes = check_shapes(z, y, task, batch_dims, images, soft_targets)
     soft = shapes.by_class or (soft_targets and not task.exclusive and y.is_floating_point())
     numbers = None if whole or images else _set_numbers(per, shapes, z.device)

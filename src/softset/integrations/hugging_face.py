@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from torch import Tensor
 
@@ -12,15 +12,20 @@ from softset.decisions.evaluation import evaluate
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.registry import MetricLike, one_number
 from softset.tasks import get_task
+from softset.typing import Array
+
+# What a model returns, and what the Trainer gives of all rows: scores, and labels.
+Outputs: TypeAlias = "Tensor | Mapping[str, Tensor] | Sequence[Tensor]"
+Predictions: TypeAlias = "tuple[Array | tuple[Array, ...], Array]"
 
 
 def compute_loss(loss: MetricLoss) -> Callable[..., Tensor]:
     """``Trainer(..., compute_loss_func=compute_loss(MetricLoss("f1")))``.
 
-    The Trainer adds up the micro-batches of a step without dividing by their number, and says how
-    many labels the step has (``num_items_in_batch``): each is weighted by its share of them, so
-    that a step's loss is their mean. That is not the loss of all rows of the step: for rare
-    positives give the loss a ``ema_decay``.
+    The Trainer adds up the micro-batches of a step without dividing by their number, and passes the
+    number of labels in the step (``num_items_in_batch``): each micro-batch is weighted by its
+    fraction of them, so that a step's loss is their mean. That is not the loss of all rows of the
+    step: for rare positives give the loss an ``ema_decay``.
 
     Two columns of scores for ``task="binary"`` become their difference. Labels of -100 are left
     out with ``ignore_index=-100`` in the loss.
@@ -33,7 +38,9 @@ def compute_loss(loss: MetricLoss) -> Callable[..., Tensor]:
     True
     """
 
-    def of(outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
+    def of(
+        outputs: Outputs, labels: Tensor, num_items_in_batch: Tensor | int | None = None
+    ) -> Tensor:
         value: Tensor = loss(_scores(_logits(outputs), loss.task), labels)
         if num_items_in_batch is None:
             return value
@@ -42,7 +49,9 @@ def compute_loss(loss: MetricLoss) -> Callable[..., Tensor]:
     return of
 
 
-def compute_metrics(metric: MetricLike = "f1", *, task: str = "binary") -> Callable[..., Any]:
+def compute_metrics(
+    metric: MetricLike = "f1", *, task: str = "binary"
+) -> Callable[[Predictions], dict[str, float]]:
     """``Trainer(..., compute_metrics=compute_metrics("f1"))``: the metric of all rows together.
 
     >>> import numpy as np
@@ -52,19 +61,22 @@ def compute_metrics(metric: MetricLike = "f1", *, task: str = "binary") -> Calla
     """
     name = one_number(metric).name
 
-    def judge(predictions: Any) -> dict[str, float]:
+    def judge(predictions: Predictions) -> dict[str, float]:
         scores, labels = predictions
-        scores = scores[0] if isinstance(scores, tuple) else scores
-        scores = _scores(as_numbers("scores", scores), task)
-        return {name: float(evaluate(scores, labels, metric, task=task, from_logits=True))}
+        logits = as_numbers("scores", scores[0] if isinstance(scores, tuple) else scores)
+        return {
+            name: float(
+                evaluate(_scores(logits, task), labels, metric, task=task, from_logits=True)
+            )
+        }
 
     return judge
 
 
-def _logits(outputs: Any) -> Tensor:
+def _logits(outputs: Outputs) -> Tensor:
     if isinstance(outputs, Tensor):
         return outputs
-    return outputs["logits"] if isinstance(outputs, dict) else outputs[0]
+    return outputs["logits"] if isinstance(outputs, Mapping) else outputs[0]
 
 
 def _scores(logits: Tensor, task: str) -> Tensor:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torchmetrics
 from torch import Tensor
 
-from softset.checks import check_whole
-from softset.counting.flat import flatten
+from softset.checks import check_integer
+from softset.counting.flat import Form, flatten
 from softset.counting.problem import arrange
 from softset.metrics.registry import MetricLike, one_number
 from softset.metrics.top import Top
@@ -44,7 +42,7 @@ class CountedMetric(torchmetrics.Metric):  # type: ignore[misc]
         classes: int | None = None,
         threshold: float = 0.5,
         from_logits: bool = True,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         super().__init__(**settings)
         task = get_task(task)
@@ -56,14 +54,14 @@ class CountedMetric(torchmetrics.Metric):  # type: ignore[misc]
                 "Use the one of torchmetrics."
             )
         if not task.single:
-            check_whole("classes", classes, 2 if task.exclusive else 1)
+            check_integer("classes", classes, 2 if task.exclusive else 1)
         width = 1 if classes is None else int(classes)
         shape = (1,) if task.single else (1, width)
         row = torch.zeros((1,) if task.exclusive else shape, dtype=torch.long)
         counts, self.form = self._counts(torch.zeros(shape), row, None)
         self.add_state("counts", torch.zeros_like(counts), dist_reduce_fx="sum")
 
-    def _counts(self, scores: Tensor, target: Tensor, weight: Any) -> Any:
+    def _counts(self, scores: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Form]:
         problem = arrange(
             scores.detach(),
             target,
@@ -75,7 +73,7 @@ class CountedMetric(torchmetrics.Metric):  # type: ignore[misc]
         (c,) = self.metric.where.hard_cells(self.metric.metric, problem, threshold)
         return flatten(c)
 
-    def update(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> None:
+    def update(self, scores: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Add the counts of a batch."""
         counts, form = self._counts(scores, target, sample_weight)
         if form != self.form:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from softset.checks import check_number, check_whole
+from softset.checks import check_integer, check_number
 from softset.counting.steps import STEEPEST, LinearStep
 
 COLDEST = 1 / STEEPEST  # a step is hard there, in every float
@@ -39,8 +39,8 @@ class Annealing:
         hint = "T must stay below 0.4 (paper 002 eq. 4)."
         check_number("start", start, COLDEST, 0.4, closed="low", hint=hint)
         check_number("rate", rate, 0, 1)
-        check_whole("patience", patience, 1)
-        check_whole("cooling_patience", cooling_patience, 1)
+        check_integer("patience", patience, 1)
+        check_integer("cooling_patience", cooling_patience, 1)
         self.start, self.rate = start, rate
         self.patience, self.cooling_patience = patience, cooling_patience
         self.coolings = 0

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from softset.checks import check_number, check_whole, nearest
+from softset.checks import check_integer, check_number, nearest
 
 Weight = float | Callable[[int], float]
 
@@ -119,7 +119,7 @@ class Mixture(Loss):
 
     @epoch.setter
     def epoch(self, epoch: int) -> None:
-        check_whole("epoch", epoch, 0)
+        check_integer("epoch", epoch, 0)
         self._epoch = epoch
         # As tensors, those that move: the compiler takes numbers for constants.
         self.weights: list[float | Tensor] = [
@@ -175,7 +175,7 @@ class Ramp:
     def __post_init__(self) -> None:
         check_number("start", self.start, 0, math.inf, closed="low")
         check_number("end", self.end, 0, math.inf, closed="low")
-        check_whole("epochs", self.epochs, 1)
+        check_integer("epochs", self.epochs, 1)
 
     def __call__(self, epoch: int) -> float:
         share = min(1.0, epoch / self.epochs)

@@ -17,7 +17,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from softset.checks import check_choice, check_number, check_whole, repeated
+from softset.checks import check_choice, check_integer, check_number, repeated
 from softset.counting.cells import Confusion, count_cells
 from softset.counting.cuts import all_cuts
 from softset.counting.numerics import NOTHING, raised, ratio, readable, working
@@ -232,7 +232,7 @@ class Constraint:
         elif self.rate != "alerts":
             raise ValueError(f"{self.rate} must be a fraction; only alerts can be a count.")
         else:
-            check_whole("alerts", self.bound, 0, self.rows or 2**53)
+            check_integer("alerts", self.bound, 0, self.rows or 2**53)
 
     @classmethod
     def parse(cls, rate: str, text: str) -> Constraint:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from softset.checks import check_whole
+from softset.checks import check_integer
 from softset.counting.cells import Confusion, count_cells
 from softset.counting.numerics import ratio
 from softset.counting.problem import Problem
@@ -38,7 +38,7 @@ class Top(Where):
     by_scores = True
 
     def __post_init__(self) -> None:
-        check_whole("k", self.k, 1)
+        check_integer("k", self.k, 1)
         object.__setattr__(self, "k", int(self.k))
 
     @property

@@ -8,11 +8,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softset.storage.files import SavedFileError
-
-Array = NDArray[Any]
+from softset.typing import Array, Settings
 
 # The dtypes that are read back, and what their values are in JSON.
 _DTYPE = re.compile(r"O|[<>|=]?[biufU]\d{1,8}")
@@ -24,12 +22,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "U": (str,),
     "O": (type(None), bool, int, float, str),
 }
-# Every text of an array takes the room of the longest: more than this is no list of names.
+# Every text of an array takes the memory of the longest: more than this is no list of names.
 _MOST_BYTES = 2**26
 
 
 def plain(value: Any) -> Any:
-    """Parameters as JSON has them; objects that are not are left out."""
+    """Parameters as JSON has them; None for objects that it has not."""
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, np.generic):
@@ -41,13 +39,13 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else None
 
 
-def pack_array(values: Array) -> dict[str, Any]:
+def pack_array(values: Array) -> Settings:
     """Numbers or names with their dtype."""
     kind = "O" if values.dtype == object else values.dtype.str
     return {"dtype": kind, "values": [plain(v) for v in values.tolist()]}
 
 
-def unpack_array(packed: dict[str, Any]) -> Array:
+def unpack_array(packed: Settings) -> Array:
     """The inverse of ``pack_array``: one dimension of booleans, numbers, text or plain objects.
 
     Every value must be finite and what the dtype says, and no text longer than it says: numpy
@@ -69,10 +67,10 @@ def unpack_array(packed: dict[str, Any]) -> Array:
         with np.errstate(over="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of numpy 1, which wraps around
             array[:] = values
-        kept = all(math.isfinite(v) for v in values if type(v) is float)
-        kept = kept and array.tolist() == values
+        exact = all(math.isfinite(v) for v in values if type(v) is float)
+        exact = exact and array.tolist() == values
     except OverflowError:
-        kept = False
-    if not kept:
+        exact = False
+    if not exact:
         raise SavedFileError(f"an array of dtype {name!r} holds values that do not fit.")
     return array

@@ -19,20 +19,21 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from softset.storage.files import SavedFileError, write_safely
+from softset.typing import JSON
 
 FORMAT = 2
 # Longer content is a tensor of bytes: safetensors reads no header of more than 100 MB.
 LONG = 2**24
+_LONGEST_HEADER = 100_000_000
 _CONTENT = "content"
 # What pickles begin with, also packed ones.
 _PICKLES = (b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"x\x9c", b"(", b"c")
 
 
-def pack(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Nested lists, tuples and dicts as JSON; tensors go to ``tensors``, a mark in their place.
+def pack(value: object, tensors: dict[str, Tensor]) -> JSON:
+    """Nested lists, tuples and dicts as JSON; tensors go to ``tensors``, replaced by their names.
 
-    >>> found = {}
-    >>> pack({"a": [1, math.inf], 3: torch.zeros(2)}, found)
+    >>> pack({"a": [1, math.inf], 3: torch.zeros(2)}, {})
     {'dict': [['a', [1, {'float': 'inf'}]], [3, {'tensor': 't0'}]]}
     """
     if isinstance(value, Tensor):
@@ -70,14 +71,11 @@ def unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
     raise ValueError(f"unknown mark {kind!r}")
 
 
-def write_file(path: str | os.PathLike[str], kind: str, content: Any) -> None:
-    """Write ``content`` so that ``path`` holds the old bytes or the new ones, never a part.
-
-    A new file is written beside it, brought to the disk, and renamed over it.
-    """
+def write_file(path: str | os.PathLike[str], kind: str, content: object) -> None:
+    """Write ``content`` so that ``path`` holds all of the old bytes or all of the new ones."""
     path = Path(path)
     tensors: dict[str, Tensor] = {}
-    # One tensor may stand in several places; safetensors wants memory of their own.
+    # One tensor may be named several times; safetensors wants separate memory for each.
     packed = json.dumps(pack(content, tensors), allow_nan=False)
     tensors = {name: t.clone() for name, t in tensors.items()}
     info = {"format": str(FORMAT), "kind": kind}
@@ -97,22 +95,23 @@ def read_file(path: str | os.PathLike[str], kind: str) -> Any:
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     if not path.is_file():  # a device may never end
         raise SavedFileError(f"{path} is a directory, device or pipe; a file is expected.")
-    data = path.read_bytes()
+    with open(path, "rb") as file:
+        head = file.read(9)
     # Our files begin with a length of 8 bytes, which may look like anything, and then a brace.
-    if data[8:9] != b"{" and data.startswith(_PICKLES):
+    if head[8:9] != b"{" and head.startswith(_PICKLES):
         raise SavedFileError(
             f"{path.name} looks like a pickled model, which could run code when it is loaded; it "
             "is refused. Save models with softset (`softset train`, save_model)."
         )
     try:
-        info = _header(data)
+        info = _header(path)
         if info.get("format", str(FORMAT)) != str(FORMAT) or info.get("kind", kind) != kind:
             raise SavedFileError(
                 f"{path.name} is {info.get('kind')!r} in format {info.get('format')!r}; expected "
                 f"{kind!r} in format '{FORMAT}'. Train it again, or read it with the version of "
                 "softset that wrote it."
             )
-        tensors = load(data)
+        tensors = load(path.read_bytes())
         checksum = info.pop("checksum")
         if checksum != _checksum(info, tensors):
             raise SavedFileError(f"{path.name} is damaged: its checksum does not fit.")
@@ -139,11 +138,19 @@ def whole(name: str, kind: str) -> Iterator[None]:
         ) from error
 
 
-def _header(data: bytes) -> dict[str, str]:
-    (size,) = struct.unpack("<Q", data[:8])
-    if size > len(data) - 8:
-        raise ValueError("header longer than the file")
-    info = json.loads(data[8 : 8 + size])["__metadata__"]
+def _header(path: Path) -> dict[str, str]:
+    """The metadata of a file, which must be as long as its header says: the rest is read only
+    then."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        if length > min(size - 8, _LONGEST_HEADER):
+            raise ValueError("header longer than the file")
+        header = json.loads(file.read(length))
+    info = header.pop("__metadata__")
+    end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
+    if size != 8 + length + end:
+        raise ValueError("tensors of another size than the file")
     return {str(k): str(v) for k, v in info.items()}
 
 
@@ -163,7 +170,7 @@ def _checksum(info: dict[str, str], tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def update_digest(digest: Any, name: str, tensor: Tensor) -> None:
+def update_digest(digest: hashlib._Hash, name: str, tensor: Tensor) -> None:
     """Add a tensor's name, dtype, shape and bytes."""
     digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
     raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, locks, directories for scratch, and what killed runs left."""
+"""Files written as a whole or not at all, locks, temporary directories, and their removal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 try:
     import fcntl
@@ -35,17 +35,21 @@ class SavedFileError(ValueError):
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write_safely(path: StrPath, write: Callable[[Path], Any]) -> None:
-    """Let ``write`` make a new file beside ``path``, bring it to the disk, and rename it over.
+def write_safely(path: StrPath, write: Callable[[Path], object]) -> None:
+    """Let ``write`` fill a new file beside ``path``, bring it to the disk, and rename it over.
 
-    A link is followed: the file that it names is replaced, the link stays. What is no file (a
-    directory, a device, a pipe) is never replaced.
+    A link is followed: the file that it names is replaced, the link stays. Who may read and write
+    an existing file stays as it is. What is no file (a directory, a device, a pipe) is never
+    replaced.
     """
     path = Path(os.path.realpath(path))
     _refuse_special(path)
     remove_leftovers(path)
     temporary = _temporary(path)
     try:
+        if path.exists():  # before there is anything to read in the new file
+            os.close(os.open(temporary, os.O_CREAT | os.O_WRONLY, 0o600))
+            os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
         write(temporary)
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
@@ -61,11 +65,35 @@ def write_safely(path: StrPath, write: Callable[[Path], Any]) -> None:
         ) from error
 
 
+@contextlib.contextmanager
+def new_file(path: StrPath) -> Iterator[Path]:
+    """A temporary file to write, which becomes ``path`` at the end unless that exists by then."""
+    path = Path(path)
+    temporary = _temporary(path)
+    try:
+        yield temporary
+        try:
+            os.link(temporary, path)  # fails where there is a file; a rename would replace it
+        except FileExistsError:
+            raise _exists(path) from None
+        except OSError:  # a file system without links
+            if path.exists():
+                raise _exists(path) from None
+            os.replace(temporary, path)
+        _sync_directory(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _exists(path: Path) -> ValueError:
+    return ValueError(f"{path} exists already. Pass --force to replace it, or name another.")
+
+
 def check_writable(path: StrPath, force: bool = False, *, inputs: Iterable[StrPath] = ()) -> None:
     """Refuse, before the work, an output that could not or must not be written after it.
 
     That is: a file that exists (unless ``force``); a directory, device or pipe; one of ``inputs``
-    under whatever name; a place without a directory, or one where no file can be made.
+    under whatever name; a path without a directory, or where no file can be created.
 
     >>> check_writable("no such directory/model.softset")
     Traceback (most recent call last):
@@ -80,7 +108,7 @@ def check_writable(path: StrPath, force: bool = False, *, inputs: Iterable[StrPa
                 )
     _refuse_special(path)
     if path.exists() and not force:
-        raise ValueError(f"{path} exists already. Say --force to replace it, or name another.")
+        raise _exists(path)
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise FileNotFoundError(
@@ -97,10 +125,10 @@ def check_writable(path: StrPath, force: bool = False, *, inputs: Iterable[StrPa
 
 
 def _refuse_special(path: Path) -> None:
-    """Refuse what is there and no file."""
+    """Refuse a directory, a device or a pipe."""
     try:
         mode = path.stat().st_mode
-    except OSError:  # not there; what is wrong with the place comes out when a file is made
+    except OSError:  # no such file; what is wrong with the directory shows when one is created
         return
     if not stat.S_ISREG(mode):
         what = "a directory" if stat.S_ISDIR(mode) else "a device or pipe"
@@ -132,8 +160,8 @@ def remove_leftovers(path: Path, *, alone: bool = False) -> None:
     name = re.compile(re.escape(path.name) + r"\.(\d+)\.tmp")
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(path.parent)):
-            found = name.fullmatch(entry.name)
-            if found and (alone or not _lives(int(found[1]))):
+            match = name.fullmatch(entry.name)
+            if match and (alone or not _lives(int(match[1]))):
                 with contextlib.suppress(OSError):
                     os.unlink(entry.path)
 
@@ -154,14 +182,14 @@ def _lives(process: int) -> bool:
 def scratch_directory(prefix: str = "softset") -> Iterator[Path]:
     """A temporary directory that is gone afterwards; those of killed processes go now.
 
-    Each is locked by the process that made it: where the lock is free, that process is dead,
-    whatever has become of its number.
+    Each is locked by its process: where the lock is free, that process is dead, even if another
+    process has its number now.
     """
     parent = Path(tempfile.gettempdir())
     _sweep_directories(parent, prefix)
     name = f"{prefix}-{os.getpid()}-"
-    with tempfile.TemporaryDirectory(prefix=name) as made, _held(Path(made)):
-        yield Path(made)
+    with tempfile.TemporaryDirectory(prefix=name) as directory, _held(Path(directory)):
+        yield Path(directory)
 
 
 @contextlib.contextmanager
@@ -178,8 +206,8 @@ def _sweep_directories(parent: Path, prefix: str) -> None:
         return
     for entry in list(os.scandir(parent)):
         with contextlib.suppress(OSError):  # not ours, in use, or gone by now
-            own = entry.stat(follow_symlinks=False).st_uid == os.getuid()
-            if not own or not re.fullmatch(re.escape(prefix) + r"-\d+-\w+", entry.name):
+            mine = entry.stat(follow_symlinks=False).st_uid == os.getuid()
+            if not mine or not re.fullmatch(re.escape(prefix) + r"-\d+-\w+", entry.name):
                 continue
             with open(Path(entry.path, _LOCK)) as file:
                 _lock(file)
@@ -212,7 +240,7 @@ def locked(path: Path, wait: bool = False) -> Iterator[None]:
                 _lock(file)
         except BlockingIOError:
             raise SavedFileError(
-                f"{path.name} is in use by another run. Wait for it, or choose another place for "
+                f"{path.name} is in use by another run. Wait for it, or choose another path for "
                 "this one."
             ) from None
         yield

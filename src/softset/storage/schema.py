@@ -1,7 +1,7 @@
 """Dataclasses as plain data (JSON) and back: the one strict reader of saved things.
 
 Types, keys and checksums are checked here; whatever was not written by us is a ``SavedFileError``
-of one line that names the place inside the document."""
+of one line that names the path inside the document."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ import types
 from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from softset.storage.files import SavedFileError
+from softset.typing import JSON, Settings
 
-_PLAIN: dict[Any, str] = {
+# A type, or what annotations have besides: unions, literals, Any.
+Hint: TypeAlias = object
+_PLAIN: dict[Hint, str] = {
     bool: "true or false",
-    int: "a whole number",
+    int: "an integer",
     float: "a finite number",
     str: "text",
     types.NoneType: "null",
 }
 
 
-def checksum(content: Any) -> str:
+def checksum(content: JSON) -> str:
     """SHA-256 of what JSON can hold; the order of keys does not matter.
 
     >>> checksum({"a": 1, "b": 2}) == checksum({"b": 2, "a": 1})
@@ -35,19 +38,20 @@ def checksum(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def sealed(content: dict[str, Any]) -> dict[str, Any]:
+def sealed(content: Settings) -> Settings:
     """``content`` with its checksum."""
     return {**content, "checksum": checksum(content)}
 
 
-def unsealed(content: Any) -> dict[str, Any]:
+def unsealed(content: object) -> Settings:
     """The inverse of ``sealed``; refuses what has no checksum, or another one."""
     if not isinstance(content, dict) or "checksum" not in content:
         raise SavedFileError(f"an object with a checksum was expected, got {_brief(content)}.")
-    rest = {k: v for k, v in content.items() if k != "checksum"}
-    if content["checksum"] != checksum(rest):
+    content, seal = dict(content), content["checksum"]
+    del content["checksum"]
+    if seal != checksum(content):
         raise SavedFileError("it was changed after it was written: its checksum is off.")
-    return rest
+    return content
 
 
 def encoded(value: Any) -> Any:
@@ -60,8 +64,8 @@ def encoded(value: Any) -> Any:
     return [encoded(v) for v in value] if isinstance(value, list | tuple) else value
 
 
-def decoded(kind: Any, value: Any, place: str = "") -> Any:
-    """``value`` as ``kind``; an error names the ``place`` inside the document.
+def decoded(kind: Hint, value: Any, path: str = "") -> Any:
+    """``value`` as ``kind``; an error names the ``path`` inside the document.
 
     ``kind`` is a dataclass (its fields without a default must be there, and no others), a plain
     type, ``Any``, or ``list``, ``tuple``, ``dict``, ``Literal`` and unions of such.
@@ -69,50 +73,50 @@ def decoded(kind: Any, value: Any, place: str = "") -> Any:
     >>> decoded(list[float], [1, 2.5], "scores")
     [1.0, 2.5]
     """
-    if is_dataclass(kind):
-        return _dataclass(kind, value, place)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _dataclass(kind, value, path)
     if kind is Any:
         return value
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return _one_of(inner, value, place)
+        return _one_of(inner, value, path)
     if origin is list and isinstance(value, list | tuple):
-        return [decoded(inner[0], v, f"{place}[{i}]") for i, v in enumerate(value)]
+        return [decoded(inner[0], v, f"{path}[{i}]") for i, v in enumerate(value)]
     if origin is tuple and inner[-1] is Ellipsis:
-        return tuple(decoded(list[inner[0]], value, place))  # type: ignore[valid-type]
+        return tuple(decoded(list[inner[0]], value, path))  # type: ignore[valid-type]
     if origin is tuple and isinstance(value, list | tuple) and len(value) == len(inner):
         pairs = zip(inner, value, strict=True)
-        return tuple(decoded(k, v, f"{place}[{i}]") for i, (k, v) in enumerate(pairs))
+        return tuple(decoded(k, v, f"{path}[{i}]") for i, (k, v) in enumerate(pairs))
     if origin is dict and isinstance(value, dict):
-        return {str(k): decoded(inner[1], v, f"{place}.{k}") for k, v in value.items()}
+        return {str(k): decoded(inner[1], v, f"{path}.{k}") for k, v in value.items()}
     if kind is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
         return float(value)
     if (kind in _PLAIN and kind is not float and type(value) is kind) or (
         origin is Literal and value in inner
     ):
         return value
-    raise SavedFileError(f"{place} must be {_words(kind)}, got {_brief(value)}.")
+    raise SavedFileError(f"{path} must be {_words(kind)}, got {_brief(value)}.")
 
 
-def _dataclass(kind: Any, value: Any, place: str) -> Any:
-    start = f"{place}." if place else ""
+def _dataclass(kind: type, value: object, path: str) -> object:
+    start = f"{path}." if path else ""
     if not isinstance(value, dict):
-        raise SavedFileError(f"{place or 'it'} must be {_words(kind)}, got {_brief(value)}.")
-    known = _fields(kind)
+        raise SavedFileError(f"{path or 'it'} must be {_words(kind)}, got {_brief(value)}.")
+    allowed = _fields(kind)
     for name in value:
-        if name not in known:
-            raise SavedFileError(f"{start}{name} is not known; {', '.join(known)} may be there.")
-    found = {}
-    for name, (hint, needed) in known.items():
+        if name not in allowed:
+            raise SavedFileError(f"{start}{name} is not known; {', '.join(allowed)} may be there.")
+    values = {}
+    for name, (hint, needed) in allowed.items():
         if name in value:
-            found[name] = decoded(hint, value[name], f"{start}{name}")
+            values[name] = decoded(hint, value[name], f"{start}{name}")
         elif needed:
             raise SavedFileError(f"{start}{name} is missing.")
-    return kind(**found)
+    return kind(**values)
 
 
 @cache
-def _fields(kind: Any) -> dict[str, tuple[Any, bool]]:
+def _fields(kind: Any) -> dict[str, tuple[Hint, bool]]:
     """Name -> type, and whether it must be there."""
     hints = get_type_hints(kind)
     return {
@@ -122,20 +126,20 @@ def _fields(kind: Any) -> dict[str, tuple[Any, bool]]:
     }
 
 
-def _one_of(kinds: Sequence[Any], value: Any, place: str) -> Any:
+def _one_of(kinds: Sequence[Hint], value: object, path: str) -> object:
     for kind in kinds:
         try:
-            return decoded(kind, value, place)
+            return decoded(kind, value, path)
         except SavedFileError as error:
             failed = error
     others = [k for k in kinds if k is not types.NoneType]
     if len(others) == 1:  # null is allowed, but it was not null: say what is wrong inside
-        decoded(others[0], value, place)
+        decoded(others[0], value, path)
     words = " or ".join(_words(k) for k in kinds)
-    raise SavedFileError(f"{place} must be {words}, got {_brief(value)}.") from failed
+    raise SavedFileError(f"{path} must be {words}, got {_brief(value)}.") from failed
 
 
-def _words(kind: Any) -> str:
+def _words(kind: Hint) -> str:
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, inner = get_origin(kind), get_args(kind)
@@ -148,7 +152,7 @@ def _words(kind: Any) -> str:
     return "an object"
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     if isinstance(value, list | dict):
         return f"a list of {len(value)}" if isinstance(value, list) else "an object"
     return repr(value)[:60]

@@ -1,5 +1,5 @@
-"""The columns of a table: their cells, their description, and how they become numbers once
-fitted."""
+"""The columns of a table: their cells, their description, and how a fitted column becomes
+numbers."""
 
 from __future__ import annotations
 
@@ -7,28 +7,43 @@ import datetime
 import decimal
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softset.checks import warn_user
+from softset.checks import listed
 from softset.storage.files import SavedFileError
 from softset.storage.schema import decoded, encoded
+from softset.typing import Array, Floats, Settings
 
-Values = NDArray[Any]
+if TYPE_CHECKING:
+    import pandas as pd
+
 Mask = NDArray[np.bool_]
 # In a column of numbers or dates these words mean that the value is missing.
 MISSING_WORDS = frozenset(
     ["?", "NA", "N/A", "n/a", "na", "NaN", "nan", "NAN", "null", "NULL", "Null", "None", "none"]
 ) | {"", "#N/A", "<NA>", "NaT"}
-NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
-TRUTH = {"true": 1.0, "false": 0.0}
+# The fraction of cells of a text column that must be numbers, or dates, for the column to be one;
+# the other cells then count as missing, with a note.
+ENOUGH = 0.9
+# Columns with fewer rows are never taken for identifiers.
+IDENTIFIER_ROWS = 20
 _NUMBER_TYPES = (bool, int, float, decimal.Decimal, np.number, np.bool_)
 _NESTED_TYPES = (list, dict, tuple, set, np.ndarray)
+# The most words for "missing" that a column remembers, to recognize them at prediction.
+_MOST_WORDS = 1000
+
+
+class UnseenWarning(UserWarning):
+    """Cells that the encoder cannot use, because training had nothing like them."""
+
+
+# --- cells ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -36,26 +51,28 @@ class Cells:
     """The cells of one column as they are stored.
 
     ``stored`` is ``"number"``, ``"date"``, ``"text"``, or ``"category"`` for text that is declared
-    to be one (a pandas category); ``values`` are float64, datetime64[us] or text, with NaN, NaT or
-    None where ``missing``.
+    to be one (a pandas category); ``values`` are float64, datetime64[us] in UTC, or text, with NaN,
+    NaT or None where ``missing``. ``decimal`` is the decimal mark of numbers in text.
     """
 
     name: str
-    series: Any
+    series: pd.Series
     stored: str
-    values: Values
+    values: Array
     missing: Mask
+    decimal: str = "."
 
     @classmethod
-    def of(cls, name: str, series: Any) -> Cells:
-        """Look at the dtype, and where it says nothing at every cell."""
+    def of(cls, name: str, series: pd.Series) -> Cells:
+        """The cells of ``series``, by its dtype, or by the type of every cell if it is object."""
         kind = series.dtype.kind if isinstance(series.dtype, np.dtype) else ""
         if kind and kind in "iufb":
             values = series.to_numpy(dtype=np.float64)
             return cls(name, series, "number", values, np.isnan(values))
         missing = series.isna().to_numpy(dtype=bool)
         stored, values = _stored(name, series, missing)
-        return cls(name, series, stored, values, np.isnat(values) if stored == "date" else missing)
+        missing = np.isnat(values) if stored == "date" else missing
+        return cls(name, series, stored, values, missing, series.attrs.get("decimal", "."))
 
     @property
     def is_text(self) -> bool:
@@ -64,7 +81,7 @@ class Cells:
 
     @property
     def absent(self) -> Mask:
-        """Where there is no cell, or a word that says so."""
+        """The mask of cells that are empty, or hold a word for "missing"."""
         if not self.is_text:
             return self.missing
         words, _, codes = self.distinct
@@ -72,28 +89,34 @@ class Cells:
 
     @cached_property
     def distinct(self) -> tuple[list[str], NDArray[np.intp], NDArray[np.intp]]:
-        """Of text: the distinct words, how often each stands there, and which one each cell is.
-
-        A missing cell has the number -1.
-        """
+        """The distinct words of a text column, the count of each, and the word index of each cell,
+        which is -1 for a missing one."""
         import pandas as pd
 
         codes, words = pd.factorize(self.values)
         return list(words), np.bincount(codes[codes >= 0], minlength=len(words)), codes
 
-    def sample(self, bad: Mask, most: int = 3) -> str:
-        """The first few cells that are ``bad``: ``'x' in row 3, 'y' in row 9 and 6 more``."""
-        rows = np.flatnonzero(bad)
-        shown = ", ".join(f"{_brief(self.series.iloc[r])} in row {r + 1}" for r in rows[:most])
+    def sample(self, mask: Mask, most: int = 3) -> str:
+        """The first few cells of ``mask``: ``'x' in row 3, 'y' in row 9 and 6 more``.
+
+        Rows are numbered as in the file: an index that counts rows says which they are.
+        """
+        rows = np.flatnonzero(mask)
+        index = self.series.index
+        counts = index.dtype.kind == "i" and index.is_monotonic_increasing
+        shown = ", ".join(
+            f"{_brief(self.series.iloc[r])} in row {(index[r] if counts else r) + 1}"
+            for r in rows[:most]
+        )
         return f"{shown} and {len(rows) - most} more" if len(rows) > most else shown
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 50 else f"{text[:47]}…{text[-1]}"
 
 
-def _stored(name: str, series: Any, missing: Mask) -> tuple[str, Values]:
+def _stored(name: str, series: pd.Series, missing: Mask) -> tuple[str, Array]:
     import pandas as pd
 
     dtype = series.dtype
@@ -104,15 +127,14 @@ def _stored(name: str, series: Any, missing: Mask) -> tuple[str, Values]:
             raise ValueError(f"column {name!r} holds complex numbers; split them into two columns.")
         return "number", _floats(name, series, missing)
     if pd.api.types.is_datetime64_any_dtype(dtype):
-        return "date", series.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
+        return "date", _in_utc(series)
     if pd.api.types.is_timedelta64_dtype(dtype):
         return "number", series.dt.total_seconds().to_numpy(dtype=float)
     types = {type(v) for v in series.to_numpy(dtype=object)[~missing]}
     if all(issubclass(t, _NUMBER_TYPES) for t in types):
         return "number", _floats(name, series, missing)
     if all(issubclass(t, datetime.date | np.datetime64) for t in types):
-        moments = pd.to_datetime(series, errors="coerce", utc=True)
-        return "date", moments.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
+        return "date", _in_utc(pd.to_datetime(series, errors="coerce", utc=True))
     nested = [t for t in types if issubclass(t, _NESTED_TYPES)]
     if nested:
         raise ValueError(
@@ -122,7 +144,14 @@ def _stored(name: str, series: Any, missing: Mask) -> tuple[str, Values]:
     return "text", as_text(series)
 
 
-def _floats(name: str, series: Any, missing: Mask) -> NDArray[np.float64]:
+def _in_utc(moments: pd.Series) -> Array:
+    """``datetime64[us]`` in UTC: the same instant is the same value in every time zone."""
+    if getattr(moments.dtype, "tz", None) is not None:
+        moments = moments.dt.tz_convert("UTC").dt.tz_localize(None)
+    return np.asarray(moments.to_numpy(dtype="datetime64[us]"))
+
+
+def _floats(name: str, series: pd.Series, missing: Mask) -> Floats:
     values = np.full(len(series), np.nan)
     try:
         values[~missing] = series[~missing].to_numpy(dtype=object).astype(np.float64)
@@ -131,52 +160,31 @@ def _floats(name: str, series: Any, missing: Mask) -> NDArray[np.float64]:
     return values
 
 
-def as_text(series: Any) -> Values:
-    """Text with ``None`` where missing; whole numbers as ``"3"``, not ``"3.0"``.
+def as_text(series: pd.Series) -> Array:
+    """Text with ``None`` where missing; integers as ``"3"``, not ``"3.0"``.
 
     >>> import pandas as pd
     >>> as_text(pd.Series([1.0, None, 2.5])).tolist()
     ['1', None, '2.5']
     """
     missing = series.isna().to_numpy(dtype=bool)
-    values = series.to_numpy(dtype=object).copy()
+    values: Array = series.to_numpy(dtype=object).copy()
     values[missing] = None
-    rest = values[~missing]
-    if not all(type(v) is str for v in rest):
-        values[~missing] = [_word(v) for v in rest]
+    present = values[~missing]
+    if not all(type(v) is str for v in present):
+        values[~missing] = [_word(v) for v in present]
     return values
 
 
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     if isinstance(value, float | np.floating):
-        value = float(value)
-        return str(int(value)) if value.is_integer() else repr(value)
+        number = float(value)
+        return str(int(number)) if number.is_integer() else repr(number)
     return str(value)
 
 
-def read_numbers(words: Sequence[str], truth: bool = False) -> tuple[NDArray[np.float64], Mask]:
-    """Text as numbers, and where it is none; words for "missing" are NaN.
-
-    With ``truth``, the words true and false are 1 and 0.
-
-    >>> read_numbers(["1", " 2.5", "?", "1,000"])
-    (array([1. , 2.5, nan, nan]), array([False, False, False,  True]))
-    """
-    numbers = np.full(len(words), np.nan)
-    bad = np.zeros(len(words), dtype=bool)
-    for i, word in enumerate(words):
-        text = word.strip()
-        if NUMBER.fullmatch(text):
-            numbers[i] = float(text)
-        elif truth and text.lower() in TRUTH:
-            numbers[i] = TRUTH[text.lower()]
-        else:
-            bad[i] = text not in MISSING_WORDS
-    return numbers, bad
-
-
-def check_finite(name: str, values: Values, file: str = "") -> None:
-    """Refuse infinite numbers in column ``name``, with the first row."""
+def check_finite(name: str, values: Floats, file: str = "") -> None:
+    """Refuse infinite numbers in column ``name``, naming the first row."""
     infinite = np.isinf(values)
     if infinite.any():
         raise ValueError(
@@ -186,30 +194,18 @@ def check_finite(name: str, values: Values, file: str = "") -> None:
         )
 
 
-def is_constant(values: Values) -> bool:
+def is_constant(values: Array) -> bool:
     """Whether there is one value only, and nothing missing."""
     return bool((values == values[0]).all())
 
 
-def median(values: Values) -> float:
-    """Of the numbers that are there; 0 if there is none."""
+def median(values: Floats) -> float:
+    """The median of the numbers that are not NaN; 0 if there is none."""
     present = values[~np.isnan(values)]
     return float(np.median(present)) if len(present) else 0.0
 
 
-# --- descriptions ---
-
-# A column of text holds numbers, or dates, if at least this share of its cells does; the others
-# then count as missing, which is said.
-ENOUGH = 0.9
-# Columns with at least so many rows may be found to be identifiers.
-IDENTIFIER_ROWS = 20
-# Of words that count as missing so many are kept, to know them again at prediction.
-_MOST_WORDS = 1000
-
-
-class UnseenWarning(UserWarning):
-    """Cells that the encoder can't use, because training had nothing like them."""
+# --- descriptions ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -217,72 +213,100 @@ class Column:
     """What one column of a table is, judged by all of its cells.
 
     ``kind`` is ``"number"``, ``"category"``, ``"date"`` or ``"dropped"``; ``missing`` counts the
-    cells without a value, ``values`` the distinct values of a category; ``note`` says what the user
-    should know. ``identifier`` marks whole numbers that differ in every row, as a customer number
-    does. ``words`` are cells that count as missing, such as "unknown" among numbers. ``format`` is
-    how dates in text are written, and ``time`` whether dates have a time of day. ``outputs`` is the
-    count of numbers that an encoder makes of it.
+    cells without a value, ``values`` the distinct values of a category; ``notes`` are sentences
+    for the user. ``identifier`` marks integers that differ in every row, as a customer number does.
+    ``words`` are cells that count as missing, such as "unknown" among numbers. Of numbers in text,
+    ``unit`` is the unit or currency beside each of them, and ``thousands`` whether thousands are
+    separated. ``format`` is how days in text are written, and ``time`` whether dates have a time of
+    day. ``outputs`` is the count of numbers that an encoder makes of a row.
     """
 
     name: str
     kind: str
     missing: int = 0
     values: int | None = None
-    note: str = ""
+    notes: tuple[str, ...] = ()
     identifier: bool = False
     words: tuple[str, ...] = ()
+    unit: str = ""
+    thousands: bool = False
     format: str | None = None
     time: bool = False
     outputs: int = 0
 
+    @property
+    def note(self) -> str:
+        """The notes in one text."""
+        return " ".join(self.notes)
+
     def drop(self, reason: str) -> Column:
         """The same column, left out."""
-        note = f"{self.note} column {self.name!r} {reason}; it is left out.".strip()
-        return replace(self, kind="dropped", identifier=False, note=note)
+        note = f"column {self.name!r} {reason}; it is left out."
+        return replace(self, kind="dropped", identifier=False, notes=(*self.notes, note))
 
 
-def unreadable(cells: Cells, bad: Mask, wanted: str) -> tuple[str, tuple[str, ...]]:
-    """Words that count as missing in the whole table, and a note that says so."""
+def grouped(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """Sentences about columns ``(name, sentence)``, each kind of sentence once: that of the first
+    column in full, and the names of the others.
+
+    >>> grouped((name, f"column {name!r} is constant.") for name in "abc")
+    ["column 'a' is constant. Likewise 2 more columns: 'b', 'c'."]
+    """
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name, sentence in notes:
+        # What differs between columns are their names, counts, and sample cells.
+        kind = re.split(r": '|, e\.g\.", sentence.replace(repr(name), "", 1))[0]
+        groups.setdefault(re.sub(r"\d+", "", kind), []).append((name, sentence))
+    sentences = []
+    for (_, first), *others in groups.values():
+        if others:
+            names = listed([name for name, _ in others], 5)
+            first += f" Likewise {len(others)} more column{'s' * (len(others) > 1)}: {names}."
+        sentences.append(first)
+    return sentences
+
+
+def column_notes(columns: Iterable[Column]) -> list[str]:
+    """The notes of all columns, grouped."""
+    return grouped((column.name, column.note) for column in columns if column.notes)
+
+
+def unreadable(cells: Cells, bad: Mask, expected: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The note on cells that are not ``expected`` and count as missing, and their words."""
     if not bad.any():
-        return "", ()
+        return (), ()
     note = (
-        f"column {cells.name!r}: {bad.sum()} of {len(bad)} cells are no {wanted} and count as "
+        f"column {cells.name!r}: {bad.sum()} of {len(bad)} cells are no {expected} and count as "
         f"missing: {cells.sample(bad)}."
     )
     words, counts, codes = cells.distinct
     order = np.unique(codes[bad])
     most = order[np.argsort(-counts[order], kind="stable")][:_MOST_WORDS]
-    return note, tuple(words[i] for i in most)
+    return (note,), tuple(words[i] for i in most)
 
 
-def refuse_or_warn(column: Column, cells: Cells, bad: Mask, wanted: str) -> None:
-    """Refuse cells that are not ``wanted``; a few among many count as missing, with a warning.
+def unseen(column: Column, cells: Cells, bad: Mask, expected: str) -> list[str]:
+    """The note on cells that are not ``expected`` at prediction; they count as missing.
 
-    Words that counted as missing in training do so again without one.
+    Each cell is judged alone, so that the answer for a row does not depend on the other rows. Words
+    that counted as missing in training need no note.
     """
-    known = set(column.words)
+    words = set(column.words)
     new = bad.copy()
-    new[bad] = [value not in known for value in cells.values[bad]]
+    new[bad] = [value not in words for value in cells.values[bad]]
     if not new.any():
-        return
-    if new.sum() > (1 - ENOUGH) * (~cells.missing).sum():
-        raise ValueError(
-            f"column {column.name!r} must hold {wanted} in each row, as in training; {new.sum()} "
-            f"value(s) do not: {cells.sample(new)}."
-        )
-    warn_user(
+        return []
+    return [
         f"column {column.name!r}: {new.sum()} value(s) were never seen in training and count as "
-        f"missing, since {wanted} is expected: {cells.sample(new)}.",
-        UnseenWarning,
-    )
+        f"missing, since {expected} is expected: {cells.sample(new)}."
+    ]
 
 
-# --- columns as an encoder has learned them
-# --------------------------------------------------------
+# --- fitted columns -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Fitted(ABC):
+class FittedColumn(ABC):
     """A column that an encoder was fitted to: how its cells become numbers.
 
     A kind of column is one subclass in a file of its own and one entry of ``KINDS``.
@@ -291,15 +315,16 @@ class Fitted(ABC):
     column: Column
     kind: ClassVar[str]
     is_text: ClassVar[bool] = False  # cells stay text when a file is read for prediction
+    filled: ClassVar[str] = "they are filled with the median"
 
     @classmethod
     @abstractmethod
     def recognize(cls, cells: Cells) -> Column | None:
-        """The column, if its cells are of this kind."""
+        """The description of the column, if its cells are of this kind."""
 
     @classmethod
-    def cells(cls, name: str, series: Any) -> Cells:
-        """The cells of a column that is known to be of this kind."""
+    def cells(cls, name: str, series: pd.Series) -> Cells:
+        """The cells of a column whose kind is already decided."""
         return Cells.of(name, series)
 
     @classmethod
@@ -309,35 +334,34 @@ class Fitted(ABC):
 
     @property
     @abstractmethod
-    def parts(self) -> list[str]:
+    def value_names(self) -> list[str]:
         """The names of the outputs without the one that marks missing values."""
 
     @abstractmethod
-    def encode(self, cells: Cells, out: Values) -> Mask:
-        """Fill ``out [rows, parts]``, zeros so far; where a value is missing."""
+    def encode(self, cells: Cells, out: Array) -> tuple[Mask, list[str]]:
+        """Fill ``out [rows, value_names]``, zeros so far; return the mask of missing values, and
+        notes on cells that training had nothing like."""
 
     @property
     def names(self) -> list[str]:
         """The names of the outputs."""
         mark = [f"{self.column.name} (missing)"] if self.column.missing else []
-        return self.parts + mark
+        return self.value_names + mark
 
-    def transform(self, cells: Cells, out: Values) -> None:
-        """Fill ``out [rows, names]``; a missing value that cannot be marked is a warning."""
-        missing = self.encode(cells, out[:, : len(self.parts)])
+    def transform(self, cells: Cells, out: Array) -> list[str]:
+        """Fill ``out [rows, names]``; return notes on cells that training had nothing like."""
+        missing, notes = self.encode(cells, out[:, : len(self.value_names)])
         if self.column.missing:
             out[:, -1] = missing
-        elif (absent := missing & cells.absent).any():  # of other words the kind has warned
-            warn_user(
+        elif (absent := missing & cells.absent).any():  # the other words have a note already
+            notes.append(
                 f"column {self.column.name!r} has {absent.sum()} missing value(s), and had none "
-                f"in training; {self.instead}.",
-                UnseenWarning,
+                f"in training; {self.filled}."
             )
-
-    instead: ClassVar[str] = "they are filled with the median"
+        return notes
 
     def imputed(self) -> str:
-        """What is done about missing values, in a sentence, if there are any."""
+        """The note on how missing values are filled, if there are any."""
         count, name = self.column.missing, self.column.name
         if not count:
             return ""
@@ -345,14 +369,14 @@ class Fitted(ABC):
 
     # --- files
 
-    def state(self) -> dict[str, Any]:
-        """As plain data: the description of the column, what was learned, the outputs."""
+    def state(self) -> Settings:
+        """Plain data: the description of the column, what was learned, the outputs."""
         learned = encoded(self)
         return {**learned.pop("column"), **learned, "outputs": self.names}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The inverse; every entry is checked, for the file may be anybody's."""
+    def from_state(cls, state: Settings) -> Self:
+        """The inverse of ``state``; every entry is checked, since the file may be anybody's."""
         column, learned = {}, dict(state)
         outputs = learned.pop("outputs", None)
         for f in fields(Column):
@@ -365,7 +389,7 @@ class Fitted(ABC):
 
 
 @dataclass(frozen=True)
-class Dropped(Fitted):
+class Dropped(FittedColumn):
     """A column that is left out: no outputs."""
 
     kind: ClassVar[str] = "dropped"
@@ -381,19 +405,20 @@ class Dropped(Fitted):
         return cls(column)
 
     @property
-    def parts(self) -> list[str]:
+    def value_names(self) -> list[str]:
         return []
 
     @property
     def names(self) -> list[str]:
-        """None."""
+        """An empty list."""
         return []
 
-    def encode(self, cells: Cells, out: Values) -> Mask:
-        return np.zeros(len(out), dtype=bool)
+    def encode(self, cells: Cells, out: Array) -> tuple[Mask, list[str]]:
+        return np.zeros(len(out), dtype=bool), []
 
-    def transform(self, cells: Cells, out: Values) -> None:
-        """Nothing."""
+    def transform(self, cells: Cells, out: Array) -> list[str]:
+        """Do nothing."""
+        return []
 
     def imputed(self) -> str:
         return ""

@@ -12,12 +12,13 @@ import io
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
 
-from softset.checks import listed, repeated
+from softset.checks import listed, repeated, warn_user
 from softset.tables.columns import MISSING_WORDS
-from softset.tables.guards import GUARDED, unguard
-from softset.tables.reading import Reading
+from softset.tables.guards import unguard, unguarded
+from softset.tables.numerals import has_thousands
+from softset.tables.reading import Reading, expanded
+from softset.typing import ArrowColumn, ArrowTable, Frame, Series
 
 _SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
@@ -26,38 +27,43 @@ _CODE = r"^[+-]?0\d+$"
 # A label is a number only if it is written as Python writes it: 01 and 1.50 are names.
 _PLAIN_INTEGER = r"^(0|-?[1-9]\d*)$"
 _PLAIN_NUMBER = r"^-?(0|[1-9]\d*)(\.\d*[1-9]|\.0)?(e-?\d+)?$"
-# Where the comma is the decimal mark, points may stand between thousands.
-_THOUSANDS = r"^[+-]?\d{1,3}(\.\d{3})+(,\d*)?$"
 # Arrow reads so many bytes at a time; a row must fit into one block.
 _BLOCK = 1 << 24
 # A line with its end, which may be any of three.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
-# Fractions as most programs write them, to be told at one glance.
-_PLAIN_FRACTION = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$"
 
 
-def parse_delimited(data: bytes, name: str, sep: str, reading: Reading) -> Any:
+def parse_delimited(data: bytes, name: str, sep: str, reading: Reading) -> Frame:
     """The bytes of file ``name`` as a data frame; ``ValueError`` says what is wrong, and where."""
     import pandas as pd
-    from pyarrow import compute as pc
 
     header, body, line = _header(_decoded(data, name, reading.encoding), name, sep)
     table = _parsed(body, len(header), name, sep, line)
     if table.num_rows == 0:
         raise ValueError(f"{name} has 0 rows: there is nothing after the line of column names.")
-    columns: dict[str, Any] = {}
-    labels = {part.strip() for label in reading.labels for part in (label, *label.split(","))}
-    labels |= set(reading.labels)
+    columns: dict[str, Series] = {}
+    thousands: list[str] = []
+    labels, text = expanded(reading.labels, header), expanded(reading.text, header)
     for column, values in zip(header, table.columns, strict=True):
         if "'" in body:
-            values = pc.replace_substring_regex(values, GUARDED, r"\1")
+            values = unguarded(values)
         if column in labels:
             columns[column] = _labels(values)
-        elif column in reading.text:
+        elif column in text:
             columns[column] = _texts(values)
         else:
-            columns[column] = _typed(values, reading.decimal)
-    return pd.DataFrame(columns)
+            allowed = reading.thousands is None or column in reading.thousands
+            columns[column], separated = _typed(values, reading.decimal, allowed)
+            thousands += [column] if separated else []
+    frame = pd.DataFrame(columns)
+    # What the descriptions of columns need: how numbers are written in columns that stay text.
+    frame.attrs.update(decimal=reading.decimal, thousands=thousands)
+    if thousands and reading.thousands is None:
+        warn_user(
+            f"{name}: in column(s) {listed(thousands)} '.' separates thousands, for each number is "
+            "written so: 1.234 is 1234."
+        )
+    return frame
 
 
 # --- bytes -> text --------------------------------------------------------------------------------
@@ -136,7 +142,7 @@ def _header(content: str, name: str, sep: str) -> tuple[list[str], str, int]:
     return names, content[used:], reader.line_num + 1
 
 
-def _parsed(body: str, width: int, name: str, sep: str, line: int) -> Any:
+def _parsed(body: str, width: int, name: str, sep: str, line: int) -> ArrowTable:
     """A table of text, ``None`` where a cell is empty and not quoted."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
@@ -144,16 +150,20 @@ def _parsed(body: str, width: int, name: str, sep: str, line: int) -> Any:
     if '"' in body:  # Arrow takes an unclosed quote for the rest of the file
         _check_rows(body, width, name, sep, line)
     columns = [f"c{i}" for i in range(width)]
-    if re.fullmatch(r"[\r\n]*", body):
+    if not body or (width > 1 and not body.strip("\r\n")):
         return pa.table({c: pa.array([], pa.string()) for c in columns})
-    # At the beginning Arrow would take U+FEFF for a byte-order mark; an empty line is no row.
-    data = (f"\n{body}" if body.startswith("\ufeff") else body).encode()
+    # Arrow would take U+FEFF at the beginning for a byte-order mark, and so it gets one.
+    data = (f"\ufeff{body}" if body.startswith("\ufeff") else body).encode()
 
-    def read(block: int) -> Any:
+    def read(block: int) -> ArrowTable:
         return arrow_csv.read_csv(
             io.BytesIO(data),
             read_options=arrow_csv.ReadOptions(column_names=columns, block_size=block),
-            parse_options=arrow_csv.ParseOptions(delimiter=sep, newlines_in_values='"' in body),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=sep,
+                newlines_in_values='"' in body,
+                ignore_empty_lines=width > 1,  # of one column, an empty line is an empty cell
+            ),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(columns, pa.string()),
                 null_values=[""],
@@ -223,14 +233,14 @@ def _other_separator(text: str, sep: str) -> str:
 # --- fields -> columns ----------------------------------------------------------------------------
 
 
-def _texts(values: Any) -> Any:
-    """Text as it is, ``None`` where missing."""
+def _texts(values: ArrowColumn) -> Series:
+    """Text as it is in the file, ``None`` where missing."""
     import pandas as pd
 
     return pd.Series(values.to_numpy(), dtype=object)
 
 
-def _labels(values: Any) -> Any:
+def _labels(values: ArrowColumn) -> Series:
     """Text as it is, unless every value is a number written plainly: "01", "NA" and "" stay."""
     import pandas as pd
     import pyarrow as pa
@@ -246,49 +256,43 @@ def _labels(values: Any) -> Any:
     return _texts(values)
 
 
-def _are_fractions(values: Any) -> bool:
-    """Whether all cells are plain numbers, and not all of them whole: what most columns of numbers
-    are, and what the general way takes five passes to find out."""
-    from pyarrow import compute as pc
+def _typed(values: ArrowColumn, decimal: str, thousands: bool) -> tuple[Series, bool]:
+    """Numbers if all cells are numbers (or words for "missing"), else the text of the file.
 
-    found = pc.all(pc.match_substring_regex(values, _PLAIN_FRACTION), min_count=1).as_py()
-    return bool(found) and bool(pc.any(pc.match_substring(values, ".")).as_py())
-
-
-def _typed(values: Any, decimal: str) -> Any:
-    """Numbers if all cells are numbers (or words for "missing"), else text.
-
-    Whether text is numbers but for a few cells is for ``infer_schema`` to say.
+    The second result is whether thousands are separated, which they are only if ``thousands``
+    allows it and every cell is written so. Whether text is numbers but for a few cells, or has
+    units, is decided by ``infer_schema``.
     """
     import pandas as pd
     import pyarrow as pa
     from pyarrow import compute as pc
 
-    if decimal == "." and _are_fractions(values):
-        return pd.Series(pc.cast(values, pa.float64()).to_numpy())
+    separated = False
     trimmed = pc.utf8_trim_whitespace(values)
     absent = pc.is_in(trimmed, pa.array(sorted(MISSING_WORDS)))
     numbers = pc.if_else(absent, None, trimmed)
-    if numbers.null_count == len(numbers):  # nothing but words: let the words be
-        return _texts(values)
-    if decimal != ".":
-        grouped = pc.match_substring_regex(numbers, _THOUSANDS)
-        numbers = pc.if_else(grouped, pc.replace_substring(numbers, ".", ""), numbers)
-        numbers = pc.replace_substring(numbers, decimal, ".")
-        fits = pc.fill_null(pc.match_substring_regex(numbers, f"^{_NUMBER}$"), False)
-        values = pc.if_else(fits, numbers, values)
+    if numbers.null_count == len(numbers):  # nothing but words for "missing": they stay words
+        return _texts(values), False
+    if decimal == ",":
+        separated = bool(pc.any(pc.match_substring(numbers, ".")).as_py())
+        if separated:  # a point is no decimal mark here
+            words = pc.unique(numbers).drop_null().to_pylist()
+            if not thousands or not has_thousands(words, decimal):
+                return _texts(values), False
+            numbers = pc.replace_substring(numbers, ".", "")
+        numbers = pc.replace_substring(numbers, ",", ".")
     if pc.any(pc.match_substring_regex(numbers, _CODE)).as_py():
-        return _texts(values)
+        return _texts(values), False
     numbers = pc.replace_substring_regex(numbers, r"^\+([\d.])", r"\1")  # Arrow knows no plus
     if pc.all(pc.match_substring_regex(numbers, r"^-?\d+$")).as_py():
         try:
-            found = pc.cast(numbers, pa.int64())
-            if not found.null_count or pc.max(pc.abs(found)).as_py() <= 2**53:
-                return pd.Series(found.to_numpy())
+            integers = pc.cast(numbers, pa.int64())
+            if not integers.null_count or pc.max(pc.abs(integers)).as_py() <= 2**53:
+                return pd.Series(integers.to_numpy()), separated
         except pa.ArrowInvalid:  # more digits than fit
             pass
-        return _texts(values)  # as floats, identifiers would lose their last digits
+        return _texts(values), False  # as floats, identifiers would lose their last digits
     try:
-        return pd.Series(pc.cast(numbers, pa.float64()).to_numpy())
+        return pd.Series(pc.cast(numbers, pa.float64()).to_numpy()), separated
     except pa.ArrowInvalid:
-        return _texts(values)
+        return _texts(values), False

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softset.checks import listed, nearest, repeated, warn_user
 from softset.storage.files import SavedFileError
 from softset.storage.schema import decoded
-from softset.tables.columns import Cells, Column, Dropped, Fitted, UnseenWarning
+from softset.tables.columns import (
+    Cells,
+    Column,
+    Dropped,
+    FittedColumn,
+    UnseenWarning,
+    column_notes,
+    grouped,
+)
 from softset.tables.kinds.category import Category
 from softset.tables.kinds.date import Date
 from softset.tables.kinds.number import Number
-
-if TYPE_CHECKING:
-    import pandas
+from softset.typing import JSON, Floats, Frame, Settings
 
 __all__ = ["KINDS", "Schema", "TableEncoder", "UnseenWarning", "infer_schema"]
 
 Schema = list[Column]
 # The kinds of columns, in the order in which a column is asked for its kind: the last takes what is
 # left. To add one: its file in kinds/, and its entry here.
-KINDS: tuple[type[Fitted], ...] = (Dropped, Number, Date, Category)
+KINDS: tuple[type[FittedColumn], ...] = (Dropped, Number, Date, Category)
 _KINDS = {kind.kind: kind for kind in KINDS}
 
 
-def infer_schema(frame: pandas.DataFrame, *, warn: bool = True) -> Schema:
-    """What each column of the whole table is. What looks wrong is a note, and a warning too.
+def infer_schema(frame: Frame, *, warn: bool = True) -> Schema:
+    """The description of each column, from the whole table. What looks wrong is a note of the
+    column, and a warning for all columns with such a note.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"age": [31, None, 45], "city": ["Rome", "Oslo", "Rome"], "x": 1})
@@ -44,9 +50,8 @@ def infer_schema(frame: pandas.DataFrame, *, warn: bool = True) -> Schema:
         raise ValueError("the table has 0 rows.")
     schema = [_column(Cells.of(name, frame.iloc[:, i])) for i, name in enumerate(names)]
     if warn:
-        for column in schema:
-            if column.note:
-                warn_user(column.note)
+        for note in column_notes(schema):
+            warn_user(note)
     return schema
 
 
@@ -58,7 +63,7 @@ def _column(cells: Cells) -> Column:
 class SavedEncoder:
     """What a file holds of an encoder: the plain data of each column."""
 
-    columns: list[dict[str, Any]]
+    columns: list[Settings]
 
 
 class TableEncoder:
@@ -71,7 +76,7 @@ class TableEncoder:
     ``names_`` the outputs, ``notes_`` says what was done in sentences.
 
     Args:
-        schema: of the whole table, from ``infer_schema``; ``fit`` infers it if left out.
+        schema: of the whole table, from ``infer_schema``; ``fit`` infers it by default.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"age": [30, None, 40], "city": ["Rome", "Rome", "Oslo"]})
@@ -86,16 +91,16 @@ class TableEncoder:
     def __init__(self, schema: Schema | None = None) -> None:
         self.schema = schema
 
-    def fit(self, frame: pandas.DataFrame) -> Self:
+    def fit(self, frame: Frame) -> Self:
         """Learn medians and categories from the rows of ``frame``."""
         schema = infer_schema(frame) if self.schema is None else self.schema
         pairs = _aligned(frame, schema)
         self._set([_KINDS[column.kind].fit(column, cells) for column, cells in pairs])
         return self
 
-    def transform(self, frame: pandas.DataFrame) -> NDArray[np.float64]:
-        """``[rows, outputs]``, finite. Columns are found by name; further ones are ignored, with a
-        warning, and so are values that training had none of."""
+    def transform(self, frame: Frame) -> Floats:
+        """Encode as ``[rows, outputs]``, all finite. Columns are matched by name. Other columns are
+        ignored, with a warning; values unlike all of training count as missing, with a warning."""
         pairs = _aligned(frame, self.columns_)
         known = {column.name for column in self.columns_}
         extra = [str(c) for c in frame.columns if str(c) not in known]
@@ -104,33 +109,39 @@ class TableEncoder:
                 f"column(s) {listed(extra)} were not there in training; they are ignored.",
             )
         out = np.zeros((len(frame), len(self.names_)))
-        at = 0
+        start, notes = 0, []
         for fitted, (column, cells) in zip(self._fitted, pairs, strict=True):
-            fitted.transform(cells, out[:, at : at + column.outputs])
-            at += column.outputs
+            values = out[:, start : start + column.outputs]
+            notes += [(column.name, note) for note in fitted.transform(cells, values)]
+            start += column.outputs
+        for note in grouped(notes):
+            warn_user(note, UnseenWarning)
         return out
 
-    def fit_transform(self, frame: pandas.DataFrame) -> NDArray[np.float64]:
+    def fit_transform(self, frame: Frame) -> Floats:
         """``fit``, then ``transform`` of the same rows."""
         return self.fit(frame).transform(frame)
 
-    def _set(self, fitted: list[Fitted]) -> None:
+    def _set(self, fitted: list[FittedColumn]) -> None:
         self._fitted = fitted
         self.columns_ = [replace(f.column, outputs=len(f.names)) for f in fitted]
         self.names_ = [name for f in fitted for name in f.names]
-        self.notes_ = [column.note for column in self.columns_ if column.note]
-        self.notes_ += [note for f in fitted if (note := f.imputed())]
+        self.notes_ = column_notes(self.columns_)
+        self.notes_ += grouped((f.column.name, note) for f in fitted if (note := f.imputed()))
         if not self.names_:
-            raise ValueError("no column is left to learn from: all are constant or identifiers.")
+            raise ValueError(
+                "no column is left to learn from: all are constant, identifiers or free text. "
+                + " ".join(self.notes_)
+            )
 
     # --- files ------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Settings:
         """The fitted encoder as JSON can hold it."""
         return vars(SavedEncoder([fitted.state() for fitted in self._fitted]))
 
     @classmethod
-    def from_state(cls, state: Any) -> Self:
+    def from_state(cls, state: JSON) -> Self:
         """The inverse of ``state``; ``SavedFileError`` if it is anything else."""
         fitted = []
         for column in decoded(SavedEncoder, state, "encoder").columns:
@@ -145,25 +156,31 @@ class TableEncoder:
         return encoder
 
 
-def _aligned(frame: Any, columns: Sequence[Column]) -> Iterator[tuple[Column, Cells]]:
+def _aligned(frame: Frame, columns: Sequence[Column]) -> Iterator[tuple[Column, Cells]]:
     """Each column with its cells, which are found by name."""
     if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
         raise ValueError(f"the table must be a pandas DataFrame, got {type(frame).__name__}.")
-    place = {str(name): i for i, name in enumerate(frame.columns)}
-    absent = [c.name for c in columns if c.kind != "dropped" and c.name not in place]
+    position = {str(name): i for i, name in enumerate(frame.columns)}
+    absent = [c.name for c in columns if c.kind != "dropped" and c.name not in position]
     if absent:
         raise ValueError(
             f"column(s) {listed(absent)} of the training data are missing; got "
-            f"{listed(place)}.{nearest(absent[0], place)}"
+            f"{listed(position)}.{nearest(absent[0], position)}"
         )
 
     def cells(column: Column) -> Cells:
         if column.kind == "dropped":
             return _NOTHING
-        return _KINDS[column.kind].cells(column.name, frame.iloc[:, place[column.name]])
+        return _KINDS[column.kind].cells(column.name, frame.iloc[:, position[column.name]])
 
     return ((column, cells(column)) for column in columns)  # one column in memory at a time
 
 
-# The cells of a column that is not used, which need not be there.
-_NOTHING = Cells("", None, "text", np.empty(0, dtype=object), np.empty(0, dtype=bool))
+# The cells of a column that is not used, which the table need not have.
+_NOTHING = Cells(
+    "",
+    None,
+    "text",
+    np.empty(0, dtype=object),
+    np.empty(0, dtype=bool),
+)

@@ -6,20 +6,20 @@ import datetime
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from softset.checks import listed, repeated, require, warn_user
 from softset.tables.columns import as_text
 from softset.tables.reading import Reading, too_large
+from softset.typing import Frame, Series
 
 # A cell takes about so many bytes in memory for each byte that the limit is meant for.
 _CELL = 8
-Row = tuple[Any, ...]
+Row = tuple[object, ...]
 
 
-def read_excel(path: Path, reading: Reading) -> Any:
+def read_excel(path: Path, reading: Reading) -> Frame:
     """The first sheet as a data frame."""
     import pandas as pd
 
@@ -116,14 +116,14 @@ def _refuse_formulas(path: Path, limit: int, rows: list[Row]) -> None:
                 )
 
 
-def _series(values: list[Any]) -> Any:
+def _series(values: list[object]) -> Series:
     import pandas as pd
 
     types = {type(v) for v in values if v is not None}
-    whole = types == {int} and None not in values
+    integers = types == {int} and None not in values
     if types and types <= {int, float}:
-        numbers = np.array([np.nan if v is None else float(v) for v in values])
-        return pd.Series([*values] if whole and np.abs(numbers).max() < 2**63 else numbers)
+        numbers = np.array([np.nan if v is None else float(v) for v in values])  # type: ignore[arg-type]
+        return pd.Series([*values] if integers and np.abs(numbers).max() < 2**63 else numbers)
     if types and all(issubclass(t, datetime.datetime | datetime.date) for t in types):
         return pd.Series(pd.to_datetime(values))
     return pd.Series(values, dtype=bool if types == {bool} and None not in values else object)

@@ -11,9 +11,8 @@ import sys
 import zlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from softset.checks import check_choice
 from softset.storage.files import check_writable, write_safely
 from softset.tables.columnar import (
     STREAM,
+    Kinds,
     read_arrow,
     read_parquet,
     write_arrow,
@@ -29,7 +29,7 @@ from softset.tables.columnar import (
 from softset.tables.columns import check_finite
 from softset.tables.delimited import parse_delimited
 from softset.tables.excel import read_excel
-from softset.tables.guards import guard
+from softset.tables.guards import guard, guarded
 from softset.tables.reading import (
     Reading,
     bytes_allowed,
@@ -38,9 +38,7 @@ from softset.tables.reading import (
     refuse_text_options,
     too_large,
 )
-
-if TYPE_CHECKING:
-    import pandas
+from softset.typing import ArrowColumn, Frame, Series
 
 # Beyond this size, a file that unpacks to more than so many times its own is no honest table.
 _BOMB_BYTES, _BOMB_TIMES = 100 * 2**20, 200
@@ -49,14 +47,14 @@ _BOMB_BYTES, _BOMB_TIMES = 100 * 2**20, 200
 @dataclass(frozen=True)
 class Format:
     """A kind of file: the endings of its names, what it begins with (nothing: it may begin with
-    anything), how it is read, how data frames are written one behind the other, if they can be, and
+    anything), how it is read, how data frames are written one after the other, if they can be, and
     whether it is text, which may also come packed (``.gz``) or through a pipe."""
 
     name: str
     endings: tuple[str, ...]
     begins: tuple[bytes, ...]
-    read: Callable[[Path, Reading], Any]
-    write: Callable[[Iterable[Any], Path], Any] | None = None
+    read: Callable[[Path, Reading], Frame]
+    write: Callable[[Iterable[Frame], Path, Kinds], None] | None = None
     is_text: bool = False
 
 
@@ -68,9 +66,10 @@ def read_table(
     decimal: str = ".",
     labels: Collection[str] = (),
     text: Collection[str] = (),
+    thousands: Collection[str] | None = None,
     drop: Collection[str] = (),
     limit: int | None = None,
-) -> pandas.DataFrame:
+) -> Frame:
     """The table in ``path``: CSV, TSV (also ``.gz``), Parquet, Arrow or Excel, by the ending.
 
     ``"-"`` is standard input, which is CSV as any other stream of bytes.
@@ -80,16 +79,18 @@ def read_table(
     in quotes is an empty text.
 
     Args:
-        sep: what separates fields; a comma, or a tab in ``.tsv``, if left out.
-        encoding: of the text; UTF-8 if left out.
+        sep: the separator of fields; by default a comma, or a tab in ``.tsv``.
+        encoding: of the text; UTF-8 by default.
         decimal: ``"."`` or ``","``.
         labels: columns with class names; "a,b" is two, unless a column has that name. They stay as
             they are written: "NA", "None" and "01" are text; only a column that holds nothing but
             plainly written numbers becomes numbers.
-        text: columns that stay text.
+        text: columns that stay text, exactly as in the file.
+        thousands: columns where ``decimal=","`` comes with points between thousands; by default
+            those in which every number is written so, with a warning.
         drop: columns to leave out.
-        limit: the most bytes of text (or of unpacked columns) to read; an eighth of the free
-            memory if left out. ``SOFTSET_LIMIT`` in the environment sets it in megabytes.
+        limit: the most bytes of text (or of unpacked columns) to read; by default an eighth of the
+            free memory. ``SOFTSET_LIMIT`` in the environment sets it in megabytes.
 
     Errors are ``ValueError`` with the file, the line or column, and what to do.
 
@@ -101,7 +102,7 @@ def read_table(
     ([31.0, nan], ['01', '02'])
     """
     check_choice("decimal", decimal, (".", ","))
-    reading = Reading(sep, encoding, decimal, labels, text, bytes_allowed(limit))
+    reading = Reading(sep, encoding, decimal, labels, text, thousands, bytes_allowed(limit))
     if isinstance(path, str | os.PathLike) and str(path) != "-":
         name, frame = Path(path).name, _read_path(Path(path), reading)
     else:
@@ -118,7 +119,7 @@ def read_table(
     return frame
 
 
-def _read_path(path: Path, reading: Reading) -> Any:
+def _read_path(path: Path, reading: Reading) -> Frame:
     name = path.name
     if path.is_dir():
         raise ValueError(f"{path} is a directory; a file is expected.")
@@ -128,9 +129,9 @@ def _read_path(path: Path, reading: Reading) -> Any:
     ending = (path.with_suffix("") if packed else path).suffix.lower()
     form = _BY_ENDING.get(ending)
     if form is None or (packed and not form.is_text):
-        known = ", ".join(e for e in _BY_ENDING if e)
+        endings = ", ".join(e for e in _BY_ENDING if e)
         raise ValueError(
-            f"{name}: the ending {path.suffix!r} is not known. It may be {known}; text also .gz."
+            f"{name}: the ending {path.suffix!r} is not known. It may be {endings}; text also .gz."
         )
     if not form.is_text:
         refuse_text_options(name, reading.sep, reading.encoding, reading.decimal)
@@ -151,14 +152,13 @@ def _read_path(path: Path, reading: Reading) -> Any:
 # --- text -----------------------------------------------------------------------------------------
 
 
-def _read_text(sep: str) -> Callable[[Path, Reading], Any]:
-    def read(path: Path, reading: Reading) -> Any:
+def _read_text(sep: str) -> Callable[[Path, Reading], Frame]:
+    def read(path: Path, reading: Reading) -> Frame:
         packed = path.stat().st_size if path.suffix.lower() == ".gz" else None
         if packed is None and path.is_file() and path.stat().st_size > reading.limit:
             raise too_large(path.name, path.stat().st_size, reading.limit)
-        opened: Any = open if packed is None else gzip.open
         try:
-            with opened(path, "rb") as file:
+            with open(path, "rb") if packed is None else gzip.open(path, "rb") as file:
                 data = _all_of(file, path.name, reading.limit, packed)
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise ValueError(
@@ -169,7 +169,7 @@ def _read_text(sep: str) -> Callable[[Path, Reading], Any]:
     return read
 
 
-def _parsed(data: bytes, name: str, sep: str, reading: Reading) -> Any:
+def _parsed(data: bytes, name: str, sep: str, reading: Reading) -> Frame:
     if what := _looks_like(data[:16]):
         raise ValueError(f"{name} is not text but {what}. Give a file with the right ending.")
     if not data:
@@ -185,7 +185,9 @@ def _separator(sep: str) -> str:
     return sep
 
 
-def _all_of(stream: IO[bytes], name: str, limit: int, packed: int | None = None) -> bytes:
+def _all_of(
+    stream: IO[bytes] | gzip.GzipFile, name: str, limit: int, packed: int | None = None
+) -> bytes:
     """Everything that a stream holds, as long as it stays within the limit; and, of a packed file
     of so many bytes, as long as it is no bomb."""
     most = None if packed is None else max(_BOMB_BYTES, _BOMB_TIMES * packed)
@@ -205,53 +207,63 @@ def _all_of(stream: IO[bytes], name: str, limit: int, packed: int | None = None)
     return b"".join(parts)
 
 
-def _write_text(sep: str) -> Callable[[Iterable[Any], Path], None]:
-    def write(frames: Iterable[Any], path: Path) -> None:
-        with open(path, "w", encoding="utf-8", newline="") as file:
+def _write_text(sep: str) -> Callable[[Iterable[Frame], Path, Kinds], None]:
+    def write(frames: Iterable[Frame], path: Path, kinds: Kinds) -> None:
+        with open(path, "wb") as file:
             for number, frame in enumerate(frames):
-                safe = _guarded(frame)
-                # Python's writer quotes a lone carriage return only if lines end with one.
-                texts = (safe[name].unique() for name in safe if safe[name].dtype.kind == "O")
-                returns = any(isinstance(v, str) and "\r" in v for v in chain(safe.columns, *texts))
-                end = "\r\n" if returns else "\n"
-                settings: Any = {"header": number == 0, "lineterminator": end}
-                _spelled(safe).to_csv(file, index=False, sep=sep, **settings)
+                if number == 0:
+                    names = _arrow_text([str(guard(str(name))) for name in frame.columns])
+                    file.write(sep.join(_quoted(names, sep).to_pylist()).encode() + b"\n")
+                if len(frame):
+                    file.write("\n".join(_lines(frame, sep)).encode() + b"\n")
 
     return write
 
 
-def _spelled(frame: Any) -> Any:
-    """``frame`` with its fractions as the text that pandas would write, in a third of the time."""
-    import pandas as pd
+def _lines(frame: Frame, sep: str) -> list[str]:
+    """The rows of a data frame as CSV: a missing cell is empty, an empty text is ``""``."""
+    from pyarrow import compute as pc
 
-    columns = {}
+    # Columns that are passed on as another file had them.
+    exact = frame.attrs.get("exact", ())
+    columns = []
     for name, series in frame.items():
-        if series.dtype == np.float64:
-            values = series.to_numpy()
-            words = pd.Series(list(map(repr, values.tolist())), dtype=object)
-            series = words.where(~np.isnan(values), None)
-        columns[name] = series
-    return pd.DataFrame(columns)
-
-
-def _guarded(frame: Any) -> Any:
-    """``frame`` with its text and column names guarded."""
-    import pandas as pd
-
-    columns = {}
-    for name, series in frame.items():
-        if series.dtype.kind not in "biufcmM":
-            codes, words = pd.factorize(series.to_numpy(dtype=object))  # few in many cells
-            if any(isinstance(word, str) and "\0" in word for word in words):
+        cells = _strings(series)
+        if series.dtype.kind not in "biuf":
+            if pc.any(pc.match_substring(cells, "\0")).as_py():
                 raise ValueError(
-                    f"column {name!r} holds text with a NUL character, which CSV cannot hold. Take "
-                    "it out, or write Parquet."
+                    f"column {name!r} holds text with a NUL character, which CSV cannot hold. "
+                    "Remove it, or write Parquet."
                 )
-            # A missing cell has the code -1: the last entry.
-            cells = np.array([*map(guard, words), None], dtype=object)
-            series = pd.Series(cells[codes], dtype=object)
-        columns[guard(str(name))] = series.reset_index(drop=True)
-    return pd.DataFrame(columns)
+            cells = _quoted(guarded(cells, numbers=name not in exact), sep)
+        columns.append(pc.fill_null(cells, ""))
+    lines: list[str] = pc.binary_join_element_wise(*columns, sep).to_pylist()
+    return lines
+
+
+def _strings(series: Series) -> ArrowColumn:
+    """The cells of a column as text, null where missing."""
+    if series.dtype == np.float64:
+        values = series.to_numpy()
+        return _arrow_text([repr(v) if v == v else None for v in values.tolist()])  # noqa: PLR0124
+    missing = series.isna().tolist()
+    return _arrow_text([None if gone else str(v) for v, gone in zip(series, missing, strict=True)])
+
+
+def _arrow_text(words: list[str | None] | list[str]) -> ArrowColumn:
+    """An Arrow column of text."""
+    import pyarrow as pa
+
+    return pa.array(words, pa.string())
+
+
+def _quoted(cells: ArrowColumn, sep: str) -> ArrowColumn:
+    """Text in quotes where CSV needs them."""
+    from pyarrow import compute as pc
+
+    doubled = pc.replace_substring(cells, '"', '""')
+    quoted = pc.binary_join_element_wise('"', doubled, '"', "")
+    return pc.if_else(pc.match_substring_regex(cells, f'["\r\n{sep}]|^$'), quoted, cells)
 
 
 # --- formats --------------------------------------------------------------------------------------
@@ -281,9 +293,7 @@ def _looks_like(head: bytes) -> str:
     return next((what for begins, what in _OTHERS.items() if head.startswith(begins)), "")
 
 
-def write_table(
-    frame: pandas.DataFrame, path: str | os.PathLike[str], *, force: bool = False
-) -> None:
+def write_table(frame: Frame, path: str | os.PathLike[str], *, force: bool = False) -> None:
     """Write ``frame`` as CSV, TSV, Parquet or Arrow, whole or not at all.
 
     An existing file is replaced only with ``force``. In CSV, text that a spreadsheet would run as a
@@ -294,16 +304,23 @@ def write_table(
 
 
 def write_blocks(
-    frames: Iterable[Any], path: str | os.PathLike[str], *, force: bool = False
+    frames: Iterable[Frame],
+    path: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    kinds: Kinds | None = None,
 ) -> None:
-    """Write data frames of the same columns one behind the other, as ``write_table``; only one is
-    in memory at a time."""
+    """Write data frames of the same columns one after the other, as ``write_table``; only one is in
+    memory at a time. ``kinds`` are Arrow types of columns that the first frame may not show, since
+    all of its cells are missing."""
     path = Path(path)
-    known = {e: form.write for e, form in _BY_ENDING.items() if form.write is not None and e}
-    check_choice("the ending of the output", path.suffix.lower(), known)
+    writers = {e: form.write for e, form in _BY_ENDING.items() if form.write is not None and e}
+    check_choice("the ending of the output", path.suffix.lower(), writers)
     check_writable(path, force)
     try:
-        write_safely(path, lambda temporary: known[path.suffix.lower()](frames, temporary))
+        write_safely(
+            path, lambda temporary: writers[path.suffix.lower()](frames, temporary, kinds or {})
+        )
     except UnicodeEncodeError as error:
         raise ValueError(
             f"{path.name} cannot be written: text holds {error.object[error.start]!r}, which UTF-8 "

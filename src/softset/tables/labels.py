@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import decimal
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from softset.checks import check_choice, check_number, listed, warn_user
 from softset.tasks import BINARY, MULTICLASS, MULTILABEL, Task, get_task
+from softset.typing import Array, ArrayLike, ClassWeight, Ints, Label, Labels
 
-Array = NDArray[Any]
-Ints = NDArray[np.int64]
 # Sums and squares of weights up to here are finite, in float32 too.
 LARGE = 1e15
+_TRUTH = {"true": True, "false": False, "1": True, "0": False}
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class LabelEncoding:
             raise ValueError(f"classes must be two for task='binary', got {len(self.classes)}.")
 
     @property
-    def names(self) -> list[Any]:
+    def names(self) -> list[Label]:
         """The classes in the order of their codes: the positive one of two is the last."""
-        known: list[Any] = self.classes.tolist()
-        return known if self.positive == 1 else known[::-1]
+        names: list[Label] = self.classes.tolist()
+        return names if self.positive == 1 else names[::-1]
 
     @property
     def summary(self) -> str:
@@ -65,28 +65,35 @@ class LabelEncoding:
             return codes
         return self.classes[codes if self.positive == 1 else 1 - codes]
 
-    def encode(self, y: Any, *, unseen: str = "refuse") -> Ints:
-        """Codes of more labels ``y``. Text meets text: 1 is the class "1" where classes are text.
+    def encode(self, y: Labels, *, unseen: str = "refuse") -> Ints:
+        """Codes of other labels ``y``. Where classes are text, 1 is the class "1"; true and false
+        may be written in any way.
 
-        A class that is not known is an error, or, with ``unseen="number"`` and more than two
-        classes, gets a number of its own after the known ones.
+        An unknown class is an error, or, with ``unseen="number"`` and more than two classes, gets a
+        code after the others.
         """
         if self.task.independent:
             return label_matrix(_dense(y))
         values = _column(y)
-        known: dict[Any, int] = {c: i for i, c in enumerate(self.names)}
+        codes: dict[Label, int] = {c: i for i, c in enumerate(self.names)}
         if self.classes.dtype.kind in "UO":
-            values = np.array([_text(v) for v in values.tolist()], dtype=object)
-        unknown = [v for v in dict.fromkeys(values.tolist()) if v not in known]
+            truth = {name.lower(): name for name in map(str, codes)}
+            spellings = truth if set(truth) == {"true", "false"} else {}
+            words = [label_text(v) for v in values.tolist()]
+            values = np.array([spellings.get(w.lower(), w) for w in words], dtype=object)
+        elif self.classes.dtype.kind == "b":
+            words = [label_text(v).lower() for v in values.tolist()]
+            values = np.array([_TRUTH.get(w, w) for w in words], dtype=object)
+        unknown = [v for v in dict.fromkeys(values.tolist()) if v not in codes]
         if unknown and (unseen == "refuse" or self.task.single):
             raise ValueError(
                 f"the label(s) {listed(unknown)} are unknown to the model; it knows "
                 f"{listed(self.classes.tolist(), 30)}."
             )
-        known.update({c: len(known) + i for i, c in enumerate(sorted(unknown, key=str))})
-        return np.array([known[v] for v in values.tolist()], dtype=np.int64)
+        codes.update({c: len(codes) + i for i, c in enumerate(sorted(unknown, key=str))})
+        return np.array([codes[v] for v in values.tolist()], dtype=np.int64)
 
-    def factors(self, class_weight: Any, codes: Ints, weight: Array) -> Array:
+    def factors(self, class_weight: ClassWeight, codes: Ints, weight: Array) -> Array:
         """The factor of every row by its class: ``None``, ``"balanced"`` or ``{class: weight}``.
 
         Of labels it is the product over them, as in scikit-learn: ``"balanced"``, or a list of
@@ -106,12 +113,12 @@ class LabelEncoding:
         present = weight @ codes
         return np.column_stack([weight.sum() - present, present])
 
-    def class_factors(self, class_weight: Any, totals: Array) -> Array:
+    def class_factors(self, class_weight: ClassWeight, totals: Array) -> Array:
         """The factor of each class, in the shape of ``totals``."""
         if class_weight is None:
             return np.ones(totals.shape)
         if not self.task.independent:
-            return _class_factors(class_weight, self.names, totals)
+            return _class_factors(class_weight, self.names, totals)  # type: ignore[arg-type]
         each = [class_weight] * len(totals) if isinstance(class_weight, str) else class_weight
         if not isinstance(each, list | tuple) or len(each) != len(totals):
             raise ValueError(
@@ -127,7 +134,9 @@ class LabelEncoding:
         return np.where(codes == 1, by_class[:, 1], by_class[:, 0]).prod(1)
 
 
-def _class_factors(class_weight: Any, names: list[Any], totals: Array) -> Array:
+def _class_factors(
+    class_weight: str | Mapping[Label, float], names: list[Label], totals: Array
+) -> Array:
     if isinstance(class_weight, str):
         check_choice("class_weight", class_weight, ("balanced",))
         return totals.sum() / (len(names) * np.where(totals > 0, totals, np.inf))
@@ -158,7 +167,7 @@ class PositiveClassWarning(UserWarning):
     """The positive class of two was a guess, or is nearly every row."""
 
 
-def read_labels(y: Any, pos_label: Any = None) -> tuple[LabelEncoding, Ints]:
+def read_labels(y: Labels, pos_label: Label | None = None) -> tuple[LabelEncoding, Ints]:
     """Labels of any kind ``(n,)``, or 0 and 1 ``(n, labels)``, and their codes.
 
     ``pos_label`` is the positive class of two; see ``positive_class`` for the default.
@@ -173,19 +182,19 @@ def read_labels(y: Any, pos_label: Any = None) -> tuple[LabelEncoding, Ints]:
     values = _plain(_column(values))
     classes, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
     codes = codes.ravel().astype(np.int64)
-    _warn_of_blanks(classes)
+    _warn_of_spellings(classes)
     labels = encoding_of(classes, counts, pos_label)
     return labels, codes if labels.positive == 1 else 1 - codes
 
 
-def read_classes(values: Any) -> Array:
+def read_classes(values: Labels) -> Array:
     """The classes among ``values``, sorted and checked as those of ``read_labels``."""
     classes = np.unique(_plain(_column(values)))
-    _warn_of_blanks(classes)
+    _warn_of_spellings(classes)
     return classes
 
 
-def encoding_of(classes: Array, counts: Ints, pos_label: Any = None) -> LabelEncoding:
+def encoding_of(classes: Array, counts: Ints, pos_label: Label | None = None) -> LabelEncoding:
     """The encoding of sorted ``classes`` with so many rows each."""
     known = classes.tolist()
     if len(known) < 2:
@@ -261,7 +270,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def label_matrix(y: Any) -> Ints:
+def label_matrix(y: Labels) -> Ints:
     """Several labels as 0 and 1: numbers, booleans, or the words true and false."""
     words = {"0": 0, "1": 1, "true": 1, "false": 0, "0.0": 0, "1.0": 1}
     values = np.asarray(y)
@@ -277,7 +286,7 @@ def label_matrix(y: Any) -> Ints:
     return np.array(found, dtype=np.int64).reshape(values.shape)
 
 
-def checked_weights(sample_weight: Any, X: Array) -> Array:
+def checked_weights(sample_weight: ArrayLike | None, X: Array) -> Array:
     """Sample weights as float64, ones if left out.
 
     Weights that are huge or tiny as a whole are divided by the largest: their sum may be infinite,
@@ -305,14 +314,14 @@ def mean_one(weight: Array) -> Array:
     return weight / weight[weight > 0].mean()
 
 
-def _dense(y: Any) -> Array:
+def _dense(y: Labels) -> Array:
     if hasattr(y, "toarray"):
         return np.asarray(y.toarray())
     # NumPy would turn [1, "a"] into text
     return np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
 
 
-def _column(y: Any) -> Array:
+def _column(y: Labels) -> Array:
     """``(n,)``; the only column of ``(n, 1)`` is taken, with a warning."""
     values = _dense(y)
     if values.ndim == 2 and values.shape[1] == 1:
@@ -339,6 +348,9 @@ def _plain(values: Array) -> Array:
         raise ValueError("y is empty: it must hold a label for each row.")
     if values.dtype == object:
         _refuse_rows(np.array([_is_missing(v) for v in values.tolist()], dtype=bool))
+        if any(isinstance(v, decimal.Decimal) for v in values.tolist()):
+            numbers = [float(v) if isinstance(v, decimal.Decimal) else v for v in values.tolist()]
+            values = np.array(numbers, dtype=object)
         text = [isinstance(v, str) for v in values.tolist()]
         if any(text) and not all(text):
             raise ValueError("y must not mix text and numbers. Convert it: y = y.astype(str).")
@@ -361,17 +373,21 @@ def _plain(values: Array) -> Array:
     return values
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     try:
         return value is None or bool(value != value)  # noqa: PLR0124
     except TypeError:  # pandas' NA is neither equal nor different
         return True
 
 
-def _text(value: Any) -> str:
-    """A number as a file writes it: 1.0 is "1"."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+def label_text(value: object) -> str:
+    """A label as a file writes it: 1.0 is "1".
+
+    >>> label_text(1.0), label_text(decimal.Decimal("2.00")), label_text("1.0")
+    ('1', '2', '1.0')
+    """
+    if isinstance(value, float | decimal.Decimal) and value == int(value):
+        return str(int(value))
     return str(value)
 
 
@@ -385,18 +401,22 @@ def _refuse_rows(missing: Array) -> None:
         )
 
 
-class BlanksWarning(UserWarning):
-    """Names of classes that only blanks tell apart."""
+class SpellingWarning(UserWarning):
+    """Names of classes that differ only by blanks or by case."""
 
 
-def _warn_of_blanks(classes: Array) -> None:
-    """Warn of names such as "A" and "A "."""
-    if classes.dtype.kind == "U":
-        seen: dict[str, str] = {}
-        for name in classes.tolist():
-            other = seen.setdefault(name.strip(), name)
-            if other != name:
-                warn_user(
-                    f"classes {other!r} and {name!r} differ only by blanks.",
-                    BlanksWarning,
-                )
+def _warn_of_spellings(classes: Array) -> None:
+    """Warn of names such as "A" and "A ", or "Yes" and "yes"."""
+    if classes.dtype.kind != "U":
+        return
+    spellings: dict[str, list[str]] = {}
+    for name in classes.tolist():
+        spellings.setdefault(name.strip().casefold(), []).append(name)
+    for names in spellings.values():
+        if len(names) > 1:
+            blanks = len({name.strip() for name in names}) == 1
+            warn_user(
+                f"classes {listed(names)} differ only by {'blanks' if blanks else 'case'}: they "
+                "are taken for different classes. Write them one way if they are one.",
+                SpellingWarning,
+            )

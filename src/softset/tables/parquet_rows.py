@@ -9,20 +9,23 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softset.checks import check_number, listed, require
-from softset.tables.columnar import check_schema, damaged, row_numbers, unpacked_size
+from softset.tables.columnar import check_schema, damaged, row_numbers, to_frame, unpacked_size
 from softset.tables.labels import label_matrix
 from softset.tables.reading import bytes_allowed, check_columns, expanded
 from softset.tables.rows import frame_codes, kept_together, row_codes
+from softset.typing import Array, ArrowSchema, Frame
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
+
 # A table, its labels and, if there are any, the weights of its rows.
-Block = tuple[Any, ...]
+Block = tuple[Frame, *tuple[Array, ...]]
 _ENDINGS = (".parquet", ".pq")
 # Rows in a block.
 _ROWS = 2**13
@@ -75,9 +78,10 @@ class ParquetRows:
             require(package, "cli", "reading Parquet files")
         self.path = Path(path)
         self.files = _files(self.path)
-        found = [_opened(file) for file in self.files]
-        schema = found[0][0]
-        for file, (other, _) in zip(self.files, found, strict=True):
+        opened = [_opened(file) for file in self.files]
+        self._versions = [_version(file) for file in self.files]
+        self.schema = schema = opened[0][0]
+        for file, (other, *_) in zip(self.files, opened, strict=True):
             _check_same(self.files[0].name, schema, file.name, other)
         left_out = row_numbers(schema)
         names = [name for name in schema.names if name not in left_out]
@@ -94,15 +98,16 @@ class ParquetRows:
         self._read = [*self.columns, *apart]
         self.groups = [
             (file, i)
-            for file, (_, info) in zip(self.files, found, strict=True)
+            for file, (_, info, _) in zip(self.files, opened, strict=True)
             for i in range(info.num_row_groups)
         ]
-        self.rows = sum(info.num_rows for _, info in found)
-        self.size = sum(unpacked_size(info) for _, info in found)
+        self.rows = sum(info.num_rows for _, info, _ in opened)
+        self.size = sum(size for *_, size in opened)
         if not self.rows:
             raise ValueError(f"{self.path.name} has 0 rows.")
-        self._share, self._inside = 0.0, False  # of the rows that are left out, or kept alone
-        self._by_place = False  # not by what they hold
+        # The fraction of the rows that a split holds out, whether these are the rows held out, and
+        # whether a row's position decides, and not what it holds.
+        self._fraction, self._held_out, self._by_position = 0.0, False, False
 
     def __iter__(self) -> Iterator[Block]:
         """All blocks in the order of the files."""
@@ -113,19 +118,19 @@ class ParquetRows:
         order = np.random.default_rng(seed).permutation(len(self.groups))
         return self._blocks([self.groups[i] for i in order])
 
-    def split(self, share: float) -> tuple[Self, Self]:
-        """The rows without a share of them, and that share alone.
+    def split(self, fraction: float) -> tuple[Self, Self]:
+        """The rows without a random fraction of them, and that fraction.
 
-        Which is which depends on what a row holds: equal rows are on one side. Where rows repeat
-        (``kept_together``, in a sample of them), it depends on where a row stands.
+        What a row holds decides its side: equal rows are on one side. Where rows repeat
+        (``kept_together``, in a sample of them), the position of a row decides.
         """
-        check_number("share", share, 0, 1)
-        repeat = kept_together(self._sampled_codes(), min(share, 1 - share)) is None
-        parts = copy.copy(self), copy.copy(self)
-        for part, inside in zip(parts, (False, True), strict=True):
-            part._share, part._inside, part._by_place = share, inside, repeat
-            part.rows = round(self.rows * (share if inside else 1 - share))
-        return parts
+        check_number("fraction", fraction, 0, 1)
+        repeat = kept_together(self._sampled_codes(), min(fraction, 1 - fraction)) is None
+        sides = copy.copy(self), copy.copy(self)
+        for side, held_out in zip(sides, (False, True), strict=True):
+            side._fraction, side._held_out, side._by_position = fraction, held_out, repeat
+            side.rows = round(self.rows * (fraction if held_out else 1 - fraction))
+        return sides
 
     def table(self) -> Block:
         """All rows in memory, as one block."""
@@ -135,11 +140,12 @@ class ParquetRows:
         if not blocks:
             return pd.DataFrame(columns=self.columns), np.empty(0)
         X, *others = zip(*blocks, strict=True)
-        return pd.concat(X, ignore_index=True), *(np.concatenate(part) for part in others)
+        return pd.concat(X, ignore_index=True), *(np.concatenate(arrays) for arrays in others)
 
     def fingerprint(self) -> str:
         """A hash of names, columns and of what the files say of themselves; not of every cell."""
-        digest = hashlib.sha256(repr((self._read, self.target, self._share, self._inside)).encode())
+        settings = (self._read, self.target, self._fraction, self._held_out)
+        digest = hashlib.sha256(repr(settings).encode())
         for file in self.files:
             with open(file, "rb") as stream:
                 size = stream.seek(0, os.SEEK_END)
@@ -153,46 +159,54 @@ class ParquetRows:
         import pyarrow as pa
         from pyarrow import parquet
 
+        versions = dict(zip(self.files, self._versions, strict=True))
         for path, group in groups:
             try:
                 with parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
-                    before, places = 0, count()
-                    wanted = {"row_groups": [group], "columns": self._read, "use_threads": False}
-                    for batch in file.iter_batches(_ROWS, **wanted):
-                        block = self._block(batch, path.name, group, before, places)
-                        before += batch.num_rows
+                    info = file.metadata
+                    first = sum(info.row_group(i).num_rows for i in range(group))
+                    positions = count()
+                    options = {"row_groups": [group], "columns": self._read, "use_threads": False}
+                    for batch in file.iter_batches(_ROWS, **options):
+                        if _version(path) != versions[path]:
+                            raise _changed(path)
+                        frame = to_frame(pa.Table.from_batches([batch]))
+                        frame.index = range(first, first + len(frame))
+                        block = self._block(frame, path.name, group, positions)
+                        first += batch.num_rows
                         if len(block[0]):
                             yield block
-            except (pa.ArrowException, OSError, UnicodeError) as error:
+            except MemoryError:
+                raise
+            except (pa.ArrowException, OSError, UnicodeError, IndexError) as error:
+                if _version(path) != versions[path]:
+                    raise _changed(path) from None
                 raise damaged(path, "Parquet", error) from None
 
-    def _block(
-        self, batch: Any, name: str, group: int, before: int, places: Iterator[int]
-    ) -> Block:
-        """Of a batch; ``before`` counts the rows before it in its row group, ``places`` goes on
-        counting those of them that are used."""
-        frame = batch.to_pandas(ignore_metadata=True)
+    def _block(self, frame: Frame, name: str, group: int, positions: Iterator[int]) -> Block:
+        """The block of a frame, whose index counts the rows of its file; ``positions`` goes on
+        counting the rows of the row group that are used."""
         used = np.ones(len(frame), dtype=bool)
         if self.sample_weight is not None:
-            used = (frame[self.sample_weight] != 0).to_numpy()  # a weight of 0 is no row
+            # A weight of 0 is no row.
+            used = (frame[self.sample_weight] != 0).to_numpy(dtype=bool, na_value=True)
         apart = [*self.target, *([] if self.sample_weight is None else [self.sample_weight])]
         for column in apart:
             missing = frame[column].isna().to_numpy() & used
             if missing.any():
                 raise ValueError(
                     f"{name}: column {column!r} is missing in row "
-                    f"{before + int(missing.argmax()) + 1} of row group {group + 1}. Fill or "
-                    "remove such rows."
+                    f"{frame.index[missing][0] + 1}. Fill or remove such rows."
                 )
         frame = frame[used]
-        if self._share:
+        if self._fraction:
             codes = frame_codes(frame[self.columns])
-            if self._by_place:
+            if self._by_position:
                 file = zlib.crc32(name.encode())
-                at = [(file, group, place) for place in islice(places, len(frame))]
-                codes = row_codes(np.array(at))
-            frame = frame[(codes < np.uint64(self._share * 2.0**64)) == self._inside]
-        X = frame[self.columns].reset_index(drop=True)
+                keys = [(file, group, position) for position in islice(positions, len(frame))]
+                codes = row_codes(np.array(keys))
+            frame = frame[(codes < np.uint64(self._fraction * 2.0**64)) == self._held_out]
+        X = frame[self.columns]
         if len(self.target) == 1:
             y = frame[self.target[0]].to_numpy()
         elif self.target:
@@ -221,10 +235,10 @@ def is_beyond_memory(path: Path) -> bool:
     if path.suffix.lower() not in _ENDINGS or not path.is_file():
         return False
     try:
-        _, metadata = _opened(path)
+        *_, size = _opened(path)
     except ValueError:  # damaged, or another format: reading it says which
         return False
-    return unpacked_size(metadata) > bytes_allowed(None)
+    return size > bytes_allowed(None)
 
 
 def _files(path: Path) -> list[Path]:
@@ -240,27 +254,42 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _opened(path: Path) -> tuple[Any, Any]:
-    """The schema and the metadata of a file."""
+def _opened(path: Path) -> tuple[ArrowSchema, FileMetaData, int]:
+    """The schema and the metadata of a file, and its size in memory."""
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path) as file:
             schema, info = file.schema_arrow, file.metadata
+            check_schema(path.name, schema)
+            return schema, info, unpacked_size(file)
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise damaged(path, "Parquet", error) from None
-    check_schema(path.name, schema)
-    return schema, info
 
 
-def _check_same(name: str, schema: Any, other_name: str, other: Any) -> None:
+def _version(path: Path) -> tuple[int, int, int]:
+    """What tells whether a file was replaced or changed."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _changed(path: Path) -> ValueError:
+    return ValueError(
+        f"{path.name} was changed or replaced while it was read: what was learned so far is from "
+        "other rows. Start again when nothing writes to it."
+    )
+
+
+def _check_same(name: str, schema: ArrowSchema, other_name: str, other: ArrowSchema) -> None:
     for field in schema:
-        place = other.get_field_index(field.name)
-        if place < 0:
+        index = other.get_field_index(field.name)
+        if index < 0:
             raise ValueError(f"{other_name} has no column {field.name!r}, which {name} has.")
-        if other.field(place).type != field.type:
+        if other.field(index).type != field.type:
             raise ValueError(
-                f"column {field.name!r} is {field.type} in {name} and {other.field(place).type} in "
+                f"column {field.name!r} is {field.type} in {name} and {other.field(index).type} in "
                 f"{other_name}; all files must have the same columns."
             )

@@ -5,14 +5,14 @@ and splits."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from softset.typing import Array, Floats, Frame, Ints, Matrix, Rows
+
 _BLOCK = 4096
 
 
@@ -23,12 +23,12 @@ class Examples(NamedTuple):
     y: Ints  # class numbers (n,), or 0/1 (n, labels)
     w: Floats  # (n,)
 
-    def take(self, which: NDArray[Any]) -> Examples:
+    def take(self, which: Array) -> Examples:
         """Some of the rows, by number or mask."""
         return Examples(self.x[which], self.y[which], self.w[which])
 
 
-def row_codes(values: Any, salt: int = 0) -> NDArray[np.uint64]:
+def row_codes(values: Matrix, salt: int = 0) -> NDArray[np.uint64]:
     """A 64-bit hash of each row, dense or sparse; 0.0 and -0.0 are equal, and so are all NaN.
 
     >>> a = row_codes(np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]]))
@@ -84,7 +84,7 @@ def content_codes(rows: Examples) -> NDArray[np.uint64]:
     return _coded(row_codes(rows.x), np.column_stack([rows.y, rows.w]).astype(np.float64))
 
 
-def copy_numbers(codes: NDArray[Any]) -> Ints:
+def copy_numbers(codes: Array) -> Ints:
     """0 for the first row with its code, 1 for the second, …
 
     >>> copy_numbers(np.array([5, 3, 5, 5])).tolist()
@@ -96,7 +96,7 @@ def copy_numbers(codes: NDArray[Any]) -> Ints:
     return number
 
 
-def ordered_rows(x: Any, y: Ints, w: Floats) -> tuple[Examples, Ints]:
+def ordered_rows(x: Array, y: Ints, w: Floats) -> tuple[Examples, Ints]:
     """Rows of positive weight in a random order that what they hold decides; and for each given row
     its place among them, -1 for none. Equal rows are apart, as in any other random order.
 
@@ -114,7 +114,7 @@ def ordered_rows(x: Any, y: Ints, w: Floats) -> tuple[Examples, Ints]:
     return rows.take(order), place
 
 
-def kept_together(codes: NDArray[Any], share: float) -> Ints | None:
+def kept_together(codes: Array, share: float) -> Ints | None:
     """The group of each row, equal ones in one; ``None`` where equal rows are split like others.
 
     A row on one side of a split tells the label of its copy on the other: a leak where copies are
@@ -146,7 +146,7 @@ def strata_of(y: Ints) -> Ints:
     return np.where(y.any(1), rarity.argmin(1), -1)
 
 
-def equal_rows(X: Any) -> Ints | None:
+def equal_rows(X: Rows) -> Ints | None:
     """A number for each row of whatever estimators take, the same for rows that are equal, counted
     as they come; ``None`` where equal rows cannot be told (texts).
 
@@ -160,7 +160,7 @@ def equal_rows(X: Any) -> Ints | None:
         except TypeError:  # a column of lists, say
             return None
     else:
-        values = X if sparse.issparse(X) else np.asarray(X)
+        values: Matrix = X if sparse.issparse(X) else np.asarray(X)
         if values.ndim != 2 or values.dtype.kind not in "biuf":
             return None
         codes = row_codes(values)
@@ -169,14 +169,14 @@ def equal_rows(X: Any) -> Ints | None:
     return order[kind.ravel()].astype(np.int64)
 
 
-def frame_codes(X: Any) -> NDArray[np.uint64]:
+def frame_codes(X: Frame) -> NDArray[np.uint64]:
     """A 64-bit hash of each row of a data frame."""
     from pandas.util import hash_pandas_object
 
     return hash_pandas_object(X, index=False).to_numpy()
 
 
-def alike(X: Any, share: float) -> Ints | None:
+def alike(X: Rows, share: float) -> Ints | None:
     """``kept_together`` of ``equal_rows``; ``None`` also where equal rows cannot be told.
 
     >>> alike([[1.0], [2.0], [1.0]], 0.5).tolist(), alike(["some", "texts"], 0.5)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from softset.tables.rows import Floats
+from softset.typing import Floats, Matrix
 
 # Scaled values are squashed smoothly into (-SQUASH, SQUASH).
 SQUASH = 3.0
@@ -55,8 +54,8 @@ class Moments:
 
     def __init__(self) -> None:
         self.weight = 0.0
-        self.center: Any = 0.0
-        self.squares: Any = 0.0  # weighted, about the center
+        self.center = np.zeros(1)
+        self.squares = np.zeros(1)  # weighted, about the center
 
     def add(self, x: Floats, w: Floats) -> None:
         """Further rows (Chan, Golub and LeVeque 1979: how two parts make a whole)."""
@@ -78,7 +77,7 @@ class Moments:
         return Scaler(self.center, np.where(spread > least, spread, np.inf))
 
 
-def center_and_spread(x: Any, w: Floats) -> tuple[Floats, Floats]:
+def center_and_spread(x: Matrix, w: Floats) -> tuple[Floats, Floats]:
     """Weighted mean and standard deviation of each column; infinite where nothing varies.
 
     Sparse columns are not centered, and have one scale, the median over columns of the root of the
@@ -102,7 +101,7 @@ def center_and_spread(x: Any, w: Floats) -> tuple[Floats, Floats]:
     return center * top, np.where(spread > 1e-12, spread * top, np.inf)
 
 
-def _sparse_scale(x: Any, share: Floats, top: Floats) -> Floats:
+def _sparse_scale(x: Matrix, share: Floats, top: Floats) -> Floats:
     """One scale for sparse columns of about the same size; infinite for columns of zeros.
 
     ``share`` are the weights of rows, ``top`` the largest absolute values of columns.
@@ -120,7 +119,7 @@ def _sparse_scale(x: Any, share: Floats, top: Floats) -> Floats:
     return np.where(some, np.where(alike, common, own), np.inf)
 
 
-def varies(x: Any) -> NDArray[np.bool_]:
+def varies(x: Matrix) -> NDArray[np.bool_]:
     """Which columns differ between rows.
 
     >>> varies(np.array([[1.0, 7.0], [2.0, 7.0]])).tolist()

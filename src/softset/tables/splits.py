@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
@@ -11,13 +9,13 @@ from scipy.sparse.csgraph import connected_components
 
 from softset.tables.rows import (
     Examples,
-    Ints,
     alike,
     kept_together,
     own_codes,
     row_codes,
     strata_of,
 )
+from softset.typing import Ints, Rows
 
 
 def content_split(rows: Examples, fraction: float, salt: int) -> tuple[NDArray[np.intp], ...]:
@@ -169,7 +167,7 @@ def repeated_folds(
     return result
 
 
-def stratified_folds(X: Any, y: Ints, folds: int, seed: int) -> Ints:
+def stratified_folds(X: Rows, y: Ints, folds: int, seed: int) -> Ints:
     """The fold of every row of whatever estimators take: each fold has its share of every class.
 
     Equal rows are in one fold where that can be a leak (``kept_together``), unless a class would

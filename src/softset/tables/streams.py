@@ -9,25 +9,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softset.checks import warn_user
 from softset.tables.encoder import TableEncoder, UnseenWarning, infer_schema
 from softset.tables.labels import LabelEncoding, encoding_of, label_matrix, read_classes
 from softset.tables.parquet_rows import Block, ParquetRows
 from softset.tasks import MULTILABEL
+from softset.typing import Array, ClassWeight, Floats, Frame, Label
 
-Array = NDArray[Any]
+Stream = Iterable[Block]
 # Kinds of columns, medians and categories are learned from so many rows.
 SAMPLE = 2**16
 
-Stream = Iterable[Any]  # of (X, y) or (X, y, sample_weight), gone through several times
 
-
-def is_stream(X: Any) -> TypeGuard[Stream]:
+def is_stream(X: object) -> TypeGuard[Stream]:
     """Whether ``X`` gives blocks of rows, and is not the rows themselves.
 
     >>> is_stream([(np.zeros((2, 3)), [0, 1])]), is_stream(np.zeros((2, 3))), is_stream([[1, 2]])
@@ -39,11 +37,13 @@ def is_stream(X: Any) -> TypeGuard[Stream]:
     return isinstance(X, Iterable) and not isinstance(X, str | bytes) and not _has(X, arrays)
 
 
-def _has(X: Any, names: Iterable[str]) -> bool:
+def _has(X: object, names: Iterable[str]) -> bool:
     return any(hasattr(X, name) for name in names)
 
 
-def blocks_of(stream: Stream, seed: int | None = None) -> Iterator[tuple[Any, Array, Array | None]]:
+def blocks_of(
+    stream: Stream, seed: int | None = None
+) -> Iterator[tuple[Frame, Array, Floats | None]]:
     """Inputs, labels and weights of each block; in an order of its own where a stream has
     ``shuffled(seed)`` and a seed is given."""
     if isinstance(stream, Iterator):
@@ -68,8 +68,8 @@ class ClassCounts:
 
     def __init__(self) -> None:
         self.rows = 0
-        self.weights: dict[Any, float] = {}
-        self.counts: dict[Any, int] = {}
+        self.weights: dict[Label, float] = {}
+        self.counts: dict[Label, int] = {}
         self.present: Array | float = 0.0  # weight of the rows that have each label
         self.weight = 0.0
         self.several = 0  # columns of labels
@@ -95,7 +95,7 @@ class ClassCounts:
             self.weights[value] = self.weights.get(value, 0.0) + weight
             self.counts[value] = self.counts.get(value, 0) + count
 
-    def labels(self, pos_label: Any = None) -> LabelEncoding:
+    def labels(self, pos_label: Label | None = None) -> LabelEncoding:
         """What the labels are, as ``read_labels`` says of all of them."""
         if self.several:
             if pos_label is not None:
@@ -104,7 +104,7 @@ class ClassCounts:
         classes = read_classes(list(self.counts))
         return encoding_of(classes, np.array([self.counts[c] for c in classes.tolist()]), pos_label)
 
-    def factors(self, labels: LabelEncoding, class_weight: Any) -> Array:
+    def factors(self, labels: LabelEncoding, class_weight: ClassWeight) -> Array:
         """The factor of each class, as ``LabelEncoding.class_factors``."""
         if self.several:
             totals = np.column_stack([self.weight - self.present, self.present])
@@ -124,7 +124,7 @@ class EncodedRows:
     classes unless the order is that of scikit-learn.
     """
 
-    def __init__(self, rows: ParquetRows, pos_label: Any = None) -> None:
+    def __init__(self, rows: ParquetRows, pos_label: Label | None = None) -> None:
         import pandas as pd
 
         self.rows = rows
@@ -164,7 +164,7 @@ class EncodedRows:
         """That of the rows."""
         return self.rows.fingerprint()
 
-    def _encoded(self, blocks: Iterator[tuple[Any, Array, Array | None]]) -> Iterator[Block]:
+    def _encoded(self, blocks: Iterator[tuple[Frame, Array, Floats | None]]) -> Iterator[Block]:
         unseen = total = 0
         for X, y, w in blocks:
             with warnings.catch_warnings(record=True) as caught:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict,
 import torch
 from torch import Tensor
 
-from softset.checks import check_choice, check_whole, listed, warn_user
+from softset.checks import check_choice, check_integer, listed, warn_user
 from softset.losses.annealing import Annealing
 from softset.losses.loss import Mixture
 from softset.storage.files import SavedFileError
@@ -112,7 +112,7 @@ class Patience:
     """
 
     def __init__(self, patience: int) -> None:
-        check_whole("patience", patience, 1)
+        check_integer("patience", patience, 1)
         self.patience = patience
         self.best = math.inf
         self.waited = 0
@@ -153,8 +153,8 @@ class Loop(ABC):
         together: bool = False,
     ) -> None:
         check_choice("monitor", monitor, MONITORS)
-        check_whole("max_epochs", max_epochs, 1)
-        check_whole("patience", patience, 1)
+        check_integer("max_epochs", max_epochs, 1)
+        check_integer("patience", patience, 1)
         if not validated and any(phase.cooling is not None for phase in phases):
             raise ValueError(
                 f"the recipe cools at early stops, which need rows to validate on: give "
@@ -378,7 +378,7 @@ class Loop(ABC):
             check_form(state[name], getattr(self, name))
             setattr(self, name, state[name])
         check_choice("phase_number", self.phase_number, range(len(self.phases)))
-        check_whole("epoch_number", self.epoch_number, 0)
+        check_integer("epoch_number", self.epoch_number, 0)
         self.ids, self.history = state["ids"], state["history"]
         if sorted({*self.ids, *range(len(self.outcome))}) != list(range(len(self.outcome))):
             raise ValueError(f"ids must be among {len(self.outcome)} networks, got {self.ids}.")

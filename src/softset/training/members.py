@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from torch import nn
 
-from softset.checks import check_choice, check_whole
+from softset.checks import check_choice, check_integer
 from softset.metrics.registry import MetricLike, one_number
 from softset.tasks import get_task
 from softset.training.batches import SAMPLING
@@ -88,9 +88,9 @@ def train_members(
     task = get_task(task)
     check_choice("optimizer", optimizer, OPTIMIZERS)
     check_choice("sampling", sampling, SAMPLING)
-    check_whole("batch_size", batch_size, 1)
+    check_integer("batch_size", batch_size, 1)
     if shared_order is not None:
-        check_whole("shared_order", shared_order, 0)
+        check_integer("shared_order", shared_order, 0)
     members = list(members)
     if not members or not all(isinstance(m, Member) for m in members):
         raise ValueError(f"members must be a list of Member, got {members!r}.")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
-from softset.checks import check_whole
+from softset.checks import check_integer
 from softset.tasks import Task
 
 Buffers = dict[str, Tensor]
@@ -95,7 +95,7 @@ class Mlp(Network):
 
     def __init__(self, inputs: int, hidden: Sequence[int], outputs: int) -> None:
         for width in hidden:
-            check_whole("hidden_layer_sizes", width, 1)
+            check_integer("hidden_layer_sizes", width, 1)
         self.widths = (inputs, *(int(width) for width in hidden), outputs)
         shapes = {}
         for i, (a, b) in enumerate(zip(self.widths, self.widths[1:], strict=False)):

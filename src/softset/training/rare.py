@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import RandomSampler, Sampler, SequentialSampler, TensorDataset
 
-from softset.checks import check_whole, warn_user
+from softset.checks import check_integer, warn_user
 from softset.counting.arguments import as_numbers
 from softset.losses.soft_metric import MetricLoss
 from softset.tasks import Task
@@ -65,9 +65,9 @@ class StratifiedBatches(Sampler[list[int]]):
         if y.dim() != 1 or len(y) == 0:
             raise ValueError(f"target must hold a class for each row, got shape {list(y.shape)}.")
         found, codes, counts = torch.unique(y, return_inverse=True, return_counts=True)
-        check_whole("batch_size", batch_size, len(found))
+        check_integer("batch_size", batch_size, len(found))
         least = max(1, batch_size // (4 * len(found))) if least is None else least
-        check_whole("least", least, 1, batch_size // len(found))
+        check_integer("least", least, 1, batch_size // len(found))
         self.generator = generator
         self.rows = [(codes == c).nonzero().flatten() for c in range(len(found))]
         self.taken = _allotted(counts.tolist(), batch_size, least)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from softset.checks import check_number, check_whole
+from softset.checks import check_integer, check_number
 from softset.counting.steps import LinearStep
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.goals import Goal
@@ -57,7 +57,7 @@ class Member:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        check_whole("seed", self.seed, 0)
+        check_integer("seed", self.seed, 0)
         check_number("learning_rate", self.learning_rate, 0, math.inf)
         check_number("weight_decay", self.weight_decay, 0, math.inf, closed="low")
         check_number("dropout", self.dropout, 0, 1, closed="low")

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from softset.checks import check_whole
+from softset.checks import check_integer
 from softset.typing import State
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
@@ -62,7 +62,7 @@ class Updater:
         return {"step_count": self.step_count, "first": self.first, "second": self.second}
 
     def load_state_dict(self, state: State) -> None:
-        check_whole("step_count", state["step_count"], 0)
+        check_integer("step_count", state["step_count"], 0)
         self.step_count = state["step_count"]
         self.first = state["first"].to(self.first)
         self.second = None if self.second is None else state["second"].to(self.second)

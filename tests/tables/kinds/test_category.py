@@ -1,5 +1,7 @@
 """Categories: numbers by value, unknown values said, and why a column was no number."""
 
+import contextlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,7 +59,7 @@ def test_a_key_is_its_own_key_and_keeps_the_value(word):
     key = value_key(word)
     assert value_key(key) == key
     try:
-        same = float(word) == float(key)
+        same = float(word) == float(key) or np.isnan(float(word))
     except ValueError:
         same = key == word or key == word.strip().lower()
     assert same
@@ -71,3 +73,47 @@ def test_what_keeps_a_dropped_column_from_being_numbers_is_said():  # 2
         (found,) = infer_schema(pd.DataFrame({"c": values}))
     assert found.kind == "dropped"
     assert "'\u22120.5' in row 1, " in str(w[0].message)
+
+
+@pytest.mark.parametrize("digits", [16, 19, 22])
+def test_long_codes_keep_their_digits(digits):  # D24
+    first = 95 * 10 ** (digits - 2)
+    codes = [first + 2, first + 3, first + 4] * 20
+    text = pd.Series([str(c) for c in codes], dtype=object)
+    frames = [pd.DataFrame({"c": text})]
+    if digits == 16:
+        frames.append(pd.DataFrame({"c": codes}))
+    if digits == 16:
+        frames.append(pd.DataFrame({"c": pd.array([*codes, None], dtype="Int64")}))
+    for frame in frames:
+        with (
+            pytest.warns(UserWarning, match="above 2\\^53")
+            if frame["c"].dtype != object
+            else (contextlib.nullcontext())
+        ):
+            encoder = TableEncoder(infer_schema(frame)).fit(frame)
+        assert encoder.names_[:3] == [f"c={c}" for c in codes[:3]]
+        found = encoder.transform(pd.DataFrame({"c": [str(first + 3)] * 2}))
+        assert found[0, :3].tolist() == [0, 1, 0]
+
+
+def test_times_in_nanoseconds_are_numbers():
+    times = 1_700_000_000_000_000_000 + np.random.default_rng(0).permutation(100) * 10**9
+    with pytest.warns(UserWarning, match="above 2"):
+        (found,) = infer_schema(pd.DataFrame({"t": times}))
+    assert found.kind == "number"
+
+
+def test_free_text_is_named_with_a_way_to_use_it():  # A5
+    frame = pd.DataFrame({"review": [f"it was fine on day number {i}" for i in range(60)]})
+    with pytest.warns(UserWarning, match="'review' is free text.*TfidfVectorizer"):
+        schema = infer_schema(frame)
+    with pytest.raises(ValueError, match=r"no column is left.*'review' is free text.*Tfidf"):
+        TableEncoder(schema).fit(frame)
+
+
+def test_an_unknown_unit_is_named():  # A5
+    frame = pd.DataFrame({"size": [f"{i % 70} pcs" for i in range(280)]})
+    with pytest.warns(UserWarning, match="'size' is a category of 70 values .* with 'pcs'"):
+        (found,) = infer_schema(frame)
+    assert found.kind == "category"

@@ -33,11 +33,24 @@ def test_text_dates_equal_real_ones():
     assert np.array_equal(TableEncoder().fit_transform(text), real)
 
 
-def test_a_time_zone_keeps_its_clock():
-    noon = pd.date_range("2024-07-01 12:00", periods=3, tz="Asia/Tokyo")
+def test_the_same_instant_is_the_same_in_every_time_zone():  # D24
+    noon = pd.date_range("2024-07-01 12:00", periods=3, freq="5h", tz="UTC")
     encoder = TableEncoder().fit(pd.DataFrame({"t": noon}))
-    found = encoder.transform(pd.DataFrame({"t": noon}))
-    assert set(found[:, encoder.names_.index("t second of day")]) == {12 * 3600}
+    utc = encoder.transform(pd.DataFrame({"t": noon}))
+    rome = noon.tz_convert("Europe/Rome")
+    for same in (rome, [str(t) for t in rome], [t.isoformat() for t in rome], list(rome)):
+        assert np.array_equal(encoder.transform(pd.DataFrame({"t": same})), utc)
+
+
+def test_a_date_with_a_time_is_read_alone_as_among_others():  # D20
+    days = DAYS.strftime("%Y-%m-%d")
+    for training in (days, DAYS):
+        encoder = TableEncoder().fit(pd.DataFrame({"t": training}))
+        timed = "2024-01-05 06:00"
+        alone = encoder.transform(pd.DataFrame({"t": [timed]}))
+        batch = encoder.transform(pd.DataFrame({"t": [*days[:20], timed]}))
+        assert np.array_equal(alone[0], batch[-1])
+        assert alone[0, 0] == 19727.25
 
 
 def test_a_few_bad_cells_are_missing_and_said():  # 2

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from softset.checks import check_choice, check_whole
+from softset.checks import check_choice, check_integer
 from softset.counting.numerics import ratio
 from softset.counting.steps import IdentityStep, LinearStep, SigmoidStep, Step
 from softset.losses.loss import Loss
@@ -70,7 +70,7 @@ class LookupStep:
     decimals: int = 2
 
     def __post_init__(self) -> None:
-        check_whole("decimals", self.decimals, 1, 6)
+        check_integer("decimals", self.decimals, 1, 6)
         if not callable(self.step):
             raise ValueError(f"step must be callable as step(p, tau), got {self.step!r}.")
 

@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from softset.checks import warn_user
 from softset.tables.columns import (
     IDENTIFIER_ROWS,
     MISSING_WORDS,
     Cells,
     Column,
-    Fitted,
+    FittedColumn,
     Mask,
-    UnseenWarning,
-    Values,
     as_text,
-    read_numbers,
 )
+from softset.tables.numerals import common_unit, read_numbers
+from softset.typing import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # A category gets at most so many outputs; rarer values share one.
 MOST_VALUES = 50
 # Text that is nearly all different is an identifier.
-_IDENTIFIER_SHARE = 0.9
+_IDENTIFIER_FRACTION = 0.9
+# Cells of so many words, all different, are sentences.
+_TEXT_WORDS = 4
 _COMMA_NUMBER = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+\s*")
-_WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)
+_POINT_NUMBER = re.compile(r"[+-]?\d*\.\d+")
+_INTEGER = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(0|[1-9]\d*)?(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Category(Fitted):
+class Category(FittedColumn):
     """An output for each of ``kept``, and one for all of ``rare``; an unknown value has none.
 
     Numbers are matched by value: "50" and "50.0" are one category.
@@ -42,31 +46,38 @@ class Category(Fitted):
     rare: tuple[str, ...]
     kind: ClassVar[str] = "category"
     is_text: ClassVar[bool] = True
-    instead: ClassVar[str] = "they are no category that the model knows"
+    filled: ClassVar[str] = "they are no category that the model knows"
 
     @classmethod
     def recognize(cls, cells: Cells) -> Column | None:
         """Whatever text the other kinds have left."""
-        if not cells.is_text:
+        if cells.stored == "date":
             return None
+        codes: tuple[str, ...] = ()
+        if not cells.is_text:  # integers that are no numbers
+            cells = cls.cells(cells.name, cells.series)
+        if cells.stored == "category" and cells.series.dtype.kind in "iu":
+            codes = (
+                f"column {cells.name!r} holds integers above 2^53, which lose their last digits "
+                "as numbers: they are taken for names.",
+            )
         words, counts, _ = cells.distinct
         present = len({value_key(word) for word in words})
         column = Column(cells.name, "category", int(cells.missing.sum()), present)
         if present == 1 and not column.missing:
             return column.drop("is constant")
-        commas = [word for word in words[:1000] if _COMMA_NUMBER.fullmatch(word)]
-        if commas and len(commas) >= 0.9 * len(words[:1000]):
-            note = (
-                f"column {cells.name!r} is text that looks like decimal commas, e.g. {commas[0]!r};"
-                " write decimal points, or read it with decimal=',' (--decimal ,)."
-            )
-            column = replace(column, note=note)
-        if (rows := counts.sum()) >= IDENTIFIER_ROWS and present > _IDENTIFIER_SHARE * rows:
+        column = replace(column, notes=(*codes, *_looks_like_numbers(cells)))
+        if (rows := counts.sum()) >= IDENTIFIER_ROWS and present > _IDENTIFIER_FRACTION * rows:
+            if np.mean([len(word.split()) for word in words[:1000]]) >= _TEXT_WORDS:
+                return column.drop(
+                    "is free text, which a table model cannot use (in Python, a pipeline of "
+                    "scikit-learn's TfidfVectorizer and MetricLinearClassifier can)"
+                )
             return column.drop(f"has a different text in nearly every row{_numbers_among(cells)}")
         return column
 
     @classmethod
-    def cells(cls, name: str, series: Any) -> Cells:
+    def cells(cls, name: str, series: pd.Series) -> Cells:
         return Cells(name, series, "category", as_text(series), series.isna().to_numpy(dtype=bool))
 
     @classmethod
@@ -84,12 +95,12 @@ class Category(Fitted):
         return cls(column, tuple(kept), tuple(ranked[len(kept) :]))
 
     @property
-    def parts(self) -> list[str]:
+    def value_names(self) -> list[str]:
         name = self.column.name
         other = [f"{name} (other)"] if self.rare else []
         return [f"{name}={word}" for word in self.kept] + other
 
-    def encode(self, cells: Cells, out: Values) -> Mask:
+    def encode(self, cells: Cells, out: Array) -> tuple[Mask, list[str]]:
         place = {word: i for i, word in enumerate(self.kept)}
         place.update(dict.fromkeys(self.rare, len(self.kept)))
         by_value = {value_key(word): i for word, i in reversed(place.items())}
@@ -102,13 +113,12 @@ class Category(Fitted):
         known = np.flatnonzero(outputs >= 0)
         out[known, outputs[known]] = 1.0
         unknown = (outputs < 0) & ~missing
-        if unknown.any():
-            warn_user(
-                f"column {cells.name!r}: {unknown.sum()} value(s) were never seen in training and "
-                f"count as no category: {cells.sample(unknown)}.",
-                UnseenWarning,
-            )
-        return missing
+        if not unknown.any():
+            return missing, []
+        return missing, [
+            f"column {cells.name!r}: {unknown.sum()} value(s) were never seen in training and "
+            f"count as no category: {cells.sample(unknown)}."
+        ]
 
     def imputed(self) -> str:
         if not self.column.missing:
@@ -130,7 +140,7 @@ def value_key(word: str) -> str:
         return word
     if text.lower() in ("true", "false"):
         return text.lower()
-    if _WHOLE.fullmatch(text):
+    if _INTEGER.fullmatch(text):
         return "0" if text in ("-0", "+0") else text.removeprefix("+")
     if not _DECIMAL.fullmatch(text) or not any(c.isdigit() for c in text):
         return word
@@ -143,11 +153,36 @@ def value_key(word: str) -> str:
     return str(int(number)) if number.is_integer() else repr(number)
 
 
+def _looks_like_numbers(cells: Cells) -> tuple[str, ...]:
+    """The note on text that a person would read as numbers, if it is any."""
+    words, counts, _ = cells.distinct
+    name, first = cells.name, words[:1000]
+    commas = [word for word in first if _COMMA_NUMBER.fullmatch(word)]
+    if cells.decimal == "." and commas and len(commas) >= 0.9 * len(first):
+        return (
+            f"column {name!r} is text that looks like decimal commas, e.g. {commas[0]!r}; write "
+            "decimal points, or read it with decimal=',' (--decimal ,).",
+        )
+    points = [word for word in first if _POINT_NUMBER.fullmatch(word)]
+    if cells.decimal == "," and points and not np.isnan(read_numbers(points)).all():
+        return (
+            f"column {name!r} has decimal points, which are no numbers where the decimal mark is "
+            f"the comma, e.g. {points[0]!r}; it is a category. Write all numbers one way.",
+        )
+    unit = common_unit(words, counts, 0.9 * counts.sum()) if len(words) > MOST_VALUES else ""
+    if unit and words[0].strip().endswith(unit):  # V8 and id17 are names
+        return (
+            f"column {name!r} is a category of {len(words)} values that look like numbers with "
+            f"{unit!r}, e.g. {words[0]!r}; write the numbers alone to use them as numbers.",
+        )
+    return ()
+
+
 def _numbers_among(cells: Cells) -> str:
-    """Which cell keeps a column from being numbers, if many are."""
+    """Which cells keep a column from being numbers, if many are numbers."""
     words, counts, codes = cells.distinct
-    numbers, bad = read_numbers(words)
-    count = counts[~np.isnan(numbers)].sum()
+    bad = np.isnan(read_numbers(words, decimal=cells.decimal))
+    count = counts[~bad].sum()
     if count < 0.1 * counts.sum():
         return ""
     return (
