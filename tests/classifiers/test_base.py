@@ -415,7 +415,7 @@ def test_a_model_that_is_no_better_than_a_constant_says_so(kind, task):
 def test_scores_that_say_the_reverse_are_worse_than_a_constant(metric):
     y = np.arange(60) % 3 == 0
     x = np.where(y, 0.1, 0.8)[:, None] + 0.1 * np.random.default_rng(0).random((60, 1))
-    with pytest.warns(ConstantWarning, match="rows that training has not seen"):
+    with pytest.warns(ConstantWarning, match="held-out rows"):
         Told(metric).fit(x, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -110,7 +110,7 @@ def test_parts_of_no_weight_are_dropped_and_named(monkeypatch):
     model = blend().fit(*problem())
     assert [(part.name, part.weight) for part in model.base_models_] == [("forest", 1.0)]
     assert set(model.left_out_) == {"linear", "linear-metric", "extra-trees"}
-    assert "left out: linear, its weight was next to nothing" in model.summary()
+    assert "left out: linear, its weight was close to 0" in model.summary()
 
 
 def test_a_missing_library_leaves_its_part_out(monkeypatch):

@@ -70,7 +70,7 @@ class Library(ABC):
     @staticmethod
     @abstractmethod
     def margins(booster: BoostedTrees, x: Array) -> Array:
-        """Scores of rows ``x [n, features]``: ``[n]``, or ``[n, classes]`` if they are several."""
+        """Scores of rows ``x [n, features]``: ``[n]``, or ``[n, classes]`` for more than two."""
 
     @staticmethod
     @abstractmethod

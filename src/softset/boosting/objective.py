@@ -54,7 +54,7 @@ def xgboost_objective(
 
     Set ``base_score=0.5``, which is a score of 0 where XGBoost knows that it is a probability: in
     ``XGBClassifier``, and in ``train`` with ``"objective": "binary:logistic"`` beside ``obj`` (with
-    ``"multi:softprob"`` and ``num_class`` for several classes); ``predict`` then gives
+    ``"multi:softprob"`` and ``num_class`` for more than two classes); ``predict`` then gives
     probabilities. Set ``min_child_weight=1e-3``: curvature is no count of rows here.
 
     Args:
@@ -219,7 +219,7 @@ def metric_gradient(
     z = _scores(scores).requires_grad_()
     problem, there = _arranged(z, target, sample_weight, may_be_empty=over_workers is not None)
     if not problem.task.single:
-        threshold = 0.5  # of several classes the largest score decides
+        threshold = 0.5  # of more than two classes the largest score decides
     c = goal.soft_cells(problem, default_step(problem.task) if step is None else step, threshold)
     c = c if there else c.map(torch.zeros_like)
     with torch.no_grad():
@@ -287,7 +287,7 @@ def _arguments(
 
 
 def _scores(scores: ArrayLike) -> Tensor:
-    """Scores in float64: ``(N,)`` of two classes, ``(N, C)`` of several."""
+    """Scores in float64: ``(N,)`` of two classes, ``(N, C)`` of more."""
     z = torch.from_numpy(np.array(scores, dtype=np.float64, order="C"))
     if z.dim() == 2 and z.shape[1] == 1:
         z = z.squeeze(1)

@@ -110,7 +110,7 @@ def boost(
 def _cut(z: Array, checks: Examples, metric: MetricLike) -> float | Array:
     """Where decisions change: rounds for the metric start with it at 0.
 
-    Where no cut is worth anything, the model's own stands.
+    Where no threshold gains anything, that of the model stays.
     """
     if not get_goal(metric).tunes:
         return 0.0 if z.ndim == 1 else np.zeros(z.shape[1])

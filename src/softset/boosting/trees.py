@@ -102,7 +102,7 @@ class BoostedTrees:
         return np.bincount(self.nodes.feature[inner], minlength=self.features)
 
     def __call__(self, x: Array) -> Array:
-        """Scores of ``x [rows, features]``: ``[rows]``, or ``[rows, outputs]`` if several."""
+        """Scores of ``x [rows, features]``: ``[rows]``, or ``[rows, outputs]`` for more."""
         if x.ndim != 2 or x.shape[1] != self.features:
             raise ValueError(
                 f"x must be [rows, {self.features}], as the trees were grown, got {list(x.shape)}."

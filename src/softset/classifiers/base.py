@@ -165,7 +165,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
 
     def _tunes(self) -> bool:
-        """Whether the cut is tuned: rows that training has not seen are needed for it."""
+        """Whether the threshold is tuned, which needs held-out rows."""
         return isinstance(self.threshold, str) and get_goal(self.metric).tunes
 
     def _decide_by(
@@ -192,7 +192,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._warn_if_useless(scores, y, w)
 
     def _warn_if_useless(self, scores: Array, y: Array, w: Array) -> None:
-        """Warn of a decision that is no better than a constant on rows training has not seen."""
+        """Warn of a decision that is no better than a constant on held-out rows."""
         found = against_constant(self._tuner(), self._decision, scores, y, w)
         if found is None or found.value > found.constant + 1e-9:
             return
@@ -203,7 +203,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             constant = f"if every row were predicted as {self._labels.names[found.decided]!r}"
         warn_user(
             f"no better than a constant: {label_of(self.metric)} is {found.value:.3g} "
-            f"on rows that training has not seen, and {found.constant:.3g} {constant}. The inputs "
+            f"on held-out rows, and {found.constant:.3g} {constant}. The inputs "
             "may tell too little about y; or try a tuned threshold, other settings or more rows.",
             ConstantWarning,
         )
@@ -257,8 +257,8 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def with_threshold(self, threshold: Threshold | None = None) -> Self:
         """A copy of the fitted classifier that decides at another threshold.
 
-        ``threshold`` is a number in (0, 1), one for each label, or offsets of several classes;
-        ``None`` is 1/2 or the largest probability.
+        ``threshold`` is a number in (0, 1), one for each label, or offsets of the classes of a
+        multiclass problem; ``None`` is 1/2 or the largest probability.
         """
         self._check_fitted()
         found, count = copy.copy(self), len(self.classes_)
@@ -303,7 +303,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Rows) -> Array:
         """``logit p - logit threshold`` of ``classes_[1]``: above 0 exactly where it is predicted.
 
-        Of several classes: log-probabilities with their offsets, ``(n, classes)``; of labels,
+        Multiclass: log-probabilities with their offsets, ``(n, classes)``; of labels,
         ``(n, labels)``.
         """
         x = self._checked(X)
@@ -385,7 +385,9 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         cut = fitted["cut"].double().numpy()
         shape = self._task.shape(len(self.classes_))
         if cut.shape != shape or not np.isfinite(cut).all():
-            raise ValueError("a finite cut for each label, or an offset for each class, expected")
+            raise ValueError(
+                "a finite threshold for each label, or an offset for each class, expected"
+            )
         promises = tuple(Promise.unpacked(data) for data in fitted.get("promises", ()))
         return Decision(self._task, cut, promises)
 

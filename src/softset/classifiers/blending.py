@@ -1,4 +1,5 @@
-"""Weights of classifiers that are blended, found together with the cut, on the soft metric."""
+"""Weights of classifiers that are blended, optimized together with the threshold, on the soft
+metric."""
 
 from __future__ import annotations
 
@@ -30,12 +31,12 @@ def blend_weights(
     ``scores`` are those of rows that no part was trained on: logits ``(parts, n)`` or
     ``(parts, n, labels)``, log-probabilities ``(parts, n, classes)``. With the soft counts of
     ``decisions/smoothing.py`` (temperature ``T``, ``m`` rows of the rarest class), L-BFGS minimizes
-    over weights ``v`` and cut ``b``
+    over weights ``v`` and threshold ``b``
 
         1 - metric(soft counts of (score(v) - b) / T) + shrinkage / sqrt(m) sum v log(v parts)
 
-    from equal weights and the best cut of their blend. The last term, the divergence from equal
-    weights, vanishes as data grows.
+    from equal weights and the best threshold of their blend. The last term, the divergence from
+    equal weights, vanishes as data grows.
 
     >>> from softset.metrics.registry import get_metric
     >>> random = np.random.RandomState(0)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class MetricBoostingClassifier(DecidingClassifier):
-    """Gradient boosting that is trained, stopped and cut for the metric it is judged by.
+    """Gradient boosting that is trained, stopped and thresholded for the metric it is evaluated by.
 
     Log-loss rounds come first; their scores, moved to the best cut and shrunk, are where the rounds
     for the metric start. Both stop early on rows that are held out, the second on the metric, and
@@ -54,17 +54,17 @@ class MetricBoostingClassifier(DecidingClassifier):
     ``classes_[1]``.
 
     Args:
-        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``. Several labels
-            have a booster each, trained for the metric of that label.
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``. Multilabel
+            targets have a booster each, trained for the metric of that label.
         library: ``"lightgbm"`` or ``"xgboost"``.
         n_estimators: at most so many log-loss rounds; with 0 the metric starts from nothing.
         n_metric_estimators: at most so many rounds for the metric; with 0 it is log-loss with a
             tuned threshold.
         learning_rate: of log-loss; rounds for the metric take half of it.
         patience: rounds without improvement after which a phase ends.
-        validation_fraction: the share of each class that is held out.
-        threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
-            offsets, one for each; ``None`` is 1/2 or the largest probability.
+        validation_fraction: the fraction of each class that is held out.
+        threshold: ``"tuned"``; or a number in (0, 1), one for each label; for multiclass problems
+            offsets, one for each class; ``None`` is 1/2 or the largest probability.
         confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
             that keeps the constraint on new rows with about this probability: see ``promise_``.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights, in
@@ -81,7 +81,7 @@ class MetricBoostingClassifier(DecidingClassifier):
 
     Attributes: ``classes_``, ``n_features_in_``, ``feature_names_in_``, ``n_estimators_``,
     ``n_metric_estimators_`` (kept), ``history_`` (the metric of held-out rows after every round for
-    it), lists of these where there are several labels, ``threshold_`` or ``offsets_``.
+    it), lists of these for multilabel targets, ``threshold_`` or ``offsets_``.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, weights=[0.9], random_state=0)
@@ -201,18 +201,18 @@ class MetricBoostingClassifier(DecidingClassifier):
         )
 
     def _describe(self) -> None:
-        """The attributes that tell how training went; lists of them for several labels."""
+        """The attributes that tell how training went; lists of them for multilabel targets."""
         warm, kept, history = zip(
             *((p.n_estimators, p.n_metric_estimators, p.history) for p in self._parts), strict=True
         )
-        several = self._task.independent
-        self.n_estimators_ = list(warm) if several else warm[0]
-        self.n_metric_estimators_ = list(kept) if several else kept[0]
-        self.history_ = list(history) if several else history[0]
+        multilabel = self._task.independent
+        self.n_estimators_ = list(warm) if multilabel else warm[0]
+        self.n_metric_estimators_ = list(kept) if multilabel else kept[0]
+        self.history_ = list(history) if multilabel else history[0]
 
     @property
     def feature_importances_(self) -> Array:
-        """The share of each feature in the splits of all trees, ``(features,)``.
+        """The fraction of all splits that use each feature, ``(features,)``.
 
         ``permutation_importances`` is for the metric itself.
         """
@@ -306,9 +306,9 @@ class MetricBoostingClassifier(DecidingClassifier):
         known = [c for c in self._categories if c is not None]
         if any(type(c) is not list or len(set(c)) != len(c) for c in known):
             raise ValueError("a list of different categories expected for each column, or None")
-        several = self._task.independent
-        classes = 2 if several else len(self.classes_)
-        if len(fitted["parts"]) != (len(self.classes_) if several else 1):
+        multilabel = self._task.independent
+        classes = 2 if multilabel else len(self.classes_)
+        if len(fitted["parts"]) != (len(self.classes_) if multilabel else 1):
             raise ValueError("a booster for each label expected")
         self._parts = []
         for part in fitted["parts"]:

@@ -1,4 +1,5 @@
-"""``MetricEnsembleClassifier``: several kinds of classifiers, blended and cut for a metric."""
+"""``MetricEnsembleClassifier``: several kinds of classifiers, blended, with a threshold tuned for a
+metric."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from softset.typing import CV, Array, ArrayLike, Label, Labels, RandomState, Row
 if TYPE_CHECKING:
     from sklearn.ensemble._forest import ForestClassifier
 
-# A part that gets less than this share of an equal weight is dropped.
+# A base model with less than this fraction of an equal weight is dropped.
 LEAST_SHARE = 0.2
 TREES = 100
 
@@ -45,8 +46,8 @@ TREES = 100
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of parts: ``fit(rows, order)`` gives fitted classifiers by name, trained for the
-    metric and without it where one fit gives both. ``needs`` is a package, of the extra; ``most``
+    """One kind of base models: ``fit(rows, order)`` returns fitted classifiers by name, trained for
+    the metric and without it where one fit gives both. ``needs`` is a package; ``most``
     are the rows times columns up to which it is fitted by default."""
 
     fit: Callable[[Examples, Order], dict[str, DecidingClassifier]]
@@ -56,7 +57,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Order:
-    """What parts are fitted for."""
+    """What base models are fitted for."""
 
     metric: MetricLike
     seed: int
@@ -115,7 +116,7 @@ PROBE, PROBING = 1000, 0.3
 
 
 @dataclass(frozen=True)
-class Part:
+class BaseModel:
     """A part in use: ``models`` of the folds, whose mean probability has ``weight`` in the blend;
     ``adds`` is how much the metric out of fold falls without it; ``cost`` are microseconds to
     predict a row with all of its models, as measured out of fold."""
@@ -133,12 +134,12 @@ class Part:
 
 
 class MetricEnsembleClassifier(DecidingClassifier):
-    """Linear models, trees, boosting and networks, blended and cut for the metric.
+    """Linear models, trees, boosting and networks, blended, with a threshold tuned for the metric.
 
     Each is fitted on all folds but one in turn, with and without training for the metric where one
-    fit gives both. Their weights are found together with the cut on out-of-fold scores, by the soft
-    metric, and held near equal weights; parts of little weight are dropped. The threshold is tuned
-    on the blend, and the mean of the fold models predicts: no row is lost.
+    fit gives both. Their weights are optimized together with the threshold on out-of-fold scores,
+    by the soft metric, and held near equal weights; base models of little weight are dropped. The
+    threshold is tuned on the blend, and the mean of the fold models predicts: no row is lost.
 
     Args:
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
@@ -162,8 +163,9 @@ class MetricEnsembleClassifier(DecidingClassifier):
 
     Attributes:
         classes_, n_features_in_, feature_names_in_: as in scikit-learn.
-        threshold_: the threshold(s) in use; ``offsets_`` for several classes.
-        base_models_: the parts in use, each with its ``name``, ``weight``, ``adds`` and ``cost``.
+        threshold_: the threshold(s) in use; ``offsets_`` for multiclass problems.
+        base_models_: the base models in use, each with its ``name``, ``weight``, ``adds`` and
+            ``cost``.
         score_: the metric out of fold; the threshold is tuned on other rows each time, the weights
             are not.
         left_out_: names that are not used, and why.
@@ -325,14 +327,14 @@ class MetricEnsembleClassifier(DecidingClassifier):
 
     def _blend(self, fits: list[_Fit], rows: Examples) -> None:
         scores = np.stack([fit.scores for fit in fits])
-        # Only rows that every part has scored.
+        # Only rows that every base model has scored.
         some = np.isfinite(scores.reshape(len(fits), len(rows.y), -1)).all((0, 2))
         scores, rows = scores[:, some], rows.take(some)
         tuner, y, w = self._tuner(), rows.y, rows.w
         weights = blend_weights(scores, y, w, tuner)
         for kept, fit in zip(weights >= LEAST_SHARE / len(fits), fits, strict=True):
             if not kept:
-                self.left_out_[fit.name] = "its weight was next to nothing"
+                self.left_out_[fit.name] = "its weight was close to 0"
         some = np.flatnonzero(weights >= LEAST_SHARE / len(fits))
         fits, scores, weights = [fits[i] for i in some], scores[some], weights[some]
         z, weights = torch.from_numpy(scores), weights / weights.sum()
@@ -352,7 +354,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         self.score_ = value(weights)
         alone = len(fits) == 1
         self.base_models_ = [
-            Part(
+            BaseModel(
                 fit.name,
                 fit.models,
                 float(weights[i]),
@@ -367,7 +369,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         return Tuner(get_goal(self.metric), self._task, clear=False)
 
     def summary(self) -> str:
-        """The parts by their weight: what each adds, and what predicting costs."""
+        """The base models by their weight: what each adds, and what predicting costs."""
         self._check_fitted()
         lines = [
             f"{type(self).__name__} for {label_of(self.metric)}",
@@ -375,7 +377,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         ]
         threshold = getattr(self, f"{self._task.parameter}_")
         lines.append(f"threshold: {np.round(threshold, 4)}")
-        lines.append(f"{'part':16} {'weight':>6} {'adds':>7} {'microseconds a row':>19}")
+        lines.append(f"{'base model':16} {'weight':>6} {'adds':>7} {'microseconds a row':>19}")
         for part in sorted(self.base_models_, key=lambda p: -p.weight):
             lines.append(f"{part.name:16} {part.weight:6.2f} {part.adds:+7.3f} {part.cost:19.1f}")
         lines += [f"left out: {name}, {why}" for name, why in self.left_out_.items()]
@@ -419,7 +421,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
             weight, adds, cost = (float(v) for v in packed["numbers"])
             if not models or not 0 < weight <= 1:
                 raise ValueError("models with a weight in (0, 1] expected")
-            self.base_models_.append(Part(str(packed["name"]), models, weight, adds, cost))
+            self.base_models_.append(BaseModel(str(packed["name"]), models, weight, adds, cost))
         if not np.isclose(sum(part.weight for part in self.base_models_), 1):
             raise ValueError("weights that add up to 1 expected")
 

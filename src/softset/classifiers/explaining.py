@@ -171,7 +171,7 @@ def permutation_importances(
     """How much each column of ``X`` matters to the metric that ``model`` was trained for.
 
     ``importance_j = metric(X, y) - mean over shuffles of metric(X with column j shuffled, y)``,
-    on rows that training has not seen. All numbers that the encoder makes of a column are shuffled
+    on held-out rows. All numbers that the encoder makes of a column are shuffled
     together. A column whose twin is in the table seems to matter little: the other stands in.
 
     Args:
@@ -214,8 +214,8 @@ def worst_mistakes(
 ) -> list[Mistake]:
     """The rows that ``model`` gets wrong with the largest margin: look there for wrong labels.
 
-    The margin is the distance of the score from the cut, in logits; of several classes the
-    distance between the class that was called and the true one; of several labels that of the
+    The margin is the distance of the score from the threshold, in logits; of multiclass models the
+    distance between the class that was called and the true one; of multilabel models that of the
     label which is most wrong. Arguments as for ``permutation_importances``.
 
     >>> from softset import MetricLinearClassifier

@@ -144,7 +144,8 @@ def averaged(z: Tensor, task: Task, weights: Tensor | None = None) -> Tensor:
     """The scores of the mean over members of their probabilities.
 
     From logits ``[members, n]`` (binary), ``[members, n, labels]`` or ``[members, n, classes]``:
-    the logit of the mean, of several classes its logarithm. ``weights [members]`` add up to 1.
+    the logit of the mean, of more than two classes its logarithm. ``weights [members]`` add up to
+    1.
 
     >>> p = torch.tensor([[0.2], [0.4]], dtype=torch.float64)  # two members, one row
     >>> from softset.tasks import BINARY
@@ -192,8 +193,9 @@ def to_onnx(model: object, path: PathLike) -> None:
     Input ``inputs``, float64 ``(rows, features)`` with any number of rows; outputs
     ``probabilities`` and ``decision`` as of ``ExportedModule``. All numbers are float64: in float32
     a score next to the threshold would be decided otherwise than by ``predict``. The metadata
-    says in JSON what the numbers mean: ``classes`` (of several labels their names), ``features``
-    (the columns, null if they have no names), ``task``, and ``promises`` if there are any.
+    says in JSON what the numbers mean: ``classes`` (of multilabel models the names of labels),
+    ``features`` (the columns, null if they have no names), ``task``, and ``promises`` if there are
+    any.
     """
     module = to_torch(model)
     for package in ("onnx", "onnxscript"):  # torch.onnx needs both

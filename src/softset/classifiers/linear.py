@@ -1,4 +1,5 @@
-"""``MetricLinearClassifier``: logistic regression moved to the metric, as far as that helps."""
+"""``MetricLinearClassifier``: logistic regression fine-tuned for the metric, as far as that
+helps."""
 
 from __future__ import annotations
 
@@ -61,32 +62,32 @@ from softset.typing import (
 
 
 class MetricLinearClassifier(Exportable, DecidingClassifier):
-    """A linear model trained for the metric it is judged by.
+    """A linear model trained for the metric it is evaluated by.
 
     It starts at logistic regression and moves to the soft metric by full-batch L-BFGS, along a path
     of falling penalties on the distance from the start. How far is chosen on out-of-fold scores
     with the metric itself: the best point that beats the start by more than half a standard error
     of the paired difference, else the start. With few positives that is logistic regression with a
-    tuned threshold, which is drawn towards the share of the positives as if there were three more
+    tuned threshold, which is drawn towards the fraction of positives as if there were three more
     of them. Nothing is random: no seeds, no epochs, no learning rate.
 
     Inputs are standardized inside (sparse ones only scaled). The order of the rows does not matter.
     Equal rows are in one fold unless most rows have an equal one.
 
     Args:
-        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``. Several labels
-            have a linear model each, trained for the metric of that label.
+        metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``. Multilabel
+            targets have a linear model each, trained for the metric of that label.
         C: of logistic regression, as in scikit-learn. Weights of rows are divided by their mean, so
             that their scale means nothing to any penalty.
-        l1_ratio: share of the absolute values in its penalty, for sparse models: a coefficient
+        l1_ratio: fraction of the absolute values in its penalty, for sparse models: a coefficient
             that is zero at the start stays zero.
         monotonic_cst: ``(features,)`` of -1, 0 and 1: a coefficient of ``coef_`` must not have the
             other sign.
         cv: folds, or splits as pairs of training and test rows; rows not tested decide nothing.
         path: penalties; an empty one is logistic regression with a tuned threshold. None is tried
             where the rarest class has fewer rows than a tenth of the features, as texts have.
-        threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
-            offsets, one for each; ``None`` is 1/2 or the largest probability.
+        threshold: ``"tuned"``; or a number in (0, 1), one for each label; for multiclass problems
+            offsets, one for each class; ``None`` is 1/2 or the largest probability.
         confidence: keep the constraint of the metric on new rows so surely: see ``promise_``.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
             labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
@@ -99,7 +100,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         coef_, intercept_: in the units of the inputs; ``(1, features)``, ``(1,)`` of two classes.
         standardized_coef_: the same for inputs of unit variance, to compare features by.
         path_: the points of the path (a list of them for each label), ``chosen_`` its number.
-        threshold_: the threshold(s) in use; ``offsets_`` for several classes.
+        threshold_: the threshold(s) in use; ``offsets_`` for multiclass problems.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, weights=[0.9], random_state=0)
@@ -270,7 +271,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         return Target(flat, path, chosen), z, origin
 
     def _tuner(self) -> Tuner:
-        """With few positives a threshold is drawn to their share, where logistic regression says
+        """With few positives a threshold is drawn to their fraction of the rows, where logistic
+        regression says
         that both classes are as likely as in all rows; a model that has moved decides at 0."""
         if not self._task.single:
             return super()._tuner()
@@ -341,12 +343,12 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         if self._task.single and self._labels.positive == 0:
             for name in ("standardized_coef_", "coef_", "intercept_"):
                 setattr(self, name, -getattr(self, name))
-        several = self._task.independent
-        self.path_ = [t.path for t in self._targets] if several else self._targets[0].path
-        self.chosen_ = [t.chosen for t in self._targets] if several else self._targets[0].chosen
+        multilabel = self._task.independent
+        self.path_ = [t.path for t in self._targets] if multilabel else self._targets[0].path
+        self.chosen_ = [t.chosen for t in self._targets] if multilabel else self._targets[0].chosen
 
     def summary(self) -> str:
-        """The coefficients by their size, the threshold, and what the path was worth."""
+        """The coefficients by their size, the threshold, and the gain of the path."""
         self._check_fitted()
         names = self._names()
         lines = [f"{type(self).__name__} for {label_of(self.metric)}"]
@@ -354,8 +356,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             if target.path:
                 point = target.path[target.chosen]
                 worth = f"penalty {point.penalty:g} ({point.gain:+.3f} ± {point.error:.3f})"
-                moved = f"moved from logistic regression: {worth}"
-                stays = "stays at logistic regression: moving did not help out of fold"
+                moved = f"fine-tuned from logistic regression: {worth}"
+                stays = "logistic regression: fine-tuning did not help out of fold"
                 lines.append(moved if target.chosen else stays)
         threshold = getattr(self, f"{self._task.parameter}_")
         lines.append(f"threshold: {np.round(threshold, 4)}")
@@ -375,7 +377,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         return [f"x{i}" for i in range(self.n_features_in_)] if given is None else list(given)
 
     def scorecard(self, max_points: int = 20) -> Scorecard:
-        """The model of two classes as whole points, at most ``max_points`` from one feature.
+        """The model of two classes as integer points, at most ``max_points`` from one feature.
 
         Features are cut into bins at training quantiles; the threshold of the points is tuned for
         the metric as that of the model, on out-of-fold points, and ``score_`` is measured so.

@@ -78,8 +78,8 @@ class SavedColumns:
 class Model:
     """A fitted classifier behind the encoder of its table.
 
-    ``classes_`` (the names of the labels if there are several targets), ``task``, ``metric``,
-    ``threshold`` (offsets of log-probabilities for several classes) and ``info``, a dictionary.
+    ``classes_`` (the names of the labels of a multilabel model), ``task``, ``metric``,
+    ``threshold`` (offsets of log-probabilities for multiclass models) and ``info``, a dictionary.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"age": [20, 40, 60, 80] * 15, "city": ["Rome", "Oslo"] * 30})
@@ -112,7 +112,7 @@ class Model:
 
     @property
     def threshold(self) -> float | list[float]:
-        """The threshold(s), or the offsets of several classes."""
+        """The threshold(s), or the offsets of the classes of a multiclass problem."""
         name = f"{self.task.parameter}_"
         value = getattr(self.classifier, name)
         return value if isinstance(value, float) else np.asarray(value).tolist()
@@ -254,11 +254,11 @@ def train_model(
 ) -> Model:
     """One classifier for one table: ``X`` a data frame, ``y`` labels ``(n,)`` or ``(n, labels)``.
 
-    ``recipe`` is one of ``RECIPES``, ``"best"`` if left out; ``settings`` go to its classifier. The
+    ``recipe`` is one of ``RECIPES``, ``"best"`` by default; ``settings`` go to its classifier. The
     classes of the model are ``[negative, positive]`` if there are two.
 
     A ``ParquetRows`` in the place of ``X`` holds labels and weights too, and need not fit into
-    memory; its recipe is ``"cross-entropy"`` if left out. Networks trained on one save to the file
+    memory; its recipe is ``"cross-entropy"`` by default. Networks trained on one save to the file
     ``checkpoint``, and go on from it.
 
     >>> import pandas as pd

@@ -1,4 +1,5 @@
-"""``MetricMLPClassifier``: scikit-learn's contract around many small networks cut for a metric."""
+"""``MetricMLPClassifier``: scikit-learn's contract around small networks with a threshold tuned for
+a metric."""
 
 from __future__ import annotations
 
@@ -56,13 +57,12 @@ _BLOCK = 2**13
 
 
 class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):  # type: ignore[misc]
-    """Small neural networks, cut (and if wanted trained) for the metric they are judged by.
+    """Small neural networks with a threshold tuned for a metric, and optionally trained for it.
 
     ``n_networks`` networks are trained together; their probabilities are averaged. Each leaves out
-    one of five folds of the rows, so that together they have seen all. The threshold (for several
-    classes: offsets of the log-probabilities) with the best ``metric`` on the scores of rows by
-    members that have not seen them decides. So ``predict`` may disagree with
-    ``predict_proba >= 0.5``.
+    one of five folds of the rows, so that together they have seen all. The threshold (multiclass:
+    offsets of the log-probabilities) is the one with the best ``metric`` on out-of-fold scores. So
+    ``predict`` may disagree with ``predict_proba >= 0.5``.
 
     Folds are dealt by content within each class, so that the order of the rows does not matter, and
     equal rows are in one fold unless most rows have an equal one. Inputs are standardized, and
@@ -75,19 +75,19 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
     Args:
         metric: a name in ``METRICS``, a metric, or any function of a ``Confusion``.
         recipe: ``"cross-entropy"``; ``"warm"`` (after that, the soft metric) or another name in
-            ``softset.training.recipes.RECIPES``, a loss, or a list of ``Phase``. With the cut tuned
-            for the metric, training for it has added nothing: docs/efficacy.md.
+            ``softset.training.recipes.RECIPES``, a loss, or a list of ``Phase``. With the threshold
+            tuned for the metric, training for it has added nothing: docs/efficacy.md.
         hidden_layer_sizes: widths of the hidden layers.
         n_networks: how many networks are averaged. With fewer than there are folds, the threshold
-            is tuned on the rows that some member leaves out.
+            is tuned on the rows that some network leaves out.
         batch_size: the most rows in a batch; ``None`` takes a tenth of the rows, from 32 to 1024.
         max_epochs: the most passes over the data in each phase of the recipe.
-        early_stopping: stop all members after ``patience`` epochs without a better mean of their
+        early_stopping: stop all networks after ``patience`` epochs without a better mean of their
             losses on the folds that they leave out.
-        validation_fraction: share of the rows that each member leaves out for early stopping and
-            the threshold: 0.2 makes five folds.
-        threshold: ``"tuned"``; or a number in (0, 1), one for each label; for several classes
-            offsets, one for each; ``None`` is 1/2 or the largest probability.
+        validation_fraction: fraction of the rows that each network leaves out, for early stopping
+            and the threshold: 0.2 makes five folds.
+        threshold: ``"tuned"``; or a number in (0, 1), one for each label; for multiclass problems
+            offsets, one for each class; ``None`` is 1/2 or the largest probability.
         confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
             that keeps the constraint on new rows with about this probability: see ``promise_``.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
@@ -99,8 +99,8 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
 
     Attributes:
         classes_, n_features_in_, feature_names_in_: as in scikit-learn.
-        threshold_: the threshold(s) in use; ``offsets_`` for several classes.
-        history_: for each member, losses and validation metric of every epoch.
+        threshold_: the threshold(s) in use; ``offsets_`` for multiclass problems.
+        history_: for each network, losses and validation metric of every epoch.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(400, weights=[0.9], random_state=0)
@@ -202,7 +202,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         )
 
     def _folds(self, rows: Examples, salt: int) -> Ints | None:
-        """The fold of every row; ``None`` where all members are trained on all rows."""
+        """The fold of every row; ``None`` where all networks are trained on all rows."""
         if not (self.early_stopping or self._tunes()):
             return None
         fold = salted_folds(rows, self._fold_count(), salt)
@@ -222,7 +222,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         return int(self.batch_size)
 
     def _tune_on(self, rows: Examples, fold: Ints | None, place: Ints) -> None:
-        """The decision by out-of-fold scores: of each row by the members that have not seen it."""
+        """The decision by out-of-fold scores: those of networks not trained on the row."""
         if fold is None:
             self._decide_by(None, np.empty(0), np.empty(0))
             return

@@ -68,11 +68,11 @@ def with_constants(p: Array, constant: Array) -> Array:
 
 
 def probabilities(model: BaseEstimator) -> tuple[Array | list[Array], Array]:
-    """Probabilities by trees that have not seen the row, and the rows that have such trees.
+    """Probabilities out of bag, and the rows that have such trees.
 
-    They have the form of ``predict_proba``: for several labels a list of ``(n, 2)``.
+    They have the form of ``predict_proba``: for multilabel targets a list of ``(n, 2)``.
     """
-    p = model.oob_decision_function_  # (rows, classes), of several labels (rows, 2, labels)
+    p = model.oob_decision_function_  # (rows, classes), of multilabel targets (rows, 2, labels)
     rows = np.flatnonzero((p.sum(1) > 0).reshape(len(p), -1).all(1))
     return (p[rows] if p.ndim == 2 else [p[rows, :, k] for k in range(p.shape[2])]), rows
 

@@ -1,4 +1,4 @@
-"""A path of models from a start to far away: which to take, by rows they have not seen."""
+"""A path of models from a start to far away: which to take, by out-of-fold scores."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ RECIPES: dict[str, ModelRecipe] = {
     ),
     "linear": ModelRecipe("MetricLinearClassifier", "logistic regression", {"path": ()}),
     "linear-metric": ModelRecipe(
-        "MetricLinearClassifier", "logistic regression moved to the metric"
+        "MetricLinearClassifier", "logistic regression fine-tuned for the metric"
     ),
     "best": ModelRecipe("MetricEnsembleClassifier", "all kinds blended"),
 }

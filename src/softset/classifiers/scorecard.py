@@ -1,4 +1,4 @@
-"""A scorecard: a linear model of two classes as whole points that are added up by hand."""
+"""A scorecard: a linear model of two classes as integer points that are added up by hand."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ScoredFeature:
     """The points of one feature.
 
     ``points[b]`` are for values from ``edges[b - 1]`` up to, and without, ``edges[b]``: the first
-    bin has no lower end and the last no upper one. ``values`` are the two whole numbers that a
+    bin has no lower end and the last no upper one. ``values`` are the two integers that a
     feature of two values has: the second stands for all from it on.
     """
 
@@ -61,7 +61,7 @@ class ScoredFeature:
 
 @dataclass(frozen=True)
 class Scorecard:
-    """Whole points for the values of features; so many of them mean the positive class.
+    """Integer points for the values of features; so many of them mean the positive class.
 
     ``print(card)`` is the scorecard: ``predict`` does what a reader of that text would do.
 

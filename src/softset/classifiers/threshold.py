@@ -1,4 +1,5 @@
-"""``MetricThresholdClassifier``: any classifier of scikit-learn, cut for a metric."""
+"""``MetricThresholdClassifier``: any classifier of scikit-learn, with a threshold tuned for a
+metric."""
 
 from __future__ import annotations
 
@@ -63,8 +64,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     """Any scikit-learn classifier, with the threshold that is best for a metric.
 
     The estimator is fitted on all folds but one in turn and scores the rows of that one; the
-    threshold is tuned on these out-of-fold scores (of several classes: offsets of their
-    log-probabilities; of several labels: one threshold each), by smoothed counts where there are
+    threshold is tuned on these out-of-fold scores (multiclass: offsets of their
+    log-probabilities; multilabel: one threshold each), by smoothed counts where there are
     two classes. It differs from the estimator's own only where that is better on rows which the
     threshold was not tuned on. docs/efficacy.md has what was measured to choose this rule.
 
@@ -86,7 +87,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         refit: fit the estimator on all rows, for predictions; if not, the mean of the fold models
             predicts. Without effect where ``cv`` is ``"oob"`` or ``"prefit"``.
         threshold: ``"tuned"``; ``None`` for 1/2 or the largest probability; or a probability in
-            (0, 1), one for each label; for several classes offsets, one for each.
+            (0, 1), one for each label; for multiclass problems offsets, one for each class.
         confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
             that keeps it on new rows with this probability: see ``promise_``. It is exact with
             ``cv="prefit"`` or ``holdout_fraction``, approximate otherwise.
@@ -106,7 +107,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         classes_, n_features_in_, feature_names_in_: as in scikit-learn.
         estimator_: the fitted classifier; ``estimators_``, in a list of one, or those of the folds.
         threshold_: the threshold(s) in use, as probabilities, or on the scale of
-            ``decision_function`` if there are none; ``offsets_`` for several classes.
+            ``decision_function`` if there are none; ``offsets_`` for multiclass problems.
         interval_: the 95 % confidence interval of the threshold that is best in the population,
             ``(2,)``, or ``(labels or classes, 2)``: all thresholds whose metric is not
             significantly below the best one. 0 or 1 (infinite for scores and offsets) is an end
@@ -353,13 +354,13 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
 
     @property
     def gain_(self) -> Gain | None:
-        """What tuning gains on rows it has not seen; computed when it is first read."""
-        if "worth" not in self._known:
+        """The out-of-fold gain of tuning; computed when it is first read."""
+        if "gain" not in self._known:
             rows = self._tuned_on
-            self._known["worth"] = (
+            self._known["gain"] = (
                 None if rows is None else tuning_gain(self._tuner(), *rows, self._seed)
             )
-        found: Gain | None = self._known["worth"]
+        found: Gain | None = self._known["gain"]
         return found
 
     def _keep(self, decision: Decision) -> None:
@@ -460,7 +461,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             "estimators": self._estimators,
             "constant": None if self._constant is None else torch.from_numpy(self._constant),
             "interval": None if self.interval_ is None else torch.from_numpy(self.interval_),
-            "worth": None if self.gain_ is None else list(self.gain_),
+            "gain": None if self.gain_ is None else list(self.gain_),
         }
 
     def _relearn(self, fitted: State) -> None:
@@ -474,10 +475,10 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
                 raise ValueError("base models must share the features and classes of the model")
         if not 0 < self._least < 1 or self._estimators < 0:
             raise ValueError("a least probability in (0, 1) expected")
-        interval, found = fitted["interval"], fitted["worth"]
+        interval, found = fitted["interval"], fitted["gain"]
         self._known = {
             "interval": None if interval is None else interval.double().numpy(),
-            "worth": None if found is None else Gain(*(float(v) for v in found)),
+            "gain": None if found is None else Gain(*(float(v) for v in found)),
         }
 
     @classmethod

@@ -28,8 +28,8 @@ class Trees(NamedTuple):
 
     A row at a node goes on at ``left`` if ``x[feature] <= cut``, else at ``right`` (numbers within
     the tree), and at ``left`` if ``x[feature]`` is NaN and ``missing`` is 1; ``left < 0`` marks a
-    leaf. ``value`` is ``[nodes, classes]``, the probabilities of a leaf; of several outputs, those
-    of all of them side by side.
+    leaf. ``value`` is ``[nodes, classes]``, the probabilities of a leaf; of more than one output,
+    those of all of them side by side.
     """
 
     first: Array
@@ -102,7 +102,7 @@ class SavedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Rows) -> Array | list[Array]:
-        """Probabilities ``(n, classes)``; of several outputs a list of these."""
+        """Probabilities ``(n, classes)``; of more than one output a list of these."""
         x = validate_data(
             self, X, reset=False, dtype=np.float64, accept_sparse=True, ensure_all_finite=False
         )

@@ -33,7 +33,7 @@ def accumulate(
     ``backward()`` does; returns that loss.
 
     Two passes: counts first, without gradient, then the gradient of each micro-batch with the
-    slopes ``dL/dC`` of all of them (``L`` the loss, ``C`` the sum of counts):
+    derivatives ``dL/dC`` of all of them (``L`` the loss, ``C`` the sum of counts):
     ``sum_i dL/dC dC_i``. It is exact where rows do not interact within the model. With batch norm
     it is exact for the statistics of each micro-batch. Both passes see the same random numbers
     (dropout), and running statistics are updated once.
@@ -165,7 +165,8 @@ class Accumulation:
         count: Callable[[], tuple[Tensor, Form]] | None = None,
         device: torch.device | None = None,
     ) -> None:
-        """The slopes of the loss by the counts: with ``sync`` by those of all ranks, which hear of
+        """The derivatives of the loss by the counts: with ``sync`` by those of all ranks, which
+        hear of
         an error in ``count``."""
         leaves: list[Tensor] = []
 

@@ -1,4 +1,4 @@
-"""A linear model moved from logistic regression to the soft metric, by full-batch L-BFGS.
+"""Logistic regression fine-tuned for the soft metric, by full-batch L-BFGS.
 
 Log-loss first; then ``1 - metric`` of soft counts with the identity step (``H = p``, paper 004
 eq. 24) plus a penalty on the distance from the logistic solution. The penalty falls along a path

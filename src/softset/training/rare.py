@@ -41,8 +41,8 @@ class StratifiedBatches(Sampler[list[int]]):
     Args:
         target: class numbers ``(N,)``; or the number of any group of rows that is to be there.
         batch_size: rows in a batch.
-        least: a quarter of an even share of the batch if left out.
-        generator: of the orders; torch's own if left out.
+        least: by default a quarter of the batch divided by the number of classes.
+        generator: of the orders; by default that of torch.
 
     >>> from torch.utils.data import DataLoader, TensorDataset
     >>> x, y = torch.randn(1000, 2), torch.arange(1000) % 100 == 0

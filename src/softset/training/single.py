@@ -68,7 +68,7 @@ def fit(
         val_loader: the same; the loss and the metric are those of *all* its rows together, for the
             mean of F1 over batches is not F1. Without it all ``max_epochs`` are run.
         optimizer: makes one from the parameters, afresh for each phase: ``lambda p: SGD(p, 0.1)``.
-            AdamW if left out.
+            AdamW by default.
         scheduler: makes one from the optimizer; it steps after each epoch.
         max_epochs, patience, monitor, checkpoint, verbose: as for ``train_members``.
         per, ignore_index, soft_targets: of ``metric`` and of recipes given by name, as for

@@ -158,9 +158,9 @@ class NetworkStack(Loop):
             together=folds is not None,
         )
         # Class of each row, for sampling; labels have none.
-        several = self.task.independent
-        self.classes = data.y[:, 0].cpu() if several else data.y.cpu().long()
-        if several and settings.sampling != "shuffled":
+        multilabel = self.task.independent
+        self.classes = data.y[:, 0].cpu() if multilabel else data.y.cpu().long()
+        if multilabel and settings.sampling != "shuffled":
             raise ValueError(f"sampling={settings.sampling!r} does not fit task='multilabel'.")
         dtype = data.x.dtype if data.x.is_floating_point() else torch.get_default_dtype()
         seeds = [int(member.seed) for member in self.members]
