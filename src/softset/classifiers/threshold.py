@@ -488,6 +488,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         inner = parts[0]
         if content["params"].get("cv") != "prefit":
             inner = inner.forest if isinstance(inner, SavedForest) else clone(inner)
+            if "pos_label" in inner.get_params(deep=False):
+                inner.set_params(pos_label=None)  # fit sets it to the positive class of all rows
         params = {**content["params"], "estimator": inner}
         fitted = {**content["fitted"], "parts": parts}
         return super().from_state({**content, "params": params, "fitted": fitted}, metric)
