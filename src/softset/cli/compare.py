@@ -333,8 +333,6 @@ def show(result: Comparison) -> None:
     out.print(Text(result.verdict, style=f"bold {color}"))
     if result.advice:
         out.print(Text(result.advice))
-    if result.positive_line:
-        out.print(Text(result.positive_line, style="dim"))
     out.print()
     has_stages = _show_stages(result, out)
     measure = result.metric if len(result.metric) <= 6 else "mean"
