@@ -78,3 +78,39 @@ def test_the_report_has_the_alternatives(found):
     assert " fewer</td>" in rows[0]
     assert " more</td>" in rows[-1]
     assert "constraint broken in" in section
+
+
+def test_with_a_confidence_thresholds_keep_the_constraint(found):
+    X, y = drawn()
+    names = ["linear-tuned", "forest-tuned"]
+    given = {"candidates": names, "quick": True, "n_jobs": 1, "cv": 3}
+    sure = compare(X, y, GOAL, confidence=0.95, **given)
+    by_id = {c.id: c for c in found.candidates}
+    (linear,) = [c for c in sure.candidates if c.id == "linear-tuned"]
+    assert linear.operating.rates["recall"] > by_id["linear-tuned"].operating.rates["recall"]
+    assert linear.scores == by_id["linear-tuned"].scores  # the ranking is the same
+    assert "recall >= 0.8" in sure.promise
+    assert sure.promise == str(sure.model.classifier.promise_)
+    assert sure.promise in " ".join(render(sure).replace("&gt;", ">").split())
+    assert found.promise == ""
+    with pytest.raises(ValueError, match="confidence is of a constraint"):
+        compare(X, y, "f1", confidence=0.95, **given)
+
+
+def test_costs_are_in_money_in_the_report():
+    X, y = drawn()
+    names = ["linear-tuned", "forest-tuned"]
+    found = compare(X, y, "cost(fn=20, fp=1)", candidates=names, quick=True, n_jobs=1, cv=3)
+    section = render(found).partition('<section id="frontier">')[2].partition("</section>")[0]
+    rows = [re.findall(r">([^<>\n]+)</t[hd]>", r) for r in re.findall(r"<tr.*?</tr>", section)[1:]]
+    assert [row[0].split(",")[0] for row in rows] == [
+        "the model&#39;s threshold",
+        "default threshold",
+        "best threshold for these rows",
+        "flag every row",
+        "flag no row",
+    ]
+    cost = [int(row[1].replace(",", "")) for row in rows]
+    assert cost[3] == round((y == 0).mean() * 10_000)
+    assert cost[4] == round(20 * y.mean() * 10_000)
+    assert cost[2] == min(cost)

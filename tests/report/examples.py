@@ -177,6 +177,7 @@ def comparison(task: str = "binary", **changes: Any) -> dict[str, Any]:
             {"column": c["name"], "falls": 0.2 / (1 + k), "spread": 0.01}
             for k, c in enumerate(columns)
         ],
+        "promise": "",
         "data": {
             "rows": len(X),
             "features": X.shape[1],

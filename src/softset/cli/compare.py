@@ -56,6 +56,10 @@ def run(
             help="Continue an interrupted comparison, in --output or the default directory.",
         ),
     ] = False,
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="Keep the constraint of the metric on new rows so surely, e.g. 0.95."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer splits, smaller models.")] = False,
     time_limit: opt.TimeLimit = None,
     groups: Annotated[
@@ -104,6 +108,7 @@ def run(
     softset compare data.csv -t label --groups patient --time-limit 10m
     softset compare data.csv -t churn --time date --scores old_model
     softset compare data.csv -t sports,politics --metric f1_macro
+    softset compare data.csv -t churn -m "precision@recall>=0.9" --confidence 0.95
     softset compare data.csv -t churn --output adult --resume
 
     Models at the default threshold (0.5), the same with tuned thresholds, models trained for the
@@ -149,6 +154,7 @@ def run(
             groups=data.groups,
             times=None if time is None else apart[time],
             pos_label=_as_label(pos_label, data.y),
+            confidence=confidence,
             quick=quick,
             time_limit=time_limit,
             random_state=seed,
@@ -372,6 +378,8 @@ def show(result: Comparison) -> None:
         lines.append("at its threshold: what the tuned threshold gave on test rows; broken: splits")
     if has_stages:
         lines.append("the verdict uses the stages above, which are corrected among themselves")
+    if result.promise:
+        lines.append(f"promise of the saved model: {result.promise}")
     if result.importances:
         lines.append(result.importances_note())
     for line in (*lines, f"{result.splits.note}; {seconds(result.duration)}"):

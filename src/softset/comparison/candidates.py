@@ -54,6 +54,7 @@ def _network(
             random_state=request.random_state,
             threshold=threshold,
             class_weight=class_weight,
+            confidence=request.confidence if threshold else None,
         )
 
     return make
@@ -70,6 +71,7 @@ def _boosting(n_metric_estimators: int, tuned: bool) -> Make:
             request.metric,
             n_metric_estimators=n_metric_estimators,
             threshold="tuned" if tuned else None,
+            confidence=request.confidence if tuned else None,
             n_jobs=1,
             random_state=request.random_state,
         )
@@ -84,15 +86,24 @@ def _forest(tuned: bool) -> Make:
             min_samples_leaf=request.sizes.min_samples_leaf,
             random_state=request.random_state,
         )
-        threshold = "tuned" if tuned else None
-        return MetricThresholdClassifier(forest, request.metric, cv="oob", threshold=threshold)
+        return MetricThresholdClassifier(
+            forest,
+            request.metric,
+            cv="oob",
+            threshold="tuned" if tuned else None,
+            confidence=request.confidence if tuned else None,
+        )
 
     return make
 
 
 def _linear(fine_tuned: bool, tuned: bool) -> Make:
     def make(request: FitRequest) -> MetricLinearClassifier:
-        model = MetricLinearClassifier(request.metric, threshold="tuned" if tuned else None)
+        model = MetricLinearClassifier(
+            request.metric,
+            threshold="tuned" if tuned else None,
+            confidence=request.confidence if tuned else None,
+        )
         return model if fine_tuned else model.set_params(path=())
 
     return make
@@ -100,7 +111,9 @@ def _linear(fine_tuned: bool, tuned: bool) -> Make:
 
 def _ensemble(request: FitRequest) -> MetricEnsembleClassifier:
     cv = ENSEMBLE_FOLDS[request.sizes.quick]
-    return MetricEnsembleClassifier(request.metric, cv=cv, random_state=request.random_state)
+    return MetricEnsembleClassifier(
+        request.metric, cv=cv, random_state=request.random_state, confidence=request.confidence
+    )
 
 
 # --- when they do not fit -------------------------------------------------------------------------
@@ -480,6 +493,7 @@ def _user_model(estimator: BaseEstimator, threshold: str | None) -> Make:
             cv=max(2, min(5, rarest)),
             threshold=threshold,
             random_state=request.random_state,
+            confidence=request.confidence if threshold else None,
         )
 
     return make

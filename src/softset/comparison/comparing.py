@@ -10,7 +10,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import cast
@@ -26,7 +26,7 @@ from softset.comparison.experiment import encode
 from softset.comparison.fits import Candidate, FitRequest, Sizes
 from softset.comparison.importances import order_warning, winner_importances
 from softset.comparison.leakage import few_rows, leaking_columns, too_good
-from softset.comparison.operating import mean_point
+from softset.comparison.operating import constrained_rates, mean_point
 from softset.comparison.result import (
     LEVEL,
     CandidateResult,
@@ -77,6 +77,7 @@ def compare(
     groups: ArrayLike | None = None,
     times: ArrayLike | None = None,
     pos_label: Class | None = None,
+    confidence: float | None = None,
     quick: bool = False,
     time_limit: float | None = None,
     random_state: int = 0,
@@ -103,6 +104,8 @@ def compare(
         times: a date or number for each row: a split trains on all rows before those that it tests.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
             the rarer class (``softset.tables.labels.positive_class``).
+        confidence: with a constraint, such as ``"precision@recall>=0.9"``, thresholds keep it on
+            new rows so surely (``softset.promise``).
         quick: fewer networks, fewer trees, one repeat.
         time_limit: seconds for all of it; fewer candidates and splits are run if need be.
         n_jobs, backend: how many fits at once, and any joblib backend (``"dask"`` for a cluster).
@@ -142,6 +145,14 @@ def compare(
     seconds = math.inf if time_limit is None else time_limit
     sizes = Sizes.of(rows_in_time(len(table.y), table.features, seconds), quick)
     chosen, left_out = choose(measured, label, table.task, candidates, sizes)
+    if confidence is not None:
+        check_number("confidence", confidence, 0, 1)
+        if not constrained_rates(get_goal(metric)):
+            raise ValueError(
+                "confidence is of a constraint: pass a metric such as 'precision@recall>=0.9'."
+            )
+        # A promise is of one model alone: no fit is shared.
+        chosen = [replace(c, fit=c.id, continues=False) for c in chosen]
     for c in chosen:
         if c.scores is not None and len(c.scores) != len(table.y):
             raise ValueError(f"{c.name}: {len(c.scores)} scores for {len(table.y)} rows.")
@@ -164,6 +175,7 @@ def compare(
         resume=resume,
         started=started,
         time_limit=seconds,
+        confidence=confidence,
     )
     summary = Summary(plan, plan.run(), label, [*table.warnings, *doubts, *left_out])
     return summary.comparison(started, command or _call(metric, quick, random_state), file)
@@ -264,6 +276,7 @@ class Summary:
             predictions={c: p for c in shown if (p := self._predictions(c)).target},
             history=self._history(),
             importances=importances,
+            promise=_promise(model),
             data=DataSummary(
                 rows=len(table.y),
                 features=table.features,
@@ -313,7 +326,8 @@ class Summary:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore", UserWarning)
             warnings.simplefilter("always", ConstantWarning)
-            classifier = make(FitRequest(plan.metric, y, plan.sizes, plan.random_state)).fit(x, y)
+            request = FitRequest(plan.metric, y, plan.sizes, plan.random_state, plan.confidence)
+            classifier = make(request).fit(x, y)
         self.messages += [str(w.message) for w in caught if w.category is ConstantWarning]
         info = {"classes": table.classes, "candidate": winner}
         return Model(encoder, classifier, info), encoder, len(rows)
@@ -429,6 +443,13 @@ def _columns(encoder: TableEncoder | None) -> list[ColumnSummary]:
         ColumnSummary(c.name, c.kind, c.missing, c.values, c.outputs, c.note)
         for c in encoder.columns_
     ]
+
+
+def _promise(model: Model | None) -> str:
+    """The promise of the refitted model in a sentence; empty without one."""
+    promise = None if model is None else model.classifier.promise_
+    promises = promise if isinstance(promise, list) else [promise]
+    return " ".join(str(p) for p in promises if p is not None)
 
 
 def _versions() -> dict[str, str]:

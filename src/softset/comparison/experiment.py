@@ -42,6 +42,7 @@ class Experiment:
     fits: dict[str, list[Candidate]]
     schema: Schema | None = None
     most_predictions: int = 20_000
+    confidence: float | None = None
     by_time: bool = False  # folds are blocks in time: a split trains on all before its test
     _encoded: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
 

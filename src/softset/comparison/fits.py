@@ -57,6 +57,7 @@ class FitRequest:
     target: Array
     sizes: Sizes
     random_state: int
+    confidence: float | None = None
 
 
 # ``make(request).fit(x, request.target)`` is a fitted ``DecidingClassifier``.

@@ -40,7 +40,11 @@ def winner_importances(plan: Plan, winner: str, seconds: float) -> list[Importan
     x = experiment.x
     encoder, x_train, _ = encode(x, experiment.schema, train, test)
     request = FitRequest(
-        experiment.metric, experiment.y[train], experiment.sizes, experiment.seed_of(0)
+        experiment.metric,
+        experiment.y[train],
+        experiment.sizes,
+        experiment.seed_of(0),
+        experiment.confidence,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fits have reported them

@@ -374,6 +374,7 @@ class Comparison:
     predictions: dict[str, Predictions]
     history: dict[str, TrainingHistory]
     importances: list[Importance]
+    promise: str
     data: DataSummary
     settings: ComparisonSettings
     versions: dict[str, str]

@@ -85,6 +85,7 @@ class Plan:
     resume: bool
     started: float  # of time.monotonic()
     time_limit: float  # seconds; infinite without one
+    confidence: float | None = None
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -149,6 +150,7 @@ class Plan:
             self.random_state,
             {fit: [self.by_id[c] for c in ids] for fit, ids in self.fits.items()},
             table.schema,
+            confidence=self.confidence,
             by_time=table.times is not None,
         )
 
@@ -189,6 +191,7 @@ class Plan:
             "sizes": {k: v for k, v in asdict(self.sizes).items() if k != "quick"},  # others tell
             "candidates": self.fits,
             "random_state": self.random_state,
+            "confidence": self.confidence,
             "version": softset.__version__,
         }
 
@@ -402,7 +405,9 @@ def split_results(experiment: Experiment, split: int, fit: str) -> dict[str, Spl
     if scores is not None:  # of the user
         x, x_test = (scores[rows, None] for rows in experiment.rows(split))
     goal = get_goal(experiment.metric)
-    request = FitRequest(experiment.metric, y, experiment.sizes, experiment.seed_of(split))
+    request = FitRequest(
+        experiment.metric, y, experiment.sizes, experiment.seed_of(split), experiment.confidence
+    )
     results = {}
     for fitted in fit_candidates(experiment.fits[fit], x, request):
         classifier = fitted.classifier

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
 import torch
 
 from softset import formats
 from softset.comparison.operating import constrained_rates, point_at
 from softset.comparison.result import point_in_words
 from softset.counting.cells import Confusion
+from softset.metrics.costs import Cost
 from softset.metrics.goals import Goal
 from softset.metrics.meeting import RATES
 from softset.metrics.registry import get_goal
 from softset.report.context import Content, Page, known_goal
+
+if TYPE_CHECKING:
+    from softset.report.operating import Side
 
 ID, GROUP = "frontier", ""
 TITLE = "Operating point and alternatives"
@@ -24,10 +31,15 @@ _PER = 10_000  # rows
 def content(page: Page) -> Content | None:
     """The values of the template; None for a goal without a constraint."""
     goal = known_goal(page.comparison.metric)
-    rates = [] if goal is None else constrained_rates(goal)
-    if goal is None or len(rates) != 1 or not page.operating.views:
+    views = page.operating.views
+    if goal is None or not views or not page.operating.has_slider:
         return None
-    side = page.operating.views[0].sides[0]
+    if isinstance(goal.metric, Cost) and len(views) == 1:
+        return {"money": _money(goal.metric, views[0].sides[0]), "per": formats.count(_PER)}
+    rates = constrained_rates(goal)
+    if len(rates) != 1 or len(views) > 1:
+        return None
+    side = views[0].sides[0]
     _, counts = side.scores.at_every_score
     chosen = _best(goal, counts)
     asked = formats.number(_bound(goal), 3).rstrip("0").rstrip(".")
@@ -55,6 +67,7 @@ def content(page: Page) -> Content | None:
         count = page.comparison.splits.count
         point_words = point_in_words(winner.operating, page.metric, count)
     return {
+        "money": None,
         "metric": page.metric.partition("@")[0],
         "rate": rates[0],
         "asked": asked,
@@ -62,8 +75,34 @@ def content(page: Page) -> Content | None:
         "per": formats.count(_PER),
         "name": page.names[page.shown[0]],
         "fixed": point_words,
+        "promise": formats.shorten(page.comparison.promise, 600),
         "held_out": page.held_out,
     }
+
+
+def _money(metric: Cost, side: Side) -> list[Content]:
+    """Costs (or profits) per so many rows: at the model's threshold and at others."""
+    _, counts = side.scores.at_every_score
+    best = counts.map(lambda t: t[int(torch.argmax(metric(counts)))])
+    at = side.scores.confusion(np.array([side.threshold, 0.5]))
+    choices = {
+        f"the model's threshold, {formats.threshold(side.threshold)}": at.map(lambda t: t[0]),
+        "default threshold, 0.5": at.map(lambda t: t[1]),
+        "best threshold for these rows": best,
+        "flag every row": counts.map(lambda t: t[0]),
+        "flag no row": counts.map(lambda t: t[-1]),
+    }
+    return [
+        {
+            "name": name,
+            "asked": k == 0,
+            "word": metric.word,
+            "money": formats.count(metric.sign * float(metric(c)) * _PER),
+            "alerts": formats.count(float(c.predicted) / side.scores.total * _PER),
+            "missed": formats.count(float(c.fn) / side.scores.total * _PER),
+        }
+        for k, (name, c) in enumerate(choices.items())
+    ]
 
 
 def _bound(goal: Goal) -> float:
