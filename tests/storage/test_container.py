@@ -136,3 +136,14 @@ def test_a_file_that_is_longer_than_it_says_is_not_read(tmp_path, monkeypatch): 
     monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("it was read"))
     with pytest.raises(SavedFileError, match="damaged"):
         container.read_file(path, "thing")
+
+
+def test_the_same_content_is_the_same_bytes(tmp_path):
+    """In every process: the metadata of safetensors have a random order."""
+    content = {"ä": torch.arange(3.0), "b": [torch.ones(2), "text"]}
+    written = set()
+    for k in range(20):
+        write_file(tmp_path / f"{k}", "model", content)
+        written.add((tmp_path / f"{k}").read_bytes())
+    assert len(written) == 1
+    assert read_file(tmp_path / "0", "model")["b"][1] == "text"

@@ -84,8 +84,18 @@ def write_file(path: str | os.PathLike[str], kind: str, content: object) -> None
     else:
         tensors[_CONTENT] = torch.frombuffer(bytearray(packed.encode()), dtype=torch.uint8)
     info["checksum"] = _checksum(info, tensors)
-    data = save(tensors, info)
+    data = _in_order(save(tensors, info))
     write_safely(path, lambda temporary: temporary.write_bytes(data))
+
+
+def _in_order(data: bytes) -> bytes:
+    """The same file with sorted metadata: safetensors writes them in a random order."""
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at multiples of 8 bytes
+    return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
 
 def read_file(path: str | os.PathLike[str], kind: str) -> Any:
