@@ -152,7 +152,9 @@ def grouped(messages: Iterable[str]) -> list[str]:
     for message in dict.fromkeys(messages):
         match = _COLUMN.match(message)
         name = match[1] if match else ""
-        key = re.sub(r"\d[\d.,]*", "0", message[match.end() :]) if match else message
+        # Sample cells differ as well, which follow a colon or "e.g.".
+        kind = re.split(r": ['\d]|, e\.g\.", message[match.end() :])[0] if match else message
+        key = re.sub(r"\d[\d.,]*", "0", kind) if match else message
         groups.setdefault(f"{bool(match)} {key}", []).append((name, message))
     result = []
     for members in groups.values():

@@ -161,7 +161,7 @@ def test_a_model_that_another_run_has_written_meanwhile_stays(run, data, monkeyp
     words = ["train", "data.csv", "-t", "two", "--recipe", "linear", "-o", "m.softset"]
     assert "m.softset exists already" in run.refused(*words)
     assert Path("m.softset").read_text() == "of another run"
-    monkeypatch.undo()
+    monkeypatch.setattr(model_module, "train_model", train)
     run(*words, "--force")
     assert Path("m.softset").read_bytes() != b"of another run"
 
@@ -178,3 +178,12 @@ def test_a_metric_that_is_met_by_flagging_everything_is_said(run, data, command)
     out = run(command, "data.csv", "-t", "two", "-m", "f1", *extra)
     assert "flagged" not in run.err
     assert "threshold for f1 of" not in out
+
+
+def test_too_many_classes_are_refused_before_the_work(run):  # D23
+    frame = pd.DataFrame({"x": np.arange(20_000) % 77, "y": np.arange(20_000) // 2})
+    frame.to_csv("data.csv", index=False)
+    for recipe in ("forest", "best"):
+        text = run.refused("train", "data.csv", "-t", "y", "--recipe", recipe)
+        assert f"10000 classes of 20000 rows need about 310 GB with --recipe {recipe}" in text
+        assert text.count("\n") == 1

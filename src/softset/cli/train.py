@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from softset.classifiers.model import Model
     from softset.typing import Settings
 
+_TREES = 200  # of a forest
 _FOLDS = 5  # one of them is held out for the score
 
 
@@ -118,12 +119,34 @@ def run(
         "rows": len(data.table),
         **about,
     }
+    _check_memory(data, recipe)
     model = train_model(
         data.table, data.labels, metric, sample_weight=data.weight, info=info, **settings
     )
     save_new(model, path, force)
     held_out = _held_out(data, metric, settings)
     _tell(model, path, held_out, len(data.table), len(data.table.columns), as_json)
+
+
+def _check_memory(data: Labeled, recipe: str) -> None:
+    """Raise ValueError if the scores of that many classes cannot fit into memory.
+
+    Eight copies of the scores are counted, and in a forest one number of each class in every leaf.
+    """
+    import numpy as np
+
+    from softset.tables.reading import free_memory
+
+    rows = len(data.table)
+    classes = len(np.unique(data.labels.astype(str))) if len(data.target) == 1 else 0
+    trees = _TREES if recipe in ("forest", "best") else 0
+    size, free = 8 * rows * classes * (8 + trees), free_memory()
+    if classes > 2 and size > free:
+        raise ValueError(
+            f"{classes} classes of {rows} rows need about {size / 2**30:.0f} GB with --recipe "
+            f"{recipe}, and {free / 2**30:.0f} GB are free. Merge rare classes, take a sample of "
+            "the rows, or choose --recipe linear. Is the target a number or an identifier?"
+        )
 
 
 def _tell(

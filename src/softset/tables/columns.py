@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from softset.checks import listed
+from softset.formats import grouped
 from softset.storage.files import SavedFileError
 from softset.storage.schema import decoded, encoded
 from softset.typing import Array, Floats, Settings
@@ -245,30 +244,9 @@ class Column:
         return replace(self, kind="dropped", identifier=False, notes=(*self.notes, note))
 
 
-def grouped(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """Sentences about columns ``(name, sentence)``, each kind of sentence once: that of the first
-    column in full, and the names of the others.
-
-    >>> grouped((name, f"column {name!r} is constant.") for name in "abc")
-    ["column 'a' is constant. Likewise 2 more columns: 'b', 'c'."]
-    """
-    groups: dict[str, list[tuple[str, str]]] = {}
-    for name, sentence in notes:
-        # What differs between columns are their names, counts, and sample cells.
-        kind = re.split(r": '|, e\.g\.", sentence.replace(repr(name), "", 1))[0]
-        groups.setdefault(re.sub(r"\d+", "", kind), []).append((name, sentence))
-    sentences = []
-    for (_, first), *others in groups.values():
-        if others:
-            names = listed([name for name, _ in others], 5)
-            first += f" Likewise {len(others)} more column{'s' * (len(others) > 1)}: {names}."
-        sentences.append(first)
-    return sentences
-
-
 def column_notes(columns: Iterable[Column]) -> list[str]:
     """The notes of all columns, grouped."""
-    return grouped((column.name, column.note) for column in columns if column.notes)
+    return grouped(column.note for column in columns if column.notes)
 
 
 def unreadable(cells: Cells, bad: Mask, expected: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 
 from softset.checks import listed, nearest, repeated, warn_user
+from softset.formats import grouped
 from softset.storage.files import SavedFileError
 from softset.storage.schema import decoded
 from softset.tables.columns import (
@@ -18,7 +19,6 @@ from softset.tables.columns import (
     FittedColumn,
     UnseenWarning,
     column_notes,
-    grouped,
 )
 from softset.tables.kinds.category import Category
 from softset.tables.kinds.date import Date
@@ -109,10 +109,11 @@ class TableEncoder:
                 f"column(s) {listed(extra)} were not there in training; they are ignored.",
             )
         out = np.zeros((len(frame), len(self.names_)))
-        start, notes = 0, []
+        start = 0
+        notes: list[str] = []
         for fitted, (column, cells) in zip(self._fitted, pairs, strict=True):
             values = out[:, start : start + column.outputs]
-            notes += [(column.name, note) for note in fitted.transform(cells, values)]
+            notes += fitted.transform(cells, values)
             start += column.outputs
         for note in grouped(notes):
             warn_user(note, UnseenWarning)
@@ -127,7 +128,7 @@ class TableEncoder:
         self.columns_ = [replace(f.column, outputs=len(f.names)) for f in fitted]
         self.names_ = [name for f in fitted for name in f.names]
         self.notes_ = column_notes(self.columns_)
-        self.notes_ += grouped((f.column.name, note) for f in fitted if (note := f.imputed()))
+        self.notes_ += grouped(note for f in fitted if (note := f.imputed()))
         if not self.names_:
             raise ValueError(
                 "no column is left to learn from: all are constant, identifiers or free text. "
