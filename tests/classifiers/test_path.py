@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_classification
 
+import softset as ss
 from softset.classifiers.path import CLEAR, CLEAR_OF_FEW, choose, errors_needed
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import get_metric
@@ -65,3 +67,16 @@ def test_weights_are_no_rows():
     for w in (light, gone):
         assert errors_needed(Y, w, 16) == CLEAR
         assert errors_needed(Y, w, 17) == CLEAR_OF_FEW
+
+
+def test_a_goal_at_a_constraint_is_judged_by_its_ranking():
+    """By the best threshold for each resample that meets the constraint, out of fold."""
+    x, y = make_classification(600, 6, weights=[0.8], flip_y=0.1, random_state=0)
+    goal = "precision@recall>=0.8"
+    model = ss.MetricLinearClassifier(goal, cv=3).fit(x, y)
+    assert len(model.path_) > 1
+    chosen = model.path_[model.chosen_]
+    assert chosen.value == pytest.approx(ss.evaluate(model.oof_scores_, y, goal))
+    start = ss.MetricLinearClassifier(goal, cv=3, path=()).fit(x, y)
+    assert model.path_[0].value == pytest.approx(ss.evaluate(start.oof_scores_, y, goal))
+    assert chosen.value >= model.path_[0].value

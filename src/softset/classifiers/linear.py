@@ -252,7 +252,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         tested, own = fold >= 0, sample[fold >= 0]
         values = [tuner.best(z[tested], y[own], rows.w[own]) for z in oof]
         path, chosen = choose(
-            [d.one_hot(z[tested]) for d, z in zip(values, oof, strict=True)],
+            [tuner.judged(d, z[tested]) for d, z in zip(values, oof, strict=True)],
             y[own],
             rows.w[own],
             tuner,

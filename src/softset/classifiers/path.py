@@ -108,22 +108,23 @@ def penalties_tried(path: Sequence[float], y: Ints, w: Array, features: int) -> 
 
 
 def choose(
-    decided: list[Array],
+    judged: list[Array],
     y: Array,
     w: Array,
     tuner: Tuner,
     penalties: list[float],
     needed: float,
 ) -> tuple[list[PathPoint], int]:
-    """The points of the path by their out-of-fold decisions, and which one to take.
+    """The points of the path by their out-of-fold decisions or scores (``Tuner.judged``), and which
+    one to take.
 
     The best of those that beat the start, the first, by more than ``needed`` standard errors of the
     paired difference over rows drawn again with replacement; else the start.
     """
     random = np.random.RandomState(0)
-    resamples = RESAMPLES if len(decided) > 1 else 1  # a start alone has nothing to beat
+    resamples = RESAMPLES if len(judged) > 1 else 1  # a start alone has nothing to beat
     drawn = np.concatenate([np.ones((1, len(y))), random.poisson(1.0, (resamples, len(y)))])
-    values = np.array([tuner.values(d, y, drawn * w) for d in decided])
+    values = np.array([tuner.judge(d, y, drawn * w) for d in judged])
     gains = values - values[0]
     errors = np.nanstd(gains[:, 1:], axis=1)
     path = [

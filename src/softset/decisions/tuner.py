@@ -12,6 +12,7 @@ import torch
 from softset.checks import check_choice
 from softset.counting.cells import confusion
 from softset.counting.cuts import all_cuts, gaps
+from softset.counting.problem import arrange
 from softset.decisions.decision import Decision
 from softset.decisions.offsets import best_offsets
 from softset.decisions.shrinking import shrunk_thresholds
@@ -187,6 +188,25 @@ class Tuner:
         """Whether a threshold separates the classes: then there is nothing to smooth."""
         positive, negative = scores[y == 1], scores[y == 0]
         return not len(positive) or not len(negative) or bool(positive.min() > negative.max())
+
+    def judged(self, decision: Decision, scores: Floats) -> Floats:
+        """What ``judge`` takes: scores if the goal is of scores, decisions otherwise."""
+        return scores if self.goal.by_scores else decision.one_hot(scores)
+
+    def judge(self, judged: Floats, y: Ints, weights: Floats) -> Floats:
+        """The goal with each of several weights of the rows. Of a goal of scores, at the best
+        threshold for each of them, so that a constraint missed by a hair does not decide."""
+        if not self.goal.by_scores:
+            return self.values(judged, y, weights)
+        problem = arrange(
+            torch.from_numpy(judged).expand(len(weights), *judged.shape),
+            y,
+            task=self.task,
+            from_logits=True,
+            sample_weight=weights,
+            batch_dims=1,
+        )
+        return self.goal.hard_value(problem).numpy()
 
     def values(self, decided: Floats, y: Ints, weights: Floats) -> Floats:
         """The metric of decisions with each of several weights of the rows."""
