@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import softset as ss
+from softset.counting.kernels.choice import using
 
 
 @pytest.mark.parametrize("step", [None, ss.SigmoidStep(), ss.HardStep()])
@@ -20,3 +21,16 @@ def test_a_long_column_has_the_counts_of_its_float64_copy(step, kind):
     exact = ss.confusion(z.double(), y, step=step, from_logits=True)
     for cell in ("tp", "fp", "fn", "tn"):
         torch.testing.assert_close(getattr(found, cell), getattr(exact, cell), rtol=2e-7, atol=0)
+
+
+def test_thresholds_in_float64_leave_no_rounding_where_there_are_no_negatives():
+    """Of float32 scores, at a threshold for each label, without the kernels in C."""
+    z = torch.rand(9, 3, generator=torch.Generator().manual_seed(0))
+    y = torch.ones(9, 3, dtype=torch.long)
+    with using("torch"):
+        c = ss.confusion(
+            z, y, task="multilabel", step=ss.LinearStep(), threshold=[0.2, 0.5, 0.8],
+            from_logits=True,
+        )  # fmt: skip
+    assert c.fp.tolist() == [0, 0, 0]
+    assert c.tn.tolist() == [0, 0, 0]

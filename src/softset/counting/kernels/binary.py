@@ -104,6 +104,8 @@ class _Binary:
         both, by = degrees(self.kernel.step, pq, tau)
         if keep and not self.kernel.grid:
             self.slope = self._slope(pq, tau, by)
+        # A difference of two dtypes would leave rounding where there is nothing.
+        both = both.to(pq.dtype)
         both = both if w is None else both.mul_(w.to(both.dtype))
         terms = pq.new_empty(2, *pq.shape)
         torch.mul(both, y, out=terms[:, 0])
