@@ -257,7 +257,7 @@ def _(box):
         words += ["--threshold", threshold] if threshold else []
         if column == "z":
             p = 1 / (1 + np.exp(-p))
-            assert "say --logits" in box("evaluate", file, *words).err
+            assert "pass --logits" in box("evaluate", file, *words).err
             words += ["--logits"]
         decided = p >= (threshold or 0.5)
         if not column and not threshold and file != without:
@@ -285,7 +285,7 @@ def _(box):
         words += ["--pos-label", positive] if first else []
         words += ["--scores", column] if column else []
         if column == "z":
-            assert "say --logits" in box("tune-threshold", file, *words).err
+            assert "pass --logits" in box("tune-threshold", file, *words).err
             words += ["--logits"]
             p = 1 / (1 + np.exp(-p))
         found = box.tune(*words)
