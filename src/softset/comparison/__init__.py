@@ -1,1 +1,1 @@
-"""Is it worth it: data, candidates, plan, workers, statistics, the result and its summary."""
+"""Does anything beat the default threshold: data, candidates, fits, statistics, the result."""

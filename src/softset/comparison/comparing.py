@@ -35,6 +35,7 @@ from softset.comparison.result import (
     Comparison,
     ComparisonSettings,
     DataSummary,
+    OperatingPoint,
     Predictions,
     SplitResult,
     Splits,
@@ -367,6 +368,7 @@ class Summary:
                 scores[c.id], fraction, one_row, within=range_of(self.plan.metric)
             )
             outcomes = [results[c.id] for results in self.by_split]
+            point = mean_point([o.operating for o in outcomes])
             thresholds = [o.threshold for o in outcomes if o.threshold is not None]
             rows.append(
                 CandidateResult(
@@ -385,7 +387,7 @@ class Summary:
                     seconds=round(float(np.mean([o.seconds for o in outcomes])), 3),
                     size=sizes[c.id],
                     thresholds=thresholds or None,
-                    operating=mean_point([o.operating for o in outcomes]),
+                    operating=OperatingPoint(*point) if point else None,
                 )
             )
         return sorted(rows, key=lambda r: math.inf if r.mean is None else -r.mean)

@@ -27,6 +27,7 @@ from softset.comparison.operating import operating_point
 from softset.comparison.result import (
     FitResult,
     HeldOut,
+    OperatingPoint,
     SplitResult,
     ThresholdValue,
     TrainingHistory,
@@ -411,6 +412,7 @@ def split_results(experiment: Experiment, split: int, fit: str) -> dict[str, Spl
     results = {}
     for fitted in fit_candidates(experiment.fits[fit], x, request):
         classifier = fitted.classifier
+        point = operating_point(goal, classifier.predict(x_test), y_test)
         results[fitted.candidate] = SplitResult(
             score=float(classifier.score(x_test, y_test)),
             seconds=round(fitted.seconds, 4),
@@ -420,7 +422,7 @@ def split_results(experiment: Experiment, split: int, fit: str) -> dict[str, Spl
             else None,
             history=network_history(classifier) if split == 0 else None,
             size=size_of(classifier) if split == 0 else None,
-            operating=operating_point(goal, classifier.predict(x_test), y_test),
+            operating=OperatingPoint(*point) if point else None,
         )
     return results
 
