@@ -124,7 +124,8 @@ def make_recipe(
         beta = tuple(float(beta.get(c, 1.0)) for c in classes)
 
     def soft(metric: MetricLike, step: Step | None, **settings: Any) -> Loss:
-        loss = MetricLoss(metric, task=task, step=step, class_weight=class_weight, **settings)
+        settings = {"task": task, "class_weight": class_weight, "from_logits": True, **settings}
+        loss = MetricLoss(metric, step=step, **settings)
         if "empty" not in options:
             return loss
         check_choice("empty", options["empty"], EMPTY)
