@@ -70,3 +70,25 @@ def test_batches_of_any_size_compile_once(metric, task):
         loss(x, y).backward()
         compiled(again, y).backward()
         torch.testing.assert_close(again.grad, x.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+def test_several_classes_are_few_kernels_that_are_compiled_once():
+    """By inductor's own count; batches of two sizes."""
+    from torch._dynamo.utils import counters  # noqa: PLC0415
+    from torch._inductor import metrics  # noqa: PLC0415
+
+    torch.compiler.reset()
+    metrics.reset()
+    counters.clear()
+    loss = ss.MetricLoss("f1", task="multiclass")
+    compiled = torch.compile(loss, fullgraph=True, dynamic=True)
+    for n in (64, 77):
+        z, y = random_problem("multiclass", n=n, classes=10, dtype=torch.float32)
+        x, again = z.clone().requires_grad_(), z.clone().requires_grad_()
+        loss(x, y).backward()
+        compiled(again, y).backward()
+        torch.testing.assert_close(again.grad, x.grad)
+    assert counters["stats"]["unique_graphs"] == 1
+    assert 0 < metrics.generated_kernel_count <= 12
