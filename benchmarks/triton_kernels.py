@@ -29,7 +29,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,9 +53,7 @@ ALLOWED = {
 # So near to a corner of the step, or to a tie of the second and the third class, the derivative
 # jumps: these positions are left out of the comparison, and counted.
 NEAR = 1e-5
-# The interpreter takes as long for a large tile as for a small one. But it adds up rows of a tile
-# of several columns one after another, and not by pairs as a GPU does: so no more than 256.
-LARGE_TILE, MOST_ROWS, MOST_POSITIONS = 2**15, 256, 2**14
+LARGE_TILE = 2**15  # scores; the interpreter takes as long for it as for a small one
 FAMILIES = ("binary", "multilabel", "multiclass")
 
 
@@ -65,6 +65,23 @@ def tiles(size: int) -> Iterator[None]:
         yield
     finally:
         operators.TILES = before
+
+
+@contextmanager
+def summed_by_pairs() -> Iterator[None]:
+    """The interpreter adds up the rows of a tile one after another; a GPU does it by pairs, which
+    keeps more digits of float32."""
+    from triton.runtime.interpreter import ReduceOps  # noqa: PLC0415
+
+    def by_pairs(self: Any, given: Any) -> Any:
+        x = np.moveaxis(given.handle.data, self.axis, 0)
+        while len(x) > 1:  # tiles are powers of two
+            x = x[: len(x) // 2] + x[len(x) // 2 :]
+        x = np.moveaxis(x, 0, self.axis) if self.keep_dims else x[0]
+        return self.to_tensor(np.ascontiguousarray(x), given.dtype)
+
+    with patch.object(ReduceOps, "sum", by_pairs):
+        yield
 
 
 @dataclass(frozen=True)
@@ -104,11 +121,10 @@ class Case:
     def cells(self) -> tuple[Tensor, Tensor, Tensor]:
         """Cells, derivatives by them, and the gradient, by the kernels in Triton."""
         z = self.z.detach().requires_grad_()
-        with tiles(self.tile):
+        with tiles(self.tile), summed_by_pairs():
             counted = operators.cells(z, self.y, self.w, self.v, *self.settings())
-        g = torch.Generator().manual_seed(self.z.numel())
-        adjoint = torch.randn(counted.shape, generator=g, dtype=torch.float64)
-        with tiles(LARGE_TILE if z.numel() > LARGE_TILE else self.tile):
+            g = torch.Generator().manual_seed(self.z.numel())
+            adjoint = torch.randn(counted.shape, generator=g, dtype=torch.float64)
             (gradient,) = torch.autograd.grad(counted, z, adjoint)
         return counted.detach(), adjoint, gradient
 
@@ -168,7 +184,7 @@ def draw(rng: random.Random) -> Case:
     if family != "binary":
         low, high = (2, 1000) if exclusive else (2, 60)
         classes = min(round(math.exp(rng.uniform(math.log(low), math.log(high)))), most // 2)
-    positions = most // classes if classes == 1 else min(most // classes, MOST_POSITIONS)
+    positions = most // classes
     shape, layout = (positions,), "rows"
     if positions >= 12 and rng.random() < 0.5:
         n = rng.randint(1, 3)
@@ -211,9 +227,7 @@ def draw(rng: random.Random) -> Case:
     steps += [ss.LinearStep.at_temperature(rng.uniform(0.05, 0.35)), ss.IdentityStep()]
     steps += [ss.SigmoidStep(rng.choice([1, 4, 10]))]
     tau = 0.5 if exclusive else rng.choice([0.5, 0.5, 0.1, 0.3, 0.9])
-    columns = 2 ** (classes - 1).bit_length()
-    tile = LARGE_TILE if classes == 1 else min(LARGE_TILE, MOST_ROWS * columns)
-    tile = max(1024, tile if z.numel() > 2**12 else 0)
+    tile = 1024 if z.numel() <= 2**12 else LARGE_TILE
     return Case(family, z, y, w, v, rng.choice(steps), tau, ignored, tile, layout)
 
 

@@ -21,7 +21,9 @@ static int level(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-#define BEST(name) (level() == 2 ? &name##_avx512 : level() ? &name##_avx2 : &name##_plain)
+static int kind(void) { return level(); }
+
+#define BEST(name) (kind() == 2 ? &name##_avx512 : kind() ? &name##_avx2 : &name##_plain)
 #else
 #define BEST(name) (&name##_plain)
 #endif
