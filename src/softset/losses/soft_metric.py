@@ -390,7 +390,7 @@ class MetricLoss(Loss):
     def forward(
         self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
     ) -> Tensor:
-        if self._unclear is not None and not torch.compiler.is_compiling():
+        if not torch.compiler.is_compiling() and self._unclear is not None:
             self._look(scores)
         if self._is_part and torch.is_grad_enabled():
             if per is not None:
