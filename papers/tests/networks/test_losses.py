@@ -118,9 +118,9 @@ def test_a_tabulated_step_may_be_learnt_and_trained_with():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: LookupStep(ss.LinearStep(), decimals=0), "decimals must be a whole number"),
+        (lambda: LookupStep(ss.LinearStep(), decimals=0), "decimals must be an integer"),
         (lambda: LookupStep("linear"), "step must be callable"),
-        (lambda: LookupStep(ss.LinearStep(), decimals=2.5), "decimals must be a whole number"),
+        (lambda: LookupStep(ss.LinearStep(), decimals=2.5), "decimals must be an integer"),
     ],
 )
 def test_bad_tables_are_refused(make, message):
