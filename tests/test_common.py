@@ -65,13 +65,12 @@ def test_soft_counts_add_up_to_class_sizes(step, task, tau, n, seed, scale, weig
     w = torch.rand(n, generator=g, dtype=torch.float64) * 10 + 1e-3 if weighted else None
     chosen = None if step == "hard" else SOFT_STEPS[step]
     kwargs = {} if task == "multiclass" else {"threshold": tau}
-    c = ss.confusion(z, y, task=task, step=chosen, sample_weight=w, **kwargs)
+    settled = {"task": task, "step": chosen, "sample_weight": w, "from_logits": True}
+    c = ss.confusion(z, y, **settled, **kwargs)
     ones = torch.ones(n, dtype=torch.float64) if w is None else w
     if task == "multiclass":
         sizes = torch.stack([ones[y == k].sum() for k in range(5)])
-        matrix = ss.confusion(
-            z, y, task=task, step=chosen, sample_weight=w, matrix=True, from_logits=True
-        ).matrix
+        matrix = ss.confusion(z, y, **settled, matrix=True).matrix
         torch.testing.assert_close(matrix.sum(1), sizes, rtol=1e-10, atol=1e-10)
         torch.testing.assert_close(c.predicted.sum(), ones.sum(), rtol=1e-10, atol=0)
         torch.testing.assert_close(matrix.diagonal(), c.tp, rtol=1e-10, atol=1e-10)

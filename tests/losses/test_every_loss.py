@@ -103,6 +103,8 @@ def more_losses(task):
     yield ss.MetricLoss("f1", task=task, from_logits=False)
 
 
+# The same scores are probabilities to one loss, and logits to all others.
+@pytest.mark.filterwarnings("ignore::softset.losses.soft_metric.ProbabilitiesWarning")
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("task", TASKS)
 def test_what_is_changed_in_place_before_the_gradient_is_refused(task, native):
