@@ -93,14 +93,14 @@ def tables(records: list[dict], planned: Sequence[tuple]) -> str:
     """All tables, in the order of the page."""
     parts = [
         ("What was run", coverage(records, planned)),
-        ("Capacity, F1, all real sets", capacity(records)),
+        ("Capacity, F1, all real datasets", capacity(records)),
         ("Boosting: all rounds of log-loss, then as many again for F1", further(records)),
         ("Capacity, by positives for each feature", parted(records)),
         ("Set by set, F1", sets(records)),
         ("Made-up families: how far from the optimum, F1", families(records)),
         ("Metrics", metrics(records)),
         ("Data, F1", data(records)),
-        ("Rivals, F1", rivals(records)),
+        ("Baselines, F1", rivals(records)),
     ]
     return "\n\n".join(f"### {title}\n\n{text}" for title, text in parts if text)
 
