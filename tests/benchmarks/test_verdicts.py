@@ -40,18 +40,18 @@ def test_a_test_that_takes_splits_for_independent_would_be_wrong_far_more_often(
 
 
 def test_the_best_of_sixteen_flatters_itself_and_choosing_does_not(monkeypatch):
-    def mean_worth():
+    def mean_gain():
         random = np.random.default_rng(0)
         tables = [decided(random, 400, 0.1, 5, 1, "f1", 0.5, 0.2) for _ in range(100)]
         found = [gains_by_stage(t, STAGES, SIZES, folds=5, one_row=grain) for t, grain in tables]
-        return np.mean([f.worth.mean for f in found])
+        return np.mean([f.total.mean for f in found])
 
-    honest = mean_worth()
+    honest = mean_gain()
     monkeypatch.setattr(
         "softset.comparison.statistics.ScoreTable.nested_scores",
         lambda table: table.scores[table.names.index(table.best())].tolist(),
     )
-    flattering = mean_worth()
+    flattering = mean_gain()
     assert flattering > 0.02
     assert abs(honest) < flattering / 3
 
@@ -68,7 +68,7 @@ def test_a_planted_gain_is_found_in_its_stage(gainers, step):
     assert sum(f.stages[step].gain.significant for f in found) >= 45
     others = [r for f in found for k, r in enumerate(f.stages) if k not in (0, step)]
     assert sum(r.gain.significant for r in others) <= 5
-    assert np.mean([f.worth.mean for f in found]) == pytest.approx(0.12, abs=0.03)
+    assert np.mean([f.total.mean for f in found]) == pytest.approx(0.12, abs=0.03)
 
 
 def test_settings_have_names_of_their_own():

@@ -65,12 +65,13 @@ class Member:
 
 @dataclass(frozen=True)
 class Trained:
-    """Members after training, each at its best epoch.
+    """Networks after training, each at its best epoch.
 
-    ``weights`` is ``[K, P]``; ``history[k]`` has the epochs of member k; ``phase_ends`` has the
+    ``weights`` is ``[K, P]``; ``history[k]`` has the epochs of network k; ``phase_ends`` has the
     weights at the end of every phase but the last; ``outcome[k]`` is ``"stopped"`` (early),
     ``"max_epochs"``, ``"not finite"`` or ``"interrupted"``.
 
+    >>> from softset.training import train_members
     >>> x = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
     >>> rows = x, (x[:, 0] > 0).long()
     >>> members = [Member(seed=0), Member(seed=1)]
