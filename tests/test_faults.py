@@ -198,8 +198,8 @@ LABELS = [
     (30, [0, 1, None, 1] * 20, [], ["'label' is missing in 20 row(s): 3, 7, 11"]),
     (34, np.linspace(0, 1, N), [], ["continuous"]),
     (36, ["a", "b"] * 40, ["--pos-label", "c"], ["['a', 'b']", "'c'"]),
-    (37, ["a", "b"] * 40, ["--sample-weight", "w"], ["negative"]),
-    (37, ["a", "b"] * 40, ["--sample-weight", "w"], ["zero"]),
+    (37, ["no", "yes"] * 40, ["--sample-weight", "w"], ["negative"]),
+    (37, ["no", "yes"] * 40, ["--sample-weight", "w"], ["zero"]),
 ]
 
 
@@ -416,7 +416,7 @@ def test_27_62_63_two_runs_and_other_data(run, tmp_path):
     csv(table())
     code, out, _ = run(*COMPARE)
     assert code == 0
-    assert out.splitlines()[0].startswith(("Stay with", "Use "))
+    assert out.splitlines()[1].startswith(("Stay with", "Use "))
     before = comparison(tmp_path / "out")
     with locked(tmp_path / "out" / "runs.jsonl"):
         refused(run(*COMPARE, "--json", "--resume"), "runs.jsonl", "in use by another run")
@@ -456,7 +456,7 @@ def test_61_an_interrupted_comparison_goes_on(run, tmp_path, number, code):
     done = runs.read_text().count("\n") - 1
     assert 2 <= done < 10
     assert re.fullmatch(
-        rf"softset: stopped; \d+ of 10 runs are kept in out/runs.jsonl. To go on: softset "
+        rf"softset: stopped; \d+ of 10 fits are stored in out/runs.jsonl. To continue: softset "
         rf"{re.escape(' '.join(COMPARE))} --repeats 5 --resume",
         said,
     ), said

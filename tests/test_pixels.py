@@ -167,7 +167,7 @@ BAD_FRACTIONS = [
 @pytest.mark.parametrize("step", [None, ss.LinearStep()])
 def test_fractions_that_cannot_be_meant_are_refused(scores, target, settings, message, step):
     with pytest.raises(ValueError, match=message):
-        ss.confusion(scores, target, step=step, **settings)
+        ss.confusion(scores, target, step=step, from_logits=True, **settings)
 
 
 # what is missing in a set

@@ -171,7 +171,7 @@ def test_average_none_gives_a_list():
 )  # fmt: skip
 def test_bad_arguments_of_areas_are_refused(scores, target, settings, message):
     with pytest.raises(ValueError, match=message):
-        ss.evaluate(scores, target, "auroc", **settings)
+        ss.evaluate(scores, target, "auroc", from_logits=True, **settings)
 
 
 def test_arrays_lists_and_columns_of_tables_are_all_the_same():
