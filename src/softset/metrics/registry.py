@@ -322,7 +322,7 @@ def _parse_goal(name: str) -> Goal:
                 metric = _parse(base.strip())
                 return Goal(replace(metric, **average) if average else metric, make(found))
             except ValueError as error:
-                grammar = "" if GRAMMAR in str(error) or "@" not in name else f" {GRAMMAR}"
+                grammar = "" if "@" in base or "@" not in name else f" {GRAMMAR}"
                 raise ValueError(f"metric {name!r}: {error}{grammar}") from None
     raise ValueError(
         f"metric {name!r} is not known: after '@' comes a number (recall@5), or a constraint. "
