@@ -212,6 +212,8 @@ def _average_values(each: EachClass, y: Tensor, other: Tensor, w: Tensor, k: int
     total, nothing = support.sum(), torch.zeros_like(support)
 
     def score(tp: Tensor, predicted: Tensor, of: Tensor | slice | int) -> Tensor:
+        # Where no row is left, or all are, differences of sums leave rounding, which a ratio shows.
+        tp, predicted = (_snapped(_snapped(t, 0 * total), total) for t in (tp, predicted))
         c = Confusion.from_sums(tp, predicted, support[of].expand_as(tp), total, MULTICLASS)
         return metric(c)
 
@@ -238,6 +240,11 @@ def _average_values(each: EachClass, y: Tensor, other: Tensor, w: Tensor, k: int
 
     own = weight[k] * score(grown(w * (y == k)), grown(w), k)
     return start.sum() - start[k] + grown(change) + own
+
+
+def _snapped(sums: Tensor, to: Tensor) -> Tensor:
+    """Sums that differ from ``to`` by rounding only are that."""
+    return torch.where((sums - to).abs() <= 1e-12 * sums.abs().max(), to, sums)
 
 
 def _values(m: Value, y: Tensor, other: Tensor, w: Tensor, k: int, classes: int) -> Tensor:

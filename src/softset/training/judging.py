@@ -103,6 +103,6 @@ def member_metrics(
 def soft_metric(metric: MetricLike, task: Task, **settings: Any) -> MetricLoss | None:
     """To watch the soft metric while training for another loss; some metrics have none."""
     try:
-        return MetricLoss(metric, task=task, **settings)
+        return MetricLoss(metric, task=task, from_logits=True, **settings)
     except ValueError:
         return None
