@@ -231,7 +231,7 @@ def test_31_names_that_differ_by_blanks(run):
     frame = table()
     frame.loc[:9, "label"] += " "
     csv(frame)
-    warned(run("train", "data.csv", "-t", "label", *FAST), "'no' and 'no '", "blanks")
+    warned(run("train", "data.csv", "-t", "label", *FAST), "'no', 'no '", "blanks")
 
 
 def test_33_text_and_numbers_mixed():

@@ -299,7 +299,7 @@ def test_bad_labels_are_refused(y, message):
 
 def test_names_that_differ_by_blanks_warn(binary):
     X, codes = binary
-    with pytest.warns(UserWarning, match="'A' and 'A ' differ only by blanks"):
+    with pytest.warns(UserWarning, match="'A', 'A ' differ only by blanks"):
         MetricMLPClassifier(**FAST).fit(X, np.array(["A", "A "])[codes])
 
 

@@ -425,6 +425,31 @@ def _(box):
     pd.testing.assert_frame_equal(kept[["who", "two", "x"]], rows[["who", "two", "x"]])
 
 
+@case("predict --threshold")
+def _(box):
+    file = box.home / "rows.csv"
+    for threshold in (0.2, 0.9):
+        found = box.predicted(box.model(), file, "--threshold", threshold)
+        assert ((found["prediction"] == YES) == (found[f"p_{YES}"] >= threshold)).all()
+        assert 0 < (found["prediction"] == YES).sum() < len(found)
+
+
+@case("explain --row")
+def _(box):
+    """What the columns add, from the intercept on, is the score of that row; others differ."""
+    model, file = box.model(drop="who,other,w"), box.home / "rows.csv"
+    p = box.predicted(model, file)[f"p_{YES}"]
+    for row in (1, 17):
+        found = box("explain", model, file, "--row", row, "--json").json
+        says = found["predicted"] == YES
+        assert found["probability"] == pytest.approx(p[row - 1] if says else 1 - p[row - 1])
+        assert 1 / (1 + np.exp(-found["score"])) == pytest.approx(p[row - 1])
+        added = sum(c["adds"] for c in found["contributions"])
+        assert found["base"] + added == pytest.approx(found["score"])
+    refused = box("explain", model, file, "--row", 161)
+    assert (refused.code, "--row must be from 1 to 160" in refused.err) == (2, True)
+
+
 @case("explain --target")
 def _(box):
     """Rows are wrong by the column that is named."""
@@ -573,6 +598,61 @@ def _(box):
     scores = {s: [split[2] for split in box.compare("--seed", s).splits()] for s in (0, 1)}
     assert scores[0] == [split[2] for split in box.compare().splits()]
     assert scores[0] != scores[1]
+
+
+@case("compare --time")
+def _(box):
+    """Every split trains on earlier rows than it tests."""
+    file, seen = box.home / "timed.csv", []
+    day = np.argsort(np.argsort(box.rows["v"]))
+    box.rows.assign(day=day).to_csv(file, index=False)
+    when = dict(zip(box.rows["x"], day, strict=True))
+    fit = MetricLinearClassifier.fit
+
+    def noting(self, X, y, sample_weight=None):
+        seen.append(np.asarray(X)[:, 0])
+        return fit(self, X, y, sample_weight)
+
+    box.patch.setattr(MetricLinearClassifier, "fit", noting)
+    found = box.compare("--time", "day", file=file)
+    for x in seen:
+        assert sorted(when[v] for v in x) == list(range(len(x)))
+    assert len({len(x) for x in seen}) > 1
+    assert found.facts["splits"]["count"] >= 1
+
+
+@case("compare --scores")
+def _(box):
+    """A column of scores is a candidate, judged by its own numbers, and no input of the others."""
+    file = box.home / "given.csv"
+    p = 1 / (1 + np.exp(-3 * (box.rows["x"] - 0.6)))
+    box.rows.assign(old=p).to_csv(file, index=False)
+    found = box.compare("--scores", "old", "-m", "auroc", "--candidate", "linear", file=file)
+    assert {c["id"] for c in found.facts["candidates"]} == {"linear", "old"}
+    truth = dict(zip(p.round(12), box.rows["two"] == YES, strict=True))
+    judged = [run["old"] for run in found.runs if "old" in run]
+    assert len(judged) == found.facts["splits"]["count"]
+    for run in judged:
+        scores = np.array(run["predictions"]["scores"])
+        target = [truth[v] for v in scores.round(12)]
+        assert run["score"] == pytest.approx(sk.roc_auc_score(target, scores))
+    saved = found.folder / "model.softset"  # none if the scores are the best
+    if saved.exists():
+        assert "old" not in [c.name for c in load_model(saved).encoder.columns_]
+
+
+@case("compare --confidence")
+def _(box):
+    """A promised recall costs precision: thresholds are lower than those that just meet it."""
+    words = ["-m", "precision@recall>=0.6", "--candidate", "linear-tuned,linear-metric"]
+    plain, sure = (box.compare(*words, *more) for more in ([], ["--confidence", "0.9"]))
+    thresholds = [
+        np.mean([run["linear-tuned"]["threshold"] for run in found.runs if "linear-tuned" in run])
+        for found in (plain, sure)
+    ]
+    assert thresholds[1] < thresholds[0]
+    refused = box("compare", box.home / "rows.csv", "-t", "two", "--confidence", "0.9")
+    assert refused.code == 2
 
 
 @case("compare --groups")
@@ -749,13 +829,15 @@ def test_logits_are_ranked_and_cut_as_they_are(box):
 
 
 def test_text_options_with_kept_columns(box):
-    """Kept cells are those of the file: its letters, and its numbers as numbers."""
+    """Kept cells are the text of the file."""
     frame = box.rows[["x", "who"]].assign(kept=box.rows["x"] / 2)
     file = box.home / "odd.csv"
     frame.to_csv(file, index=False, sep=";", decimal=",", encoding="utf-16")
     words = ["--sep", ";", "--decimal", ",", "--encoding", "utf-16", "--keep", "who,kept,x"]
     found = box.predicted(box.model(), file, *words)
-    pd.testing.assert_frame_equal(found[["who", "kept", "x"]], frame[["who", "kept", "x"]])
+    columns = ["who", "kept", "x"]
+    cells = pd.read_csv(file, sep=";", encoding="utf-16", dtype=str)[columns]
+    assert (found[columns].astype(str).to_numpy() == cells.to_numpy()).all()
     assert (np.argsort(found[f"p_{YES}"]) == np.argsort(frame["x"])).all()
 
 

@@ -192,16 +192,18 @@ def test_arrays_lists_and_columns_of_tables_are_all_the_same():
     assert found == ss.evaluate(z, y, "f1", task="multiclass", from_logits=True)
 
 
-def test_probabilities_taken_for_logits_are_warned_of():
-    p, y = torch.linspace(0.01, 0.9, 40), torch.arange(40) > 30
-    for scores in (p, (p > 0.5).long()):
-        with pytest.warns(UserWarning, match="from_logits=False"):
-            ss.evaluate(scores, y, "f1", from_logits=True)
-    with pytest.warns(UserWarning, match="from_logits=False"):
-        ss.best_threshold(p, y, "f1", from_logits=True)
-    # Order is all that an area needs; few rows, or an untrained network, may be so by chance.
-    ss.evaluate(p / 2, y, "f1", from_logits=True)
-    ss.evaluate(p, y, "auroc", from_logits=True)
-    ss.evaluate(p[-9:], y[-9:], "f1", from_logits=True)
-    ss.evaluate(p, y, "f1", from_logits=False)
-    ss.evaluate(torch.logit(p), y, "f1", from_logits=True)
+def test_probabilities_are_not_taken_for_logits_without_a_word():
+    p, y = torch.linspace(0.01, 0.4, 40), torch.arange(40) > 30
+    for call in (
+        lambda scores: ss.evaluate(scores, y, "f1"),
+        lambda scores: ss.best_threshold(scores, y, "f1"),
+        lambda scores: ss.confusion(scores, y),
+    ):
+        for scores in (p, (p > 0.3).long()):
+            with pytest.raises(ValueError, match=r"from_logits=False .*from_logits=True"):
+                call(scores)
+    # Order is all that an area needs.
+    ss.evaluate(p, y, "auroc")
+    assert ss.evaluate(p, y, "f1", from_logits=False) == 0
+    assert ss.evaluate(p, y, "f1", from_logits=True) > 0
+    ss.evaluate(torch.logit(p), y, "f1")

@@ -420,7 +420,12 @@ def test_a_model_of_a_table(task):
 # --- nothing is forgotten -------------------------------------------------------------------------
 
 # By another name above, or a table around a classifier of above.
-ELSEWHERE = {"train_model": "test_a_model_of_a_table", "train_members": "classes only"}
+ELSEWHERE = {
+    "cost_decision": "decisions/test_costs.py",
+    "promise": "decisions/test_promises.py",
+    "train_model": "test_a_model_of_a_table",
+    "train_members": "classes only",
+}
 
 
 def test_every_entry_that_takes_weights_is_here():

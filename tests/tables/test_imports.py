@@ -21,4 +21,4 @@ def test_tables_need_no_torch_and_no_later_subpackage():
     )
     count, rest = run.stdout.strip().split(" ", 1)
     assert int(count) >= 18
-    assert rest == "['checks', 'storage', 'tables', 'tasks', 'typing'] []"
+    assert rest == "['checks', 'formats', 'storage', 'tables', 'tasks', 'typing'] []"
