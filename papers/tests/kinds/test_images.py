@@ -47,7 +47,9 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_runs_from_end_to_end(name, small, folder):
     table = TABLES[name]
-    effort = Effort(trials=1, max_epochs=1, rows=100)
+    # A correlation over epochs needs two, and three without the first.
+    epochs = 3 if name.startswith("004-figures") else 1
+    effort = Effort(trials=1, max_epochs=epochs, rows=100)
     done = run_table(table, folder / "results", data_dir=folder, effort=effort)
     assert [r["error"] for r in done.records if "error" in r] == []
     summary = summarize(table, read_records(folder / "results"), "published")
@@ -57,6 +59,8 @@ def test_every_table_runs_from_end_to_end(name, small, folder):
     for rows in summary.shown.values():
         for shown, metric in itertools.product(rows, table.metrics):
             cell = shown.cells[metric]
+            if "correlation" in metric and cell.undefined:  # a score that does not move
+                continue
             assert cell.measured is not None
             low = -1 if "correlation" in metric or metric == "mcc" else 0
             assert low <= cell.measured.mean <= 1

@@ -355,8 +355,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         for target in self._targets:
             if target.path:
                 point = target.path[target.chosen]
-                worth = f"penalty {point.penalty:g} ({point.gain:+.3f} ± {point.error:.3f})"
-                moved = f"fine-tuned from logistic regression: {worth}"
+                gain = f"penalty {point.penalty:g} ({point.gain:+.3f} ± {point.error:.3f})"
+                moved = f"fine-tuned from logistic regression: {gain}"
                 stays = "logistic regression: fine-tuning did not help out of fold"
                 lines.append(moved if target.chosen else stays)
         threshold = getattr(self, f"{self._task.parameter}_")

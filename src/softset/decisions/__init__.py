@@ -1,4 +1,4 @@
-"""From scores to decisions, and what they are worth: the only place where a probability becomes a
+"""From scores to decisions: the only place where a probability becomes a
 decision."""
 
 import lazy_loader

@@ -68,11 +68,13 @@ def curve_values(curves: list[dict[str, list[float]]]) -> dict[str, list[Any]]:
 
 
 def correlation(a: list[float], b: list[float]) -> float | None:
-    """Pearson's; None where one of the two does not move, for there it is undefined.
+    """Pearson's; None where one of the two does not move, or has one value: it is undefined.
 
     >>> correlation([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]), correlation([1.0, 2.0], [0.5, 0.5])
     (-1.0, None)
     """
+    if len(a) < 2:
+        return None
     x, y = np.asarray(a) - fmean(a), np.asarray(b) - fmean(b)
     size = float(np.sqrt((x @ x) * (y @ y)))
     return round(float(x @ y) / size, 4) if size > 1e-12 else None
