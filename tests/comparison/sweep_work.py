@@ -47,6 +47,11 @@ def slow_square(run):
     return run["x"] ** 2
 
 
+def sleep(run):
+    time.sleep(run["seconds"])
+    return run["seconds"]
+
+
 if __name__ == "__main__":
     runs = [{"x": x} for x in range(int(sys.argv[2]))]
     sweep(slow_square, runs, path=sys.argv[1], resume=True, jobs=2)

@@ -43,6 +43,13 @@ def test_threads_of_the_callers_choice_do_not_end_the_process(monkeypatch):
     assert (results(records), ended) == (SQUARES, [])
 
 
+def test_runs_that_are_unfinished_at_the_stop_are_left_out_and_the_next_sweep_runs():
+    runs = [{"seconds": 0}, {"seconds": 600}, {"seconds": 601}]
+    records = sweep(sweep_work.sleep, runs, jobs=2, stop=time.monotonic() + 8)
+    assert results(records) == [0, None, None]
+    assert results(sweep(sweep_work.square, RUNS, jobs=2)) == SQUARES
+
+
 def test_a_finished_file_is_read_not_run_again(tmp_path):
     path = tmp_path / "runs.jsonl"
     first = sweep(sweep_work.square, RUNS, path=path, jobs=1)

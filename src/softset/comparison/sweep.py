@@ -142,9 +142,12 @@ def _records(
                     breakdowns = 0
                     yield key, record
             return
-        except _worker_deaths() as error:
+        except RuntimeError as error:
+            # joblib reports workers that we stopped as a plain RuntimeError.
             if stopped.happened:
                 return
+            if not isinstance(error, _worker_deaths()):
+                raise
             breakdowns += 1
             if breakdowns == _BREAKDOWNS:
                 raise OSError(
