@@ -413,6 +413,25 @@ def test_dask_training_on_two_workers_gives_the_model_of_one_process():
     np.testing.assert_allclose(together.predict(data), single.predict(data), atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_lightgbm_on_dask_is_refused_in_one_line():
+    """Its workers cannot sum their counts: F1 would silently be that of a part of the rows."""
+    array = pytest.importorskip("dask.array")
+    from distributed import Client
+    from lightgbm import DaskLGBMClassifier
+
+    x, y = imbalanced(60)
+    quiet = {"dashboard_address": None, "processes": False, "n_workers": 1}
+    with Client(threads_per_worker=1, **quiet) as client:
+        parts = [array.from_array(a, chunks=(60, *a.shape[1:])) for a in (x, y)]
+        model = DaskLGBMClassifier(
+            client=client, objective=lightgbm_objective("f1"), n_estimators=2, verbosity=-1
+        )
+        with pytest.raises(ValueError, match=r"rows of one worker only.*xgboost_objective") as e:
+            model.fit(*parts)
+    assert "\n" not in str(e.value)
+
+
 # --- mistakes -------------------------------------------------------------------------------------
 
 

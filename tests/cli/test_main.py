@@ -39,6 +39,13 @@ def test_help_loads_nothing_heavy():
     assert out.stdout.splitlines()[-1] == "[]", out.stderr
 
 
+def test_the_package_is_the_command():
+    """``python -m softset``, so that torchrun can start it."""
+    command = [sys.executable, "-m", "softset", "--version"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert out.stdout == f"softset {__version__}\n"
+
+
 @pytest.mark.parametrize("arguments", [["--versoin"], ["no-such-command"]])
 def test_bad_usage_is_one_line_and_exit_code_2(arguments, capsys):
     code, out, err = run(arguments, capsys)

@@ -34,6 +34,22 @@ def test_records_come_in_the_order_of_the_runs(jobs, backend):
     assert [r["run"] for r in records] == RUNS
 
 
+class NoGenerator(joblib.parallel.ThreadingBackend):
+    """As Ray's: results come as lists only."""
+
+    supports_return_generator = False
+
+
+def test_a_backend_without_a_generator_gives_lists():
+    joblib.register_parallel_backend("no-generator", NoGenerator)
+    done = []
+    records = sweep(
+        sweep_work.square, RUNS, jobs=2, backend="no-generator", progress=lambda *d: done.append(d)
+    )
+    assert results(records) == SQUARES
+    assert [d[0] for d in done] == [1, 2, 3, 4, 5, 6]
+
+
 def test_threads_of_the_callers_choice_do_not_end_the_process(monkeypatch):
     ended = []
     monkeypatch.setattr(os, "_exit", ended.append)

@@ -205,3 +205,38 @@ def test_a_dictionary_is_counted_by_its_unpacked_size(tmp_path, monkeypatch):  #
 def test_rows_are_numbered_as_in_the_file(folder, frame):  # D20
     blocks = [X for X, _ in ParquetRows(folder / "1.parquet", "y")]
     assert [i for X in blocks for i in X.index] == list(range(60))
+
+
+def test_folders_of_partitions_are_columns(tmp_path):
+    """As Hive and Spark write them: integers if all are, text otherwise, escaped, or missing."""
+    for day, city in ((10, "Rome"), (9, "New%20York"), (9, "__HIVE_DEFAULT_PARTITION__")):
+        folder = tmp_path / f"day={day}" / f"city={city}"
+        folder.mkdir(parents=True)
+        pd.DataFrame({"x": [1.0, 2.0], "y": [0, 1]}).to_parquet(folder / "part.parquet")
+    (tmp_path / "_delta_log").mkdir()
+    rows = ParquetRows(tmp_path, "y", drop=["x"])
+    assert (rows.rows, rows.columns) == (6, ["day", "city"])
+    X, _ = rows.table()
+    assert X["day"].tolist() == [10, 10, 9, 9, 9, 9]
+    assert X["city"].tolist()[::2] == ["Rome", "New York", None]
+    assert ParquetRows(tmp_path, "y", drop=["day", "city"]).table()[0].columns.tolist() == ["x"]
+    inner = ParquetRows(tmp_path / "day=9", "y")
+    assert (inner.rows, inner.columns) == (4, ["x", "city"])
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "message"),
+    [
+        ("old", "xy", "has a folder 'old'"),
+        ("x=1", "xy", "'x' is a column of"),
+        ("day=1", "xy", "of no key, and part.parquet of 'day'"),
+    ],
+)
+def test_folders_that_cannot_be_read_are_named(tmp_path, name, columns, message):
+    (tmp_path / name).mkdir()
+    frame = pd.DataFrame({c: [0, 1] for c in columns})
+    frame.to_parquet(tmp_path / name / "part.parquet")
+    if "no key" in message:
+        frame.to_parquet(tmp_path / "z.parquet")
+    with pytest.raises(ValueError, match=message):
+        ParquetRows(tmp_path, "y")

@@ -218,6 +218,16 @@ def test_with_an_interval_only_long_jobs_have_lines(capfd, clock, seconds, shown
     assert capfd.readouterr() == ("", "".join(f"run {i} of {seconds}\n" for i in shown))
 
 
+def test_of_verbose_above_one_plain_lines_are_so_many_seconds_apart(capfd, clock):
+    """As `softset train` asks where its output is no terminal."""
+    steps = progress.progress("fit", 50, 30)
+    for _ in range(50):
+        clock[0] += 1
+        next(steps)
+    steps.close()
+    assert capfd.readouterr().err == "fit 31 of 50\nfit 50 of 50\n"
+
+
 def test_silence_is_the_default(monkeypatch, capfd):
     terminal = on_terminal(monkeypatch)
     train(verbose=0)

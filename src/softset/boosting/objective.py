@@ -7,6 +7,7 @@ two libraries are imported only where they are used.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -148,8 +149,16 @@ class MetricObjective:
             )
 
     def over_workers(self) -> Sum | None:
-        """How to sum counts over the workers of a distributed XGBoost, if there are any."""
+        """How to sum counts over the workers of a distributed XGBoost, if there are any. LightGBM
+        has no sum that Python can call, so that its workers are refused."""
         if self.library != "xgboost":
+            if _on_lightgbm_workers():
+                raise ValueError(
+                    f"lightgbm_objective({self.goal.name!r}) sees the rows of one worker only: "
+                    "LightGBM on Dask has no sum over workers that an objective can call, so that "
+                    "it would train for the metric of each part. Use xgboost_objective with "
+                    "xgboost.dask, or LightGBM on one machine."
+                )
             return None
         from xgboost import collective
 
@@ -264,6 +273,16 @@ def _size(by: dict[str, Tensor], c: Confusion) -> float:
     if not c.task.single:
         size = (size * c.support).sum() / c.support.sum().clamp(min=1e-300)
     return float(size)
+
+
+def _on_lightgbm_workers() -> bool:
+    """Whether LightGBM's Dask interface is training: nothing that it passes says so."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_globals.get("__name__") == "lightgbm.dask":
+            return True
+    return False
 
 
 def _sum_over_workers(c: Confusion) -> Confusion:

@@ -217,7 +217,13 @@ class Model:
         to_onnx(self, path)
 
 
+def _computed(table: Any) -> Any:
+    """Of Dask its rows, in memory; anything else as it is."""
+    return table.compute() if hasattr(table, "__dask_graph__") else table
+
+
 def _frame(table: Table) -> Frame:
+    table = _computed(table)
     if hasattr(table, "columns"):
         return table
     if isinstance(table, list | tuple) and table and all(isinstance(r, dict) for r in table):
@@ -255,7 +261,8 @@ def train_model(
     """One classifier for one table: ``X`` a data frame, ``y`` labels ``(n,)`` or ``(n, labels)``.
 
     ``recipe`` is one of ``RECIPES``, ``"best"`` by default; ``settings`` go to its classifier. The
-    classes of the model are ``[negative, positive]`` if there are two.
+    classes of the model are ``[negative, positive]`` if there are two. Of a Dask frame all rows are
+    read into memory; write it as Parquet files if they do not fit.
 
     A ``ParquetRows`` in the place of ``X`` holds labels and weights too, and need not fit into
     memory; its recipe is ``"cross-entropy"`` by default. Networks trained on one save to the file
@@ -280,6 +287,7 @@ def train_model(
         labels, encoder = _fit_stream(classifier, recipe, X, pos_label, checkpoint)
         info = {"target": X.target, "drop": X.left_out, "rows": X.rows, **(info or {})}
     else:
+        X, y, sample_weight = map(_computed, (X, y, sample_weight))
         labels, codes = read_labels(y, pos_label)
         encoder = TableEncoder(infer_schema(X)).fit(X)
         x = encoder.transform(X)

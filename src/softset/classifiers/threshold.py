@@ -291,7 +291,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             x, own = _safe_split(estimator, X, target, rows)
             settings = _check_method_params(X, passed, indices=rows)
             fits.append(delayed(fit)(clone(estimator), x, own, settings))
-        models: list[BaseEstimator] = Parallel(self.n_jobs, verbose=10 * self.verbose)(fits)
+        models: list[BaseEstimator] = Parallel(self.n_jobs, verbose=10 * min(self.verbose, 1))(fits)
         return models
 
     def _tune(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _TREES = 200  # of a forest
 _FOLDS = 5  # one of them is held out for the score
+_PLAIN_SECONDS = 30  # between lines of progress where they are not replaced
 
 
 _RECIPES = ", ".join(f"{name} ({row.about})" for name, row in RECIPES.items())
@@ -96,7 +97,7 @@ def run(
         promisable(metric)
         settings["confidence"] = confidence
     if "verbose" in parameters:
-        settings["verbose"] = int(sys.stderr.isatty())
+        settings["verbose"] = 1 if sys.stderr.isatty() else _PLAIN_SECONDS
     about = {"file": file.name, "softset": softset.__version__, "random_state": seed}
     if is_beyond_memory(file):
         refuse_text_options(file.name, sep, encoding, decimal)

@@ -8,9 +8,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NotRequired, Self, TypedDict
 
@@ -130,10 +131,14 @@ def _records(
                 n_jobs=workers,
                 batch_size=1,
                 pre_dispatch=workers,  # so that the deadline is looked at before every start
-                return_as="generator_unordered",
+                return_as="generator_unordered" if used.supports_return_generator else "list",
             )
         with _interrupts_later():  # workers that are started here inherit it
-            finished = parallel(tasks())
+            finished = (
+                parallel(tasks())
+                if used.supports_return_generator
+                else _in_lists(parallel, tasks(), workers)
+            )
         stopped = _Stop(stop if children else None)
         try:
             with stopped:
@@ -156,6 +161,14 @@ def _records(
                 ) from error
         finally:
             finished.close()
+
+
+def _in_lists(
+    parallel: joblib.Parallel, tasks: Iterator[object], workers: int
+) -> Generator[tuple[str, Finished]]:
+    """For backends that give no generator (Ray's): lists of as many runs as there are workers."""
+    while few := list(islice(tasks, workers)):
+        yield from parallel(few)
 
 
 class _Stop:

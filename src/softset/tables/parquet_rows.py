@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
+import re
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 # A table, its labels and, if there are any, the weights of its rows.
 Block = tuple[Frame, *tuple[Array, ...]]
 _ENDINGS = (".parquet", ".pq")
+# The name of a partition of rows without a value.
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 # Rows in a block.
 _ROWS = 2**13
 # A column is read from a file by so many bytes, so that a row group need not fit.
@@ -43,7 +47,9 @@ class ParquetRows:
     ``MetricMLPClassifier.fit``, ``MetricBoostingClassifier.fit`` and ``train_model`` take it in the
     place of their data.
 
-    All files must have the same columns. Directories inside of a directory are not looked at.
+    All files must have the same columns. Folders named ``day=1`` in a directory are read too,
+    with their ``day`` as a column (integers if all are, else text); other folders with Parquet
+    files are refused, unless their names begin with ``_`` or a dot.
 
     Args:
         path: a file, or a directory of files that end in ``.parquet`` or ``.pq``.
@@ -78,6 +84,7 @@ class ParquetRows:
             require(package, "cli", "reading Parquet files")
         self.path = Path(path)
         self.files = _files(self.path)
+        self._partitions = _partitions(self.path, self.files)
         opened = [_opened(file) for file in self.files]
         self._versions = [_version(file) for file in self.files]
         self.schema = schema = opened[0][0]
@@ -85,6 +92,9 @@ class ParquetRows:
             _check_same(self.files[0].name, schema, file.name, other)
         left_out = row_numbers(schema)
         names = [name for name in schema.names if name not in left_out]
+        if again := [name for name in self._partitions if name in names]:
+            raise ValueError(f"{again[0]!r} is a column of {self.files[0].name} and of a folder.")
+        names += self._partitions
         self.target = expanded([target] if isinstance(target, str) else target, names)
         self.sample_weight = sample_weight
         apart = [*self.target, *([] if sample_weight is None else [sample_weight])]
@@ -95,7 +105,8 @@ class ParquetRows:
         self.left_out = [name for name in names if name in gone and name not in self.target]
         if not self.columns:
             raise ValueError(f"{self.path.name} has no column but {listed(apart)}.")
-        self._read = [*self.columns, *apart]
+        self._used = [*self.columns, *apart]
+        self._read = [name for name in self._used if name not in self._partitions]
         self.groups = [
             (file, i)
             for file, (_, info, _) in zip(self.files, opened, strict=True)
@@ -144,7 +155,7 @@ class ParquetRows:
 
     def fingerprint(self) -> str:
         """A hash of names, columns and of what the files say of themselves; not of every cell."""
-        settings = (self._read, self.target, self._fraction, self._held_out)
+        settings = (self._used, self.target, self._fraction, self._held_out)
         digest = hashlib.sha256(repr(settings).encode())
         for file in self.files:
             with open(file, "rb") as stream:
@@ -152,8 +163,12 @@ class ParquetRows:
                 stream.seek(size - 8)
                 footer = min(size, int.from_bytes(stream.read(4), "little") + 8)
                 stream.seek(size - footer)
-                digest.update(f"{file.name} {size} ".encode() + stream.read())
+                digest.update(f"{self._name(file)} {size} ".encode() + stream.read())
         return digest.hexdigest()
+
+    def _name(self, file: Path) -> str:
+        """A file within its directory, folders included."""
+        return file.name if file == self.path else file.relative_to(self.path).as_posix()
 
     def _blocks(self, groups: list[tuple[Path, int]]) -> Iterator[Block]:
         import pyarrow as pa
@@ -171,8 +186,11 @@ class ParquetRows:
                         if _version(path) != versions[path]:
                             raise _changed(path)
                         frame = to_frame(pa.Table.from_batches([batch]))
-                        frame.index = range(first, first + len(frame))
-                        block = self._block(frame, path.name, group, positions)
+                        frame.index = range(first, first + batch.num_rows)
+                        for name in self._partitions:
+                            if name in self._used:
+                                frame[name] = self._partitions[name][path]
+                        block = self._block(frame, self._name(path), group, positions)
                         first += batch.num_rows
                         if len(block[0]):
                             yield block
@@ -248,10 +266,49 @@ def _files(path: Path) -> list[Path]:
         if path.suffix.lower() not in _ENDINGS:
             raise ValueError(f"{path.name}: a Parquet file ends in {' or '.join(_ENDINGS)}.")
         return [path]
-    found = sorted(p for p in path.iterdir() if p.suffix.lower() in _ENDINGS and p.is_file())
+    found = _inside(path)
     if not found:
         raise ValueError(f"{path} holds no file that ends in {' or '.join(_ENDINGS)}.")
     return found
+
+
+def _inside(folder: Path) -> list[Path]:
+    """The Parquet files of a folder, and those of its partitions (``day=1``), by name."""
+    found: list[Path] = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(("_", ".")):
+            continue
+        if path.is_dir():
+            inside = any(p.suffix.lower() in _ENDINGS for p in path.rglob("*"))
+            if inside and "=" not in path.name:
+                raise ValueError(
+                    f"{folder.name} has a folder {path.name!r}. Folders are read if they are named "
+                    "KEY=VALUE; move it away, or give its own path."
+                )
+            found += _inside(path) if inside else []
+        elif path.suffix.lower() in _ENDINGS:
+            found.append(path)
+    return found
+
+
+def _partitions(folder: Path, files: list[Path]) -> dict[str, dict[Path, int | str | None]]:
+    """The columns that folders stand for, and the value of each file: Hive's way."""
+    keys: list[dict[str, str]] = []
+    for file in files:
+        parents = file.relative_to(folder).parent.parts if file != folder else ()
+        keys.append({k: unquote(v) for k, _, v in (name.partition("=") for name in parents)})
+        if list(keys[-1]) != list(keys[0]):
+            raise ValueError(
+                f"{file.name} is in folders of {listed(keys[-1]) or 'no key'}, and "
+                f"{files[0].name} of {listed(keys[0]) or 'no key'}. Put all files as deep."
+            )
+    columns: dict[str, dict[Path, int | str | None]] = {}
+    for key in keys[0]:
+        texts = [None if each[key] == _NO_VALUE else each[key] for each in keys]
+        whole = all(re.fullmatch(r"-?\d{1,18}", text) for text in texts if text is not None)
+        values = [int(t) if whole and t is not None else t for t in texts]
+        columns[key] = dict(zip(files, values, strict=True))
+    return columns
 
 
 def _opened(path: Path) -> tuple[ArrowSchema, FileMetaData, int]:

@@ -104,6 +104,11 @@ def _live_bar() -> Any:
     )
 
 
+def line_of(what: str, verbose: int) -> Line | None:
+    """The line of ``verbose``: none of 0; above 1, plain lines are so many seconds apart."""
+    return Line(what, every=verbose if verbose > 1 else None) if verbose > 0 else None
+
+
 def progress(what: str, total: int, verbose: int) -> Generator[None]:
     """Steps of a job that shows how far it is: call ``next`` before each, and ``close``.
 
@@ -111,7 +116,7 @@ def progress(what: str, total: int, verbose: int) -> Generator[None]:
     >>> next(steps), next(steps), steps.close()
     (None, None, None)
     """
-    line = Line(what) if verbose > 0 else None
+    line = line_of(what, verbose)
     try:
         for done in itertools.count(1):
             if line is not None:
@@ -127,7 +132,7 @@ class Progress:
     most 0:14 left``. Nothing is shown with ``verbose=0``."""
 
     def __init__(self, verbose: int, max_epochs: int, members: int, metric: str) -> None:
-        self.line = Line("epoch") if verbose > 0 else None
+        self.line = line_of("epoch", verbose)
         self.max_epochs, self.members, self.metric = max_epochs, members, metric
         self.started = time.monotonic()
 
