@@ -40,6 +40,23 @@ def test_they_start_from_better_decisions_than_those_of_log_loss(name, classes):
     assert start > before + 0.1
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", list(LIBRARIES))
+def test_log_loss_stops_by_weighted_rows(name, classes):
+    """Half of the held-out rows are lies: of those that weigh something depends when to stop."""
+    x, held = np.random.default_rng(0).normal(size=(2, 300, 2))
+    y, truth = ((part[:, 0, None] > [-0.5, 0.5][: classes - 1]).sum(1) for part in (x, held))
+    lies = np.arange(300) % 2 == 0
+    told = np.where(lies, (truth + 1) % classes, truth)
+    kept = []
+    for heavy in (lies, ~lies):
+        library = library_class(name)({"seed": 0, "learning_rate": 0.1}, 1, 300, classes, [], {})
+        checks = Examples(held, told, np.where(heavy, 1.0, 1e-4))
+        library.load(Examples(x, y, np.ones(300)), checks)
+        kept.append(library.log_loss(12, 12)[1])
+    assert kept == [1, 12]
+
+
 class Told:
     """A library whose log-loss scores are the inputs, and which grows no trees for a metric."""
 

@@ -224,8 +224,8 @@ def test_which_kinds_are_fitted_depends_on_rows_and_columns_and_not_on_the_clock
 
     kinds = {"few": ensemble.Kind(slow, most=1600), "fewer": ensemble.Kind(slow, most=1599)}
     monkeypatch.setattr(ensemble, "KINDS", {**kinds, "linear": KINDS["linear"]})
-    X, y = problem(n=200)  # of 8 columns
-    model = MetricEnsembleClassifier(cv=2).fit(X, y)
+    X, y = problem(n=201)  # of 8 columns
+    model = MetricEnsembleClassifier(cv=2).fit(X, y, np.arange(201) > 0)  # of 200 rows
     assert model.left_out_ == {
         "fewer": "takes long on more than 1,599 rows times columns: name it in base_models to use "
         "it"

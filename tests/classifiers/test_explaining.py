@@ -226,6 +226,21 @@ def test_contributions_of_other_models_are_what_the_score_loses(recipe):
         assert found.contributions[0].adds == pytest.approx(lost, rel=1e-6)
 
 
+def test_a_row_is_explained_by_the_class_that_is_predicted():
+    """Offsets may decide against the largest probability."""
+    x = np.random.default_rng(0).normal(size=(90, 3))
+    model = ss.MetricLinearClassifier("f1", path=()).fit(x, x.argmax(1))
+    moved = model.with_threshold([0.0, 4.0, 0.0])
+    p, decided = model.predict_proba(x), moved.predict(x)
+    rows = np.flatnonzero(decided != p.argmax(1))[:3]
+    assert len(rows) == 3
+    for row in rows:
+        found = explain_row(moved, x, int(row))
+        assert (found.predicted, found.probability) == (decided[row], pytest.approx(p[row, 1]))
+        assert found.score == pytest.approx(np.log(p[row, 1]))
+        assert found.base == pytest.approx(np.log(np.delete(p[:, 1], row)).mean())
+
+
 def test_a_summary_names_the_columns_of_the_table():
     frame, y = table()
     text = ss.train_model(frame, y, recipe="linear").summary()

@@ -274,6 +274,10 @@ def test_explain(box, task):
     other = {i["column"]: i["falls"] for i in box(*words, "--seed", 3).json["importances"]}
     assert other["x"] != falls["x"]
     assert all(i["spread"] == 0 for i in box(*words, "--repeats", 1).json["importances"])
+    if task != "multilabel":  # whose rows are not explained
+        rows = [box(*words, "--row", 1, "--seed", seed).json for seed in (0, 3)]
+        assert rows[0]["score"] == rows[1]["score"]
+        assert rows[0]["base"] != rows[1]["base"]  # of other rows that were drawn
 
 
 @pytest.mark.parametrize("command", ["evaluate", "explain"])

@@ -89,6 +89,45 @@ def test_a_profit_is_a_cost_with_the_other_sign():
     assert "profit of a row" in str(profit)
 
 
+def test_a_matrix_of_each_row_is_that_of_the_columns():
+    z, y, amount = simulated(500)
+    prices = {"amount": amount}
+    for goal, sign in (("cost(fn=amount, fp=5)", 1), ("profit(fn=amount, fp=5)", -1)):
+        columns, matrix = cost_decision(z, y, goal, prices), np.zeros((500, 4))
+        matrix[:, 1], matrix[:, 2] = 5, amount
+        assert cost_decision(z, y, goal, matrix) == columns
+        assert (columns(z, matrix) == columns(z, prices)).all()
+        each = np.where(z >= 0, np.where(y > 0, 0, 5), np.where(y > 0, amount, 0))
+        assert columns.plain_cost == pytest.approx(sign * each.mean())
+
+
+def numbers(rule):
+    return [getattr(rule, name) for name in ("logit", "row_cost", "threshold_cost", "plain_cost")]
+
+
+def test_rows_count_by_their_weights():
+    z, y, amount = simulated(600)
+    random = np.random.default_rng(0)
+    w = random.integers(0, 3, 600).astype(float)
+    some, lies = w > 0, random.random(600) < 0.6
+
+    def rule(rows, y, w):
+        return cost_decision(
+            z[rows], y[rows], "cost(fn=amount, fp=5)", {"amount": amount[rows]}, sample_weight=w
+        )
+
+    found, every = rule(some, y, w[some]), slice(None)
+    for other in (rule(every, y, w), rule(some, y, 1e4 * w[some])):
+        assert numbers(other) == pytest.approx(numbers(found))
+        assert (other.by_row, other.rows) == (found.by_row, some.sum())
+        assert other.calibration.slope == pytest.approx(found.calibration.slope, rel=1e-3)
+    wrong = rule(every, np.where(lies, 1 - y, y), np.where(lies, 1e-4, 1.0))
+    right = rule(~lies, y, None)
+    assert numbers(wrong)[1:] == pytest.approx(numbers(right)[1:], rel=0.1)
+    one = [Calibration.fit(z, np.zeros(600, int), unit * np.ones(600)) for unit in (1.0, 1e4)]
+    assert one[0].intercept == pytest.approx(one[1].intercept)
+
+
 def test_a_calibration_is_that_of_the_population():
     z, y, _ = simulated()
     found = Calibration.fit(3 * z + 1, y, np.ones(4000))

@@ -131,6 +131,21 @@ def test_rows_of_weight_zero_are_no_rows():
         ss.best_threshold(Z, Y, "precision@recall>=0.9", sample_weight=[0] * 6)
 
 
+@pytest.mark.parametrize("times", [3, 2**24])
+def test_a_row_of_weight_k_is_k_alerts(times):
+    random = np.random.default_rng(0)
+    z = random.normal(size=60)
+    y, w = (random.random(60) < 0.4).astype(int), random.integers(0, 4, 60)
+    for alerts in (5, 20):
+        once, often = f"recall@alerts<={alerts}", f"recall@alerts<={alerts * times}"
+        found = ss.evaluate(z, y, often, sample_weight=times * w)
+        copies = np.repeat(z, w), np.repeat(y, w)
+        assert found == pytest.approx(ss.evaluate(*copies, once)) != 0
+        tau = ss.best_threshold(z, y, often, sample_weight=times * w)
+        assert w[z >= np.log(tau / (1 - tau))].sum() <= alerts
+        assert tau == pytest.approx(ss.best_threshold(*copies, once))
+
+
 def test_labels_say_which_of_them_misses_its_constraint():
     z, y = np.column_stack([Z, Z]), np.column_stack([Y, [0] * 6])
     with pytest.warns(ConstraintWarning, match="label 1: recall 0.9 is not reached"):

@@ -220,7 +220,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         kinds = self._kinds()
         splits = self._splits(given, rows, place, seed)
         fits: list[_Fit] = []
-        self.left_out_ = self._not_fitted(kinds, x.size)
+        self.left_out_ = self._not_fitted(kinds, rows.x.size)
         kinds = [name for name in kinds if name not in self.left_out_]
         settings = Order(self.metric, seed, self.n_jobs)
         limit = math.inf if self.time_limit is None else float(self.time_limit)

@@ -91,9 +91,9 @@ def explain_row(
     check_integer("row", row, 0, len(x) - 1)
     one = _rows(x, [row])
     scores = model.classifier._scores(model.classifier._checked(one))
-    code = int(np.argmax(scores[0])) if model.task.exclusive else None
     predicted = model._named(model.classifier.predict(one))[0]
     where = model.classes_.tolist().index(predicted)
+    code = where if model.task.exclusive else None
     probability = float(model.classifier.predict_proba(one)[0, where])
     score = float(scores[0] if code is None else scores[0, code])
     blocks, values = list(_blocks(model, X)), _values(X, row)

@@ -63,7 +63,8 @@ def run(
 
     found = load_model(model)
     if row is not None:
-        _explain_row(found, file, row, most, as_json, sep=sep, encoding=encoding, decimal=decimal)
+        options: ReadOptions = {"sep": sep, "encoding": encoding, "decimal": decimal}
+        _explain_row(found, file, row, most, seed, as_json, **options)
         return
     wanted = target or found.target
     if not wanted:
@@ -89,7 +90,13 @@ def run(
 
 
 def _explain_row(
-    model: Model, file: Path, row: int, most: int, as_json: bool, **options: Unpack[ReadOptions]
+    model: Model,
+    file: Path,
+    row: int,
+    most: int,
+    seed: int,
+    as_json: bool,
+    **options: Unpack[ReadOptions],
 ) -> None:
     """What each column adds to the score of one row."""
     from rich.table import Table
@@ -103,7 +110,7 @@ def _explain_row(
         raise ValueError(
             f"--row must be from 1 to {len(table)}, the rows of {file.name}, got {row}."
         )
-    found = explain_row(model, table, row - 1)
+    found = explain_row(model, table, row - 1, random_state=seed)
     if as_json:
         print_json({"file": file.name, "metric": model.metric, **asdict(found), "row": row})
         return

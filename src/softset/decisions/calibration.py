@@ -29,11 +29,12 @@ class Calibration:
     @classmethod
     def fit(cls, z: Floats, y: Ints, w: Floats) -> Calibration:
         """By logistic regression; constant if higher scores are not more often positive."""
+        w = w / w[w > 0].mean()  # their scale means nothing
         if len(np.unique(y[w > 0])) < 2:
             rate = (w @ y + 1) / (w.sum() + 2)
             return cls(0.0, float(np.log(rate / (1 - rate))))
         model = LogisticRegression(C=np.inf, max_iter=1000)
-        model.fit(np.clip(z, -_REACH, _REACH)[:, None], y, sample_weight=w / w.mean())
+        model.fit(np.clip(z, -_REACH, _REACH)[:, None], y, sample_weight=w)
         slope, intercept = float(model.coef_[0, 0]), float(model.intercept_[0])
         if slope > 0:
             return cls(slope, intercept)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from softset.counting.cells import in_units
 from softset.counting.cuts import Cuts, all_cuts
 from softset.counting.problem import Problem
 from softset.counting.values import check_labels, refuse_rows
@@ -37,7 +38,8 @@ class Candidates(NamedTuple):
         ordered = scores.contiguous().sort(dim=-1).values
         cuts = all_cuts(logits, problem.y, problem.w, problem.task)
         expressible = _as_thresholds(cuts.place, ordered, from_logits)[1]
-        cuts = cuts._replace(width=torch.where(expressible, cuts.width, 0.0))
+        width = torch.where(expressible, cuts.width, 0.0)
+        cuts = cuts._replace(width=width, counts=in_units(cuts.counts, problem))
         return cls(cuts, ordered, logits, from_logits)
 
     def probabilities(self, logits: Tensor) -> Tensor:

@@ -107,8 +107,10 @@ def cost_decision(
     z = _logits(problem.z.double().reshape(-1).numpy(), problem.from_logits)
     if np.isnan(z).any():
         raise ValueError(f"scores must not be NaN, got {int(np.isnan(z).sum())} of them.")
-    y, w = problem.y.reshape(-1).numpy().astype(np.int64), problem.weights().double().reshape(-1)
-    costs, weight = sample_costs(cost, len(z), sample_cost), w.expand(len(z)).numpy()
+    weight = problem.weights().double().reshape(-1).numpy()
+    y = problem.y.reshape(-1).numpy().astype(np.int64)
+    costs, some = sample_costs(cost, len(z), sample_cost), weight > 0
+    z, y, weight, costs = z[some], y[some], weight[some], costs[some]
     fold = dealt_folds(y, FOLDS)
     by_row, by_threshold = np.zeros(len(z), np.int64), np.zeros(len(z), np.int64)
     for k in range(FOLDS):
@@ -117,9 +119,7 @@ def cost_decision(
         if not test.any() or not rest.any():
             continue
         by_row[test] = flagged_by_cost(Calibration.fit(*known)(z[test]), costs[test])
-        by_threshold[test] = z[test] >= cheapest_threshold(
-            z[rest], y[rest], weight[rest], costs[rest]
-        )
+        by_threshold[test] = z[test] >= cheapest_threshold(*known, costs[rest])
     spent = [mean_cost(d, y, weight, costs) for d in (by_row, by_threshold, (z >= 0).astype(int))]
     logit = cheapest_threshold(z, y, weight, costs)
     return CostDecision(

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice, check_integer, check_number, repeated
-from softset.counting.cells import Confusion, count_cells
+from softset.counting.cells import Confusion, count_cells, in_units
 from softset.counting.cuts import all_cuts
 from softset.counting.numerics import NOTHING, raised, ratio, readable, working
 from softset.counting.problem import Problem
@@ -84,10 +84,9 @@ class Solved(Where):
             check_labels(problem.y)
         z = torch.where(problem.weights() > 0, problem.z.double(), float("inf"))
         cuts = all_cuts(z, problem.y, problem.w, problem.task)
-        best = (
-            Goal(metric, self).at_thresholds(cuts.counts, cuts.width > 0).argmax(-1, keepdim=True)
-        )
-        return [cuts.counts.map(lambda t: t.gather(-1, best).squeeze(-1) * problem.unit)]
+        counts = in_units(cuts.counts, problem)
+        best = Goal(metric, self).at_thresholds(counts, cuts.width > 0).argmax(-1, keepdim=True)
+        return [counts.map(lambda t: t.gather(-1, best).squeeze(-1))]
 
     def soft_cells(
         self, metric: Metric, problem: Problem, step: Step, threshold: Threshold = 0.5
