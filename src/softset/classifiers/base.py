@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softset.checks import check_choice, check_number, warn_user
+from softset.classifiers.shifting import Shifting
 from softset.decisions.constants import ConstantWarning, against_constant
 from softset.decisions.decision import Decision
 from softset.decisions.evaluation import evaluate
@@ -46,7 +47,7 @@ from softset.typing import (
 )
 
 
-class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that gives scores, and a decision that turns them into classes.
 
     A subclass has the parameters ``metric``, ``threshold``, ``class_weight`` and ``pos_label``.
@@ -112,7 +113,9 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y must have one label for each of {n} rows, got {len(codes)}.")
         self.classes_ = self._labels.classes
         weight = checked_weights(sample_weight, X)
-        weight = weight * self._labels.factors(self.class_weight, codes, weight)
+        totals = self._labels.totals(codes, weight)
+        self._class_factors = self._labels.class_factors(self.class_weight, totals)
+        weight = weight * self._labels.row_factors(self._class_factors, codes)
         if len(np.unique(codes[weight > 0], axis=0)) < 2:
             raise ValueError("y must hold at least two classes, got one class of positive weight.")
         self._check_threshold()
@@ -188,6 +191,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._keep(Decision.plain(self._task, count))
         else:
             self._keep(self._tuned(scores, y, w))
+        self._remember(scores, y, w)
         if scores is not None:
             self._warn_if_useless(scores, y, w)
 
@@ -354,6 +358,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "names": None if names is None else pack_array(names),
             "cut": torch.from_numpy(np.array(self._decision.cut)),
             "promises": [plain(promise.packed()) for promise in self._decision.promises],
+            **self._packed_reference(),
             **self._learned(),
         }
         return {"metric": pack_metric(self.metric), "params": params, "fitted": fitted}
@@ -367,6 +372,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if fitted["names"] is not None:
             model.feature_names_in_ = unpack_array(fitted["names"])
         model._keep(model._restored_decision(fitted))
+        model._restore_reference(fitted)
         model._relearn(fitted)
         return model
 

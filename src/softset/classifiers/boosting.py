@@ -235,6 +235,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         part._describe()
         if isinstance(threshold, str):
             part._keep(self._log_loss_decision)
+            part._reference = None  # its scores are of the trees for the metric too
         else:
             part._check_threshold()
             part._decide_by(None, np.empty(0), np.empty(0))

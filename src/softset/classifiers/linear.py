@@ -453,6 +453,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         return {
             "center": torch.from_numpy(self._center),
             "scale": torch.from_numpy(self._scale),
+            "prior": self._prior,
             "targets": [
                 {
                     "flat": torch.from_numpy(t.flat),
@@ -465,6 +466,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     def _relearn(self, fitted: State) -> None:
         (features,) = fitted["center"].shape
+        self._prior = float(fitted["prior"])
         self.n_features_in_ = features
         self._center = _numbers(fitted["center"], features)
         self._scale = _numbers(fitted["scale"], features)  # infinite where a column was constant
@@ -479,7 +481,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             raise ValueError("a model for each label expected")
         # No score can be larger: scaled inputs are within FAR.
         bounds = [FAR * float(np.abs(t.flat).sum()) for t in self._targets]
-        if not np.isfinite([*bounds, *self._center]).all() or not (self._scale > 0).all():
+        bounds += [self._prior, *self._center]
+        if not np.isfinite(bounds).all() or not (self._scale > 0).all():
             raise ValueError("scales and coefficients that give finite scores expected")
         self._describe()
 

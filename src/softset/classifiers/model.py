@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from softset.classifiers.recipes import (
     default_recipe,
 )
 from softset.classifiers.streamed import FITS
+from softset.decisions.shift import Prevalence, Shift
 from softset.metrics.registry import MetricLike, get_goal
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
@@ -151,7 +152,40 @@ class Model:
         >>> model.with_threshold(0.3).threshold
         0.3
         """
-        return Model(self.encoder, self.classifier.with_threshold(threshold), dict(self.info))
+        return self._moved(self.classifier.with_threshold(threshold))
+
+    def at_prevalence(self, prevalence: Prevalence) -> Model:
+        """A copy of the model that decides for another prevalence: the fraction of the positive
+        class, or those of the labels or classes; see the method of the classifier.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"age": [20, 40, 60, 80, 50] * 30})
+        >>> y = [age > 50 or i % 7 == 0 for i, age in enumerate(frame["age"])]
+        >>> model = train_model(frame, y, "f1", recipe="linear")
+        >>> print(model.at_prevalence(0.1).shift)
+        prevalence of True: 48.7 % -> 10 %
+        """
+        if self._codes and isinstance(prevalence, Mapping):
+            codes = {str(name): code for code, name in enumerate(self.classes_.tolist())}
+            prevalence = {codes.get(str(k), k): v for k, v in prevalence.items()}
+        return self._moved(self.classifier.at_prevalence(prevalence))
+
+    def adapt(self, table: Table) -> Model:
+        """A copy that decides for the prevalence of new rows, which need no labels: ``shift`` says
+        what was found, and whether only the prevalence has changed."""
+        return self._moved(self.classifier.adapt(self.inputs(table)))
+
+    def _moved(self, classifier: DecidingClassifier) -> Model:
+        return Model(self.encoder, classifier, dict(self.info))
+
+    @property
+    def shift(self) -> Shift | None:
+        """The change of prevalence that ``at_prevalence`` or ``adapt`` made; None before."""
+        shift = self.classifier.shift_
+        if shift is None or not self._codes:
+            return shift
+        names = self.target if self.task.independent else [str(c) for c in self.classes_.tolist()]
+        return replace(shift, names=names[-len(shift.names) :])
 
     def inputs(self, table: Table) -> Array:
         """The numbers that the classifier sees, from a table with the columns of training.

@@ -117,7 +117,7 @@ def _survey(
     model._labels = labels = counts.labels(model.pos_label)
     model.classes_ = labels.classes
     model._check_threshold()
-    factors = counts.factors(labels, model.class_weight)
+    factors = model._class_factors = counts.factors(labels, model.class_weight)
     wanted = min(most, round(fraction * counts.rows))
     if wanted in (0, counts.rows):
         raise ValueError(f"the stream has {counts.rows} rows, of which {wanted} would be held out.")

@@ -335,6 +335,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         if self.confidence is not None:
             responses.warn_of_repeated(X, rows)
         self._keep(self._tuned(scores, y, w, crossed))
+        self._remember(scores, y, w)
         self._warn_if_useless(scores, y, w)
         if crossed is not None and not tuner.goal.where.exact:
             self._tuned_on, self._seed = (crossed, scores, y, w), seed
