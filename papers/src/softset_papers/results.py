@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from softset.storage.files import SavedFileError, locked, write_safely
+from softset.storage.schema import checksum, sealed
 
 RESULTS = "runs.jsonl"
+_REPEATED = "tried"  # of a search that several runs share, the file has the first in full
 
 
 @dataclass(frozen=True)
@@ -51,16 +53,61 @@ def forget(output: str | Path, wrong: Callable[[dict[str, Any]], bool]) -> int:
         return 0
     with locked(path):
         head, *lines = _lines(path)
-        kept = [line for line in lines if not wrong(line["run"])]
-        text = "".join(json.dumps(line) + "\n" for line in [head, *kept])
+        left = [line for line in lines if not wrong(line["run"])]
+        text = "".join(_dumped(line) for line in [head, *_without_repetition(left)])
         write_safely(path, lambda new: new.write_text(text, encoding="utf-8"))
-    return len(lines) - len(kept)
+    return len(lines) - len(left)
+
+
+def compact(output: str | Path) -> None:
+    """Write the file anew: no spaces, and the settings of a search once."""
+    forget(output, lambda run: False)
+
+
+def _dumped(line: dict[str, Any]) -> str:
+    return json.dumps(line, separators=(",", ":")) + "\n"
+
+
+def _without_repetition(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records with a checksum in place of a search that is in an earlier one."""
+    seen: set[str] = set()
+    found = []
+    for line in lines:
+        if search := _search(line):
+            name = checksum(search)
+            found.append(_with_search(line, name) if name in seen else line)
+            seen.add(name)
+        else:
+            found.append(line)
+    return found
+
+
+def _with_searches(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The inverse of ``_without_repetition``."""
+    searches: dict[str, Any] = {}
+    found = []
+    for line in lines:
+        search = _search(line)
+        if isinstance(search, list):
+            searches[checksum(search)] = search
+        found.append(_with_search(line, searches[search]) if isinstance(search, str) else line)
+    return found
+
+
+def _search(line: dict[str, Any]) -> Any:
+    return line.get("result", {}).get(_REPEATED)
+
+
+def _with_search(line: dict[str, Any], search: Any) -> dict[str, Any]:
+    content = {k: v for k, v in line.items() if k != "checksum"}
+    return sealed(content | {"result": line["result"] | {_REPEATED: search}})
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     """The header and the records; the last line may be half-written, and is left out."""
     try:
         text = path.read_text(encoding="utf-8")
-        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
-    except ValueError as error:
+        lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        return _with_searches(lines)
+    except (ValueError, KeyError) as error:
         raise SavedFileError(f"{path.name} is damaged: {error}.") from error

@@ -25,7 +25,7 @@ from softset_papers.kinds.thresholds import thresholds_run
 from softset_papers.networks.searched import search_key
 from softset_papers.pages.figures import figure_run
 from softset_papers.provenance import current_commit, moved, pin
-from softset_papers.results import RESULTS, Record, forget, read_records
+from softset_papers.results import RESULTS, Record, compact, forget, read_records
 from softset_papers.specification import Block, Row, Table
 from softset_papers.theory import claim_run, claims_of
 
@@ -225,6 +225,7 @@ def run_table(
         jobs=jobs,
         progress=progress,
     )
+    compact(directory)
     new = [r for r in records if r is not None and r["run"] not in done]
     spent = sum(r["result"]["cpu"] if "result" in r else r["seconds"] for r in new)
     return Done(records, len(new), spent)
