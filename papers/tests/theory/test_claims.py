@@ -38,6 +38,7 @@ SMALL = {
     "theory-000-runtime": {"sizes": (50_000, 1_000_000)},
     "theory-000-lookup": {"sizes": (200_000,), "rounds": 5},
     "theory-001-bce": {"sizes": (1_000, 50_000)},
+    "theory-004-25-noise": {"seeds": 1},
 }
 
 
@@ -66,6 +67,7 @@ def _hot(z, y, theta, temperature):
 _soft = optima.soft_values
 _draws = agreement.beta_draws
 _memberships = cooling.memberships
+_surrogate = limits.SurrogateFBetaLoss
 
 
 # What a wrong claim, or wrong code under it, looks like: it must be seen.
@@ -92,6 +94,7 @@ PLANTED = [
     ("theory-000-lookup", timing, "median_ratio", lambda *a: 1.5),
     ("theory-001-bce", limits, "entropy_and_errors", lambda *a: (0.3, 0.3)),
     ("theory-004-25-surrogate", limits, "_SMALL", 0.5),
+    ("theory-004-25-noise", limits, "SurrogateFBetaLoss", lambda p, b, q: _surrogate(p, b, 0.0)),
     ("theory-departures", departures, "LiteralLoss", lambda loss: loss),
     ("theory-004-25-mae", limits, "MeanAbsoluteErrorLoss", limits.CrossEntropyLoss),
 ]

@@ -1,4 +1,4 @@
-"""Limits that texts state in passing: cross-entropy and accuracy (001), equation 25 (004)."""
+"""What texts state in passing: cross-entropy and accuracy (001), equation 25 (004)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from torch import Tensor
 from softset.losses.pointwise import CrossEntropyLoss, MeanAbsoluteErrorLoss
 from softset.losses.surrogate import SurrogateFBetaLoss
 from softset_papers.theory.findings import Finding, at_most, near
+from softset_papers.theory.gradients import draw_classes, free_line
 
 BETAS = (0.5, 1.0, 2.0, 3.0)
+_NOISE = 0.2  # of the labels are flipped
 _SMALL = 1e-6  # a q next to 0
 
 
@@ -68,3 +70,38 @@ def check_mae(seed: int = 0) -> list[Finding]:
     wrong = Finding("ratio to the MAE of eq. 14, 2 - 2 f_y", "1", most, abs(most - 1) < 1e-9,
                     "eq. 14 has a factor of 2 that eq. 25 has not")  # fmt: skip
     return [wrong, near("smallest ratio to half of that MAE", 1.0, 2 * least, 1e-9)]
+
+
+def f1_on_clean_rows(q: float, noise: float, seed: int, n: int = 2_000, steps: int = 200) -> float:
+    """F1 at 0.5, on clean rows, of a linear model trained by equation 25 on flipped labels."""
+    x, y = draw_classes(n, 0.2, seed)
+    g = torch.Generator().manual_seed(seed)
+    noisy = torch.where(torch.rand(n, generator=g) < noise, 1 - y, y)
+    loss = SurrogateFBetaLoss(float(noisy.double().mean()), 1.0, q)
+    theta = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([theta], lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss(free_line(theta, x), noisy).backward()
+        optimizer.step()
+    x, y = draw_classes(10 * n, 0.2, seed + 1_000)
+    called = (free_line(theta.detach(), x) > 0).long()
+    return float(2 * (called * y).sum() / (called.sum() + y.sum()))
+
+
+def check_noise(seed: int = 0, seeds: int = 3) -> list[Finding]:
+    """004 equation 25: q controls how robust the loss is to noise in the labels."""
+    lost, found = [], []
+    for q in (0.0, 0.5, 1.0):
+        clean, noisy = (
+            sum(f1_on_clean_rows(q, noise, seed + s) for s in range(seeds)) / seeds
+            for noise in (0.0, _NOISE)
+        )
+        lost.append(clean - noisy)
+        less = len(lost) == 1 or lost[-1] < lost[-2]
+        what = f"q = {q:g}: F1 lost by {_NOISE:.0%} of the labels flipped (without: {clean:.3f})"
+        found.append(Finding(what, "less as q grows" if q else "some", lost[-1], less))
+    return [
+        *found,
+        at_most("the same at q = 1, as a share of that at q = 0", 0.1, lost[-1] / lost[0]),
+    ]

@@ -27,6 +27,30 @@ class Claim:
     remark: str = ""
 
 
-def against(wanted: str, a: str, b: str, metric: str, tables: tuple[str, str], *on: str) -> Against:
-    """A comparison on some datasets, on the four tabular ones by default."""
-    return Against(wanted, a, b, metric, tables, on or FOUR)
+def claim(
+    paper: str,
+    table: str,
+    text: str,
+    *conditions: Condition,
+    views: tuple[View, ...] = CASCADE,
+    remark: str = "",
+) -> Claim:
+    """A claim that all of its conditions are needed for."""
+    return Claim(paper, text, table, conditions, views, remark)
+
+
+def against(
+    wanted: str,
+    a: str,
+    b: str,
+    metric: str,
+    tables: str | tuple[str, str],
+    *on: str,
+    called: str = "",
+) -> Against:
+    """A comparison on some datasets, on the four tabular ones by default.
+
+    ``tables``: that of both rows, or of each.
+    """
+    both = (tables, tables) if isinstance(tables, str) else tables
+    return Against(wanted, a, b, metric, both, on or FOUR, called)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from softset_papers.pages.layout import column_name
+from softset_papers.specification import differs
 from softset_papers.verdicts.rule import Cell, Evidence, Interval, State, View, every
 
 FOUR = ("cocktailparty", "adult-codes", "mammography", "creditcard-subset")
@@ -59,7 +60,8 @@ WANTED: dict[str, tuple[str, ...]] = {
 class Against:
     """Row ``a`` is better than ``b`` (or as good, or worse) in a metric on some datasets.
 
-    ``tables`` are those of the two rows; ``on`` the keys of the blocks.
+    ``tables`` are those of the two rows; ``on`` the keys of the blocks; ``called`` tells it apart
+    from other comparisons of the same claim.
     """
 
     wanted: str
@@ -68,24 +70,22 @@ class Against:
     metric: str
     tables: tuple[str, str]
     on: tuple[str, ...] = FOUR
+    called: str = ""
 
     def __call__(self, evidence: Evidence, view: View) -> Found:
         return together([self._on(evidence, view, block) for block in self.on])
 
     def _on(self, evidence: Evidence, view: View, block: str) -> Found:
         a, b = Cell(self.tables[0], block, self.a), Cell(self.tables[1], block, self.b)
-        block = evidence.read_as(block, (a, b), view)
-        a, b = a._replace(block=block), b._replace(block=block)
-        title = evidence.title(a)
-        found = evidence.compare(a, b, self.metric, view)
-        if found is None:
-            return one(None, f"{_named(title, self.metric)}: no pairs were run")
+        compared = evidence.compare(a, b, self.metric, view)
+        judged = evidence.judged((a, b), view)
+        name = _named(evidence.title(judged[0]), self.metric)
+        name = f"{self.called}, {name}" if self.called else name
+        if compared is None:
+            return one(None, f"{name}: no pairs were run")
+        found, why = compared
         state = None if found.relation == "undecided" else found.relation in WANTED[self.wanted]
-        why = evidence.reduced(a, view) or evidence.reduced(b, view)
-        name = _named(title, self.metric)
-        rows = " against ".join(
-            evidence.label(evidence.as_trained(c) if view.as_trained else c) for c in (a, b)
-        )
+        rows = " against ".join(evidence.label(c) for c in judged)
         short = f"{name} {_signed(found.mean)} {found.relation}"
         return one(state, short, f"{name}, {rows}: {words(found)}", why)
 
@@ -119,6 +119,28 @@ def _signed(value: float) -> str:
 # --- numbers --------------------------------------------------------------------------------------
 
 
+def _means(evidence: Evidence, cells: Sequence[Cell], metric: str, view: View) -> _Means | None:
+    """The means of rows, with their spread; None if one was not run."""
+    values, why = evidence.measured(cells, metric, view)
+    if not all(values):
+        return None
+    numbers = [list(v.values()) for v in values]
+    spread = [statistics.stdev(v) if len(v) > 1 else 0.0 for v in numbers]
+    name = _named(evidence.title(evidence.judged(cells, view)[0]), metric)
+    return _Means(name, [statistics.fmean(v) for v in numbers], spread, why)
+
+
+class _Means(NamedTuple):
+    name: str
+    means: list[float]
+    spread: list[float]
+    why: str
+
+
+def _not_run(evidence: Evidence, cell: Cell) -> Found:
+    return one(None, f"{evidence.title(cell)}: not run")
+
+
 @dataclass(frozen=True)
 class Means:
     """The mean of a row lies between two numbers on some datasets."""
@@ -135,12 +157,11 @@ class Means:
 
     def _on(self, evidence: Evidence, view: View, block: str) -> Found:
         cell = Cell(self.table, block, self.row)
-        values = list(evidence.values(cell, self.metric, view).values())
-        if not values:
-            return one(None, f"{evidence.title(cell)} not run")
-        mean, why = statistics.fmean(values), evidence.reduced(cell, view)
-        text = f"{_named(evidence.title(cell), self.metric)} {mean:.3f}"
-        return one(self.low <= mean <= self.high, text, why=why)
+        found = _means(evidence, [cell], self.metric, view)
+        if found is None:
+            return _not_run(evidence, cell)
+        (mean,) = found.means
+        return one(self.low <= mean <= self.high, f"{found.name} {mean:.3f}", why=found.why)
 
 
 @dataclass(frozen=True)
@@ -158,40 +179,33 @@ class Spread:
 
     def _on(self, evidence: Evidence, view: View, block: str) -> Found:
         cells = [Cell(self.table, block, row) for row in self.rows]
-        values = [list(evidence.values(c, self.metric, view).values()) for c in cells]
-        if not all(values):
-            return one(None, f"{evidence.title(cells[0])} not run")
-        means = [statistics.fmean(v) for v in values]
-        name = _named(evidence.title(cells[0]), self.metric)
-        text = f"{name} {min(means):.3f} to {max(means):.3f}"
-        why = next((w for c in cells if (w := evidence.reduced(c, view))), "")
-        return one(max(means) - min(means) <= self.most, text, why=why)
+        found = _means(evidence, cells, self.metric, view)
+        if found is None:
+            return _not_run(evidence, cells[0])
+        low, high = min(found.means), max(found.means)
+        return one(high - low <= self.most, f"{found.name} {low:.3f} to {high:.3f}", why=found.why)
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """The measured mean is within ``within`` of the published one."""
+    """The published mean comes out: within two standard deviations, as the tables mark cells."""
 
     table: str
     row: str
     metric: str
-    on: tuple[str, ...]
-    within: float
+    block: str
+    called: str = ""
 
     def __call__(self, evidence: Evidence, view: View) -> Found:
-        return together([self._on(evidence, view, block) for block in self.on])
-
-    def _on(self, evidence: Evidence, view: View, block: str) -> Found:
-        cell = Cell(self.table, block, self.row)
-        values = list(evidence.values(cell, self.metric, view).values())
+        cell = Cell(self.table, self.block, self.row)
+        found = _means(evidence, [cell], self.metric, view)
         published = evidence.published(cell, self.metric)
-        if not values or published is None:
-            return one(None, f"{evidence.title(cell)} not run")
-        mean = statistics.fmean(values)
-        name = _named(evidence.title(cell), self.metric)
-        text = f"{name} {mean:.3f}, published {published.mean:g}"
-        close = abs(mean - published.mean) <= self.within
-        return one(close, text, why=evidence.reduced(cell, view))
+        if found is None or published is None:
+            return _not_run(evidence, cell)
+        (mean,), (sd,) = found.means, found.spread
+        name = f"{self.called}, {found.name}" if self.called else found.name
+        text = f"{name} {mean:.3f} ± {sd:.3f}, published {published.printed or published.mean}"
+        return one(not differs(published, mean, sd), text, why=found.why)
 
 
 @dataclass(frozen=True)
@@ -205,16 +219,14 @@ class Gap:
     block: str
 
     def __call__(self, evidence: Evidence, view: View) -> Found:
-        a, b = (Cell(self.table, self.block, row) for row in (self.a, self.b))
-        means = [list(evidence.values(c, self.metric, view).values()) for c in (a, b)]
-        printed = [evidence.published(c, self.metric) for c in (a, b)]
-        if not all(means) or printed[0] is None or printed[1] is None:
-            return one(None, "not run")
-        ours = statistics.fmean(means[0]) - statistics.fmean(means[1])
-        theirs = printed[0].mean - printed[1].mean
-        text = f"{evidence.title(a)} {ours:+.3f}, published {theirs:+.2f}"
-        why = evidence.reduced(a, view) or evidence.reduced(b, view)
-        return one(ours / theirs >= 0.5, text, why=why)
+        cells = [Cell(self.table, self.block, row) for row in (self.a, self.b)]
+        found = _means(evidence, cells, self.metric, view)
+        printed = [evidence.published(c, self.metric) for c in cells]
+        if found is None or printed[0] is None or printed[1] is None:
+            return _not_run(evidence, cells[0])
+        ours, theirs = found.means[0] - found.means[1], printed[0].mean - printed[1].mean
+        text = f"{found.name} {ours:+.3f}, published {theirs:+.2f}"
+        return one(ours / theirs >= 0.5, text, why=found.why)
 
 
 @dataclass(frozen=True)

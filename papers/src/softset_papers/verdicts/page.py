@@ -37,7 +37,7 @@ def _numbers(j: Judged) -> list[str]:
     alone = len(j.found) == 1
     return [
         f"{'found' if alone else view} ({_STATES[found.state]}): "
-        + "; ".join(p.full for p in found.parts)
+        + "; ".join(dict.fromkeys(p.full for p in found.parts))
         for view, found in j.found.items()
     ]
 
@@ -45,9 +45,10 @@ def _numbers(j: Judged) -> list[str]:
 def evidence_of(j: Judged) -> str:
     """The numbers that decided, in short, and the remark."""
     view, parts = j.decisive
-    shown = [p.short for p in parts[:_MOST]]
-    if len(parts) > _MOST:
-        shown.append(f"and {len(parts) - _MOST} more")
+    texts = list(dict.fromkeys(p.short for p in parts))
+    shown = texts[:_MOST]
+    if len(texts) > _MOST:
+        shown.append(f"and {len(texts) - _MOST} more")
     lead = f"{view}: " if len(j.found) > 1 else ""
     return (
         lead
