@@ -28,7 +28,7 @@ PROTOCOLS = ("fair", "published", "code")
   probabilities; AUROC of the thresholded decisions, which is what its tables hold. Papers 002 and
   003 decide for the largest probability.
 - ``code``: as ``published``, but with the *logits* of every loss that does not end in a sigmoid
-  (cross-entropy, WMW, adversarial, Dice) cut at 0.1 … 0.9, as the published code does.
+  (cross-entropy, WMW, adversarial, Dice) at thresholds 0.1 … 0.9, as the published code does.
 """
 
 
@@ -77,7 +77,7 @@ def judge(fitted: Fitted, validation: Part, test: Part, options: dict[str, Any])
 
     ``options``: ``judged="argmax"`` for papers 002 and 003, which published the decisions of the
     largest probability (of two classes, threshold 1/2); ``output="logit"`` where the published code
-    of 000 cut logits, ``output="sign"`` for a classifier without probabilities.
+    of 000 thresholds logits, ``output="sign"`` for a classifier without probabilities.
     """
     scores, y = torch.from_numpy(fitted.test), torch.from_numpy(test.y)
     w = None if test.w is None else torch.from_numpy(test.w)
@@ -89,18 +89,20 @@ def judge(fitted: Fitted, validation: Part, test: Part, options: dict[str, Any])
     if output == "sign":
         decided = _over_grid(scores, y, w, torch.tensor([0.5], dtype=torch.float64))
         return {"published": decided, "code": decided, "fair": fair}
-    cuts = torch.tensor(GRID, dtype=torch.float64)
-    on_logits = torch.sigmoid(cuts) if output == "logit" else cuts
+    thresholds = torch.tensor(GRID, dtype=torch.float64)
+    on_logits = torch.sigmoid(thresholds) if output == "logit" else thresholds
     return {
-        "published": _over_grid(scores, y, w, cuts),
+        "published": _over_grid(scores, y, w, thresholds),
         "code": _over_grid(scores, y, w, on_logits),
         "fair": fair,
     }
 
 
-def _over_grid(scores: Tensor, y: Tensor, w: Tensor | None, cuts: Tensor) -> dict[str, list[float]]:
+def _over_grid(
+    scores: Tensor, y: Tensor, w: Tensor | None, thresholds: Tensor
+) -> dict[str, list[float]]:
     c = confusion(
-        scores, y, thresholds=cuts.tolist(), sample_weight=w, batch_dims=1, from_logits=True
+        scores, y, thresholds=thresholds.tolist(), sample_weight=w, batch_dims=1, from_logits=True
     )
     chosen = {**METRICS, "auroc": _DECIDED}
     return {name: _plain(m(c).mean(-1)) for name, m in chosen.items()}

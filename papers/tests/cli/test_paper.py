@@ -30,7 +30,7 @@ def test_run_then_show(capsys, tmp_path):
     command += ["--row", "f2", "--dataset", "mammography", "--jobs", 1]
     code, out, err = run(command, capsys)
     assert code == 0
-    assert "| F2 * (cut short: 1000 rows, 20 epochs, 2 trials) | 0.63 ± 0.04 |" in out
+    assert "| F2 * (1000 rows, 20 epochs, 2 trials) | 0.63 ± 0.04 |" in out
     assert "1 of 1 runs" in err
     assert "core-minutes on 1 runs" in err
     written = {p.name for p in output.iterdir()}

@@ -1,8 +1,8 @@
 """Adversarial prediction for F1 (Fathony and Kolter 2020), with the package ``ap_perf``.
 
 The package sets up the game over n x n marginals; its cost is cubic in the batch, which is why the
-papers train with batches of 20: so do we, and a longer batch is cut into such pieces. Three things
-are done here instead of there. Its backward pass ignores the gradient that comes in, so that
+papers train with batches of 20: so do we, and a longer batch is split into such pieces. Three
+things are done here instead of there. Its backward pass ignores the gradient that comes in, so that
 scaling or averaging its loss changes nothing. Its value adds up one row too few of each column, and
 is off by up to 0.2. And it calls a general optimizer for the one number that a projection needs,
 which is most of its time: with a root search the same iterations take little more than a quarter

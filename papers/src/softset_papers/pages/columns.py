@@ -29,8 +29,8 @@ _HEADS = {
 _EXPLAINED = (
     "*As the text judges*: the mean over thresholds 0.1 … 0.9, on probabilities, and AUROC of the "
     "decisions. *As the code judges*: the same, with the logits of BCE, WMW, adversarial and Dice "
-    "cut at 0.1 … 0.9. *At 0.5* and *tuned* (on validation rows): AUROC is exact; macro F1 is the "
-    "mean over both classes."
+    "thresholded at 0.1 … 0.9. *At 0.5* and *tuned* (on validation rows): AUROC is exact; macro F1 "
+    "is the mean over both classes."
 )
 _ARGMAX = "*At 0.5* is the decision for the largest probability, as the paper judges."
 

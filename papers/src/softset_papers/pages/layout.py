@@ -30,8 +30,8 @@ _EXPLAINED = {
         "the paper says; AUROC is that of the decisions, as in its tables."
     ),
     "code": (
-        "Protocol code: as published, but the logits of BCE, WMW, adversarial and Dice are cut at "
-        "0.1 … 0.9, as in the paper's code."
+        "Protocol code: as published, but the logits of BCE, WMW, adversarial and Dice are "
+        "thresholded at 0.1 … 0.9, as in the paper's code."
     ),
 }
 _ARGMAX = "Protocol published: the decision for the largest probability, as papers 002 and 003 say."
@@ -163,9 +163,9 @@ def _grid(summary: Summary, block: Block, rows: list[Shown]) -> Grid:
 def row_label(s: Shown, table: Table) -> str:
     """A row by its name, and what must be said of it."""
     words = ["not in the paper"] * s.row.extra
-    words += [f"cut short: {s.short}"] * bool(s.short)
+    words += [s.short] * bool(s.short)
     words += [f"{s.trials} networks"] * (_unusual(s, table) and not s.short)
-    words += ["as the paper"] * s.full
+    words += ["the paper's settings"] * s.full
     if s.block.updates and not s.full:
         words.append(f"{_updates(s):,} updates, the paper's {s.block.updates:,}")
     if s.records:

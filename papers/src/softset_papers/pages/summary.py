@@ -42,7 +42,7 @@ class Shown:
     row: Row
     records: list[Record]
     cells: dict[str, Cell]
-    short: str = ""  # how its runs were cut short
+    short: str = ""  # how its runs fall short, or go beyond
     before: str = ""  # what these earlier results did otherwise
     full: bool = False
 

@@ -139,7 +139,7 @@ WHOLE = paper(grid=GRID) | ours(search_seen=None, max_seen=None, patience_seen=N
 _FIXED = paper(optimizer="AdamW") | ours(weight_decay=0.01)
 _TIED = {"ties": "the first of tied settings was taken"}
 BINARY_NOTE = (
-    f"{SUBSET} Two classes need one output, cut at 1/2, which is the paper's threshold for d = 2. "
+    f"{SUBSET} Two classes need one output with a threshold of 1/2, as the paper has for d = 2. "
     "The rows are trained for the metric of the positive class; macro F1, the mean over both "
     "classes that the papers' equations define, is a row of its own. Of settings that tie in the "
     "search, the one with the lowest mean over its neighbors in the grid is taken, then the "

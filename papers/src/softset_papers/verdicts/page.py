@@ -9,6 +9,7 @@ from softset_papers.verdicts.claims import Judged
 from softset_papers.verdicts.rule import RULE, VERDICTS
 
 _MOST = 4  # numbers of a claim in a table; all of them stand in the list
+_ASIDE = re.compile(r" \([^()]*(implied|we take)[^()]*\)")  # how a claim is read
 _STATES = {True: "yes", False: "no", None: "not decided"}
 
 
@@ -71,7 +72,7 @@ def to_brief(judged: Sequence[Judged]) -> str:
     """The claims by verdict, a line for each; what decided is folded."""
     lines = []
     for verdict in VERDICTS:
-        own = [j.claim.text for j in judged if j.verdict == verdict]
+        own = [_ASIDE.sub("", j.claim.text) for j in judged if j.verdict == verdict]
         if own:
             lines.append(f"- **{verdict}** ({len(own)}): {'; '.join(own)}.")
     text, table = "\n".join(lines), to_table(judged, with_paper=False)
