@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test test-slow test-integrations test-gpu test-lowest bench lint coverage dist docs gallery browser clean
 
 demo: $(READY)
-	$(BIN)/softset demo
+	$(BIN)/softset demo --force
 
 test: lint
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow"

@@ -54,6 +54,10 @@ def test_decisions_at_a_cut():
     for task, z, cut in ((BINARY, Z[:, 0], 2.0), (MULTILABEL, Z, 0.0)):
         above = task.margin(z, np.array(cut)) > 0
         assert above.tolist() == (task.decide(z, np.array(cut)) == 1).tolist()
+    none, every = (BINARY.margin(Z[:, 0], np.array(cut)) for cut in (np.inf, -np.inf))
+    assert np.isfinite([none, every]).all()  # thresholds that no row, and every row, reaches
+    assert (none < 0).all()
+    assert (every > 0).all()
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,9 @@ class Task(str):
         return to_logits(p)
 
     def margin(self, scores: Floats, threshold: Floats) -> Floats:
-        """Distance of each score from the threshold: above 0 exactly where the decision is 1."""
-        distance = scores - threshold
+        """Distance of each score from the threshold: above 0 exactly where the decision is 1.
+        It is finite where the threshold is not, which then flags every row or none."""
+        distance = np.nan_to_num(scores - threshold, nan=np.nan)
         return np.where(scores >= threshold, np.maximum(distance, TINY), distance)
 
     def decide(self, scores: Floats, threshold: Floats) -> Ints:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy import sparse
 from scipy.optimize import check_grad
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -302,6 +303,18 @@ def test_labels_and_the_positive_class(data):
     last = MetricLinearClassifier().fit(x, y)
     np.testing.assert_array_equal(first.predict(x), 1 - last.predict(x))
     np.testing.assert_allclose(first.coef_, -last.coef_)
+
+
+def test_a_split_trains_on_its_training_rows_alone(data):
+    """Copies with flipped labels, in no split, change no out-of-fold score."""
+    x, y = (array[:200] for array in data)
+    third = np.arange(len(y)) % 3
+    splits = [(np.flatnonzero(third == 0), np.flatnonzero(third == k)) for k in (1, 2)]
+    alone = MetricLinearClassifier("f1", path=(0.1,), cv=splits).fit(x, y)
+    beside = clone(alone).fit(np.tile(x, (2, 1)), np.concatenate([y, 1 - y]))
+    tested = third > 0
+    found = [model._training.origins[0].scores[: len(y)][tested] for model in (alone, beside)]
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-3, atol=1e-4)
 
 
 def test_given_splits_are_used(data):

@@ -136,7 +136,10 @@ def test_weights_and_classes_count_as_in_memory():
     target = np.concatenate([found.held.y, *(rows.y for rows in parts)])
     assert weight.mean() == pytest.approx(1)
     assert weight[target == 1] == pytest.approx(2 * weight[target == 0][0])
-    small(max_epochs=2).fit(cut(x, y, 100, w))
+    weighted = {"class_weight": {"yes": 2.0}, "max_epochs": 2}
+    stream, memory = (small(**weighted).fit(*a) for a in ([cut(x, y, 100, w)], (x, y, w)))
+    assert stream._scaler.center == pytest.approx(memory._scaler.center)
+    assert stream._scaler.scale == pytest.approx(memory._scaler.scale)
 
 
 def test_what_does_not_fit_is_refused():

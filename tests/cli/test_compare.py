@@ -231,6 +231,14 @@ def test_all_agree_on_how_long_the_demo_takes(run):
         assert " a minute" in found, name
 
 
+def test_the_demo_replaces_no_earlier_result(run, tmp_path):
+    (tmp_path / "out" / "rare").mkdir(parents=True)
+    (tmp_path / "out" / "rare" / "report.html").write_text("mine")
+    text = run.refused("demo", "-o", "out")
+    assert "Pass --force to replace it, or choose another --output" in text
+    assert (tmp_path / "out" / "rare" / "report.html").read_text() == "mine"
+
+
 @pytest.mark.slow
 def test_the_demo_takes_less_than_a_minute_and_pays_on_one_set_only(run, tmp_path):
     """On two cores that have nothing else to do."""

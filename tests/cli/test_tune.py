@@ -86,3 +86,25 @@ def test_a_model_keeps_its_promise_in_its_file(run):
     assert "keeps recall >= 0.8 with about 90 % confidence (approximate)" in text
     text = run("evaluate", "new.csv", "-t", "y", "--model", "m.softset", "-m", "f1")
     assert "promised recall >= 0.8; here 0." in text
+
+
+def test_the_threshold_has_an_interval_and_the_gain_says_when_it_is_noise(run, scored):
+    facts = run.json(*ARGUMENTS, "f2")
+    low, high = facts["interval"]
+    assert 0 < low < facts["threshold"] < high < 1
+    gain = facts["gain"]
+    assert gain["plain"] == pytest.approx(facts["value_before"])
+    assert gain["value"] - gain["plain"] == pytest.approx(gain["gain"])
+    text = run(*ARGUMENTS, "f2")
+    assert f"(95 % interval {low:.4g} to {high:.4g})" in text
+    assert "gain on rows not tuned on: +0." in text
+    assert "within noise" not in text  # at 0.5 most positives are missed
+    y = scored[1]
+    even = np.random.default_rng(1).random(len(y))
+    pd.DataFrame({"p": even, "y": y}).sort_values("y").to_csv("s.csv", index=False)
+    assert "]: within noise\n" in run(*ARGUMENTS, "balanced_accuracy")
+    several = pd.DataFrame(np.random.default_rng(0).dirichlet([1, 1, 1], 200), columns=list("abc"))
+    several.assign(y=np.arange(200) % 3).to_csv("t.csv", index=False)
+    text = run("tune-threshold", "t.csv", "-t", "y", "--scores", "a,b,c", "--metric", "f1_macro")
+    assert text.count("(95 % interval ") == 3
+    assert "within noise" in text

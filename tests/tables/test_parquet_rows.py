@@ -75,6 +75,9 @@ def test_a_split_keeps_equal_rows_together(folder):
     assert not set(a["a"]) & set(b["a"])
     assert train.fingerprint() != test.fingerprint() != rows.fingerprint()
     assert train.rows == 70
+    other = rows.split(0.3, random_state=1)[1]
+    assert set(other.table()[0]["a"]) != set(b["a"])
+    assert other.fingerprint() != test.fingerprint()
 
 
 def test_a_split_of_rows_that_repeat_is_of_rows(tmp_path):
@@ -83,6 +86,7 @@ def test_a_split_of_rows_that_repeat_is_of_rows(tmp_path):
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=150)
     train, test = ParquetRows(tmp_path, "y").split(0.2)
     (_, left), (b, right) = train.table(), test.table()
+    assert set(right) != set(ParquetRows(tmp_path, "y").split(0.2, 1)[1].table()[1])
     assert sorted([*left, *right]) == list(range(1000))
     assert 150 < len(b) < 250
     assert all(20 < n < 80 for n in np.bincount(b["a"], minlength=4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
@@ -90,17 +91,20 @@ def _fold_count(cv: int, labels: LabelEncoding, codes: Ints) -> int:
     return int(min(cv, sizes[rarest]))
 
 
-def given_folds(cv: CV, x: Matrix, y: Labels) -> Ints | None:
-    """The fold of every row, if ``cv`` is splits; -1 for rows that no split tests."""
+def given_folds(cv: CV, x: Matrix, y: Labels) -> tuple[Ints, NDArray[np.bool_]] | None:
+    """If ``cv`` is splits: the fold of every row, -1 for rows that no split tests, and which rows
+    each split trains on, ``[splits, rows]``."""
     if is_count(cv):
         check_number("cv", cv, 2, float("inf"), closed="low")
         return None
     splitter: Any = cv
-    fold = np.full(x.shape[0], -1, dtype=np.int64)
+    fold, trains = np.full(x.shape[0], -1, dtype=np.int64), []
     try:
         splits = splitter.split(x, y) if hasattr(cv, "get_n_splits") else splitter
-        for k, (_, test) in enumerate(splits):
+        for k, (train, test) in enumerate(splits):
             fold[np.asarray(test, dtype=np.int64)] = k
+            trains.append(np.zeros(x.shape[0], dtype=bool))
+            trains[-1][np.asarray(train, dtype=np.int64)] = True
     except (TypeError, ValueError, IndexError):
         raise ValueError(
             "cv must be a number of folds, a splitter, or pairs of training and test rows, "
@@ -108,4 +112,4 @@ def given_folds(cv: CV, x: Matrix, y: Labels) -> Ints | None:
         ) from None
     if fold.max(initial=-1) < 1:
         raise ValueError("cv must hold at least two splits.")
-    return fold
+    return fold, np.array(trains)

@@ -150,7 +150,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         check_number("l1_ratio", self.l1_ratio, 0, 1, closed="both")
         check_number("path", list(self.path), 0, float("inf"))
         x = self._checked_inputs(X, y)
-        given, place = given_folds(self.cv, x, y), None
+        given, trains = given_folds(self.cv, x, y) or (None, None)
         rows = self._start(x, y, sample_weight)
         signs = checked_monotonic_cst(self.monotonic_cst, x.shape[1])
         if signs is not None and self._task.single and self._labels.positive == 0:
@@ -159,10 +159,12 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         some = varies(x if (rows.w > 0).all() else x[rows.w > 0])
         if some.any() and not some.all():
             rows, signs = rows._replace(x=x[:, some]), None if signs is None else signs[some]
-        if given is None:
+        place, some_weight = None, rows.w > 0
+        if given is None or trains is None:
             rows, place = ordered_rows(*rows)
         else:
-            given, rows = given[rows.w > 0], rows.take(rows.w > 0)
+            given, trains = given[some_weight], trains[:, some_weight]
+            rows = rows.take(some_weight)
         tested = slice(None) if given is None else given >= 0  # the others have no say
         place = place if goal.tunes else None  # nothing is held out where nothing is tuned
         self._center, self._scale = center_and_spread(rows.x, rows.w)
@@ -174,7 +176,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         )
         raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
         targets = range(rows.y.shape[1]) if self._task.independent else [None]
-        found = [self._fit_target(rows, sample, fold, goal, signs, k) for k in targets]
+        trains = fold != np.arange(fold.max() + 1)[:, None] if trains is None else trains[:, sample]
+        found = [self._fit_target(rows, sample, fold, trains, goal, signs, k) for k in targets]
         self._targets = [target for target, _, _ in found]
         positive = rows.w @ rows.y if self._task.single else 0.5 * rows.w.sum()
         self._prior = float(logit(positive / rows.w.sum()))
@@ -225,6 +228,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         rows: Examples,
         sample: Array,
         fold: Array,
+        trains: Array,
         goal: Goal,
         signs: Array | None,
         label: int | None,
@@ -248,7 +252,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         tuner = Tuner(goal, task_of(y, classes))
         features = int(np.isfinite(self._scale).sum())
         penalties = penalties_tried(self.path, y, rows.w, features)
-        oof, parts = self._out_of_fold(problem, sample, fold, start, tuner, penalties)
+        oof, parts = self._out_of_fold(problem, sample, fold, trains, start, tuner, penalties)
         tested, own = fold >= 0, sample[fold >= 0]
         values = [tuner.best(z[tested], y[own], rows.w[own]) for z in oof]
         path, chosen = choose(
@@ -292,6 +296,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         problem: Callable[[Array], LinearProblem],
         sample: Array,
         fold: Array,
+        trains: Array,
         start: Array,
         tuner: Tuner,
         penalties: list[float],
@@ -306,12 +311,12 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         steps = progress("fit", len(folds) * (1 + len(penalties)), self.verbose)
         for k in folds:
             next(steps)
-            seen = fold != k
-            part = problem(sample[seen])
+            held = fold == k
+            part = problem(sample[trains[k]])
             alone = len(np.unique(part.y)) < whole.classes
             parts.append(part)
             starts.append(start if alone else logistic(part, self.C, self.l1_ratio, start))
-            oof[0][~seen] = scores_of(whole.x[~seen], starts[-1], whole.outputs)
+            oof[0][held] = scores_of(whole.x[held], starts[-1], whole.outputs)
             models[0][int(k)] = starts[-1]
         if not penalties:
             steps.close()

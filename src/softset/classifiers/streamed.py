@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -192,6 +192,8 @@ def fit_network(
     salt, seed, random = _started(model)
     seeds = random.randint(2**31 - 1, size=int(model.n_networks))
     found = survey(model, stream, model.validation_fraction, salt)
+    if model.class_weight is not None:  # the weights of classes are known after a pass
+        found = replace(found, scaler=_weighted_scaler(model, stream, found))
     model._scaler = found.scaler
     trained = _trained(model, stream, found, seeds, seed, checkpoint)
     model._weights = trained.weights.double()
@@ -199,6 +201,17 @@ def fit_network(
     model.history_ = trained.history
     held = found.held
     model._decide_by(model._scores(held.x) if model._tunes() else None, held.y, held.w)
+
+
+def _weighted_scaler(model: DecidingClassifier, stream: Stream, found: Survey) -> Scaler:
+    """Of all rows, with the weights of their classes."""
+    moments = Moments()
+    for X, y, w in blocks_of(stream):
+        x, weight = _checked(model, X, w, first=False)
+        some = weight > 0
+        rows = found.coded(x[some], y[some], weight[some])
+        moments.add(rows.x, rows.w)
+    return moments.scaler()
 
 
 def _trained(

@@ -185,7 +185,9 @@ def _as_label(label: str | None, y: Labels) -> Class | None:
     return {str(c): c for c in dict.fromkeys(np.asarray(y).tolist())}.get(label, label)
 
 
-def check_directory(directory: Path | None, file: Path, *, force: bool, resume: bool) -> None:
+def check_directory(
+    directory: Path | None, file: Path | None, *, force: bool, resume: bool
+) -> None:
     """Raise, before the work, if the results cannot or must not be written there."""
     from softset.storage.files import check_writable
 
@@ -195,13 +197,14 @@ def check_directory(directory: Path | None, file: Path, *, force: bool, resume: 
         raise ValueError(f"{directory} is a file; --output must name a directory.")
     existing = [name for name in FILES if (directory / name).exists()]
     if existing and not force and not resume:
+        again = ", --resume to continue it" if file is not None else ""
         raise ValueError(
-            f"{directory} holds a comparison already ({existing[0]}). Pass --force to replace it, "
-            "--resume to continue it, or choose another --output."
+            f"{directory} holds a comparison already ({existing[0]}). Pass --force to replace it"
+            f"{again}, or choose another --output."
         )
     if directory.is_dir():
         for name in FILES:
-            check_writable(directory / name, force=True, inputs=[file])
+            check_writable(directory / name, force=True, inputs=[file] if file else [])
         return
     parent = next(p for p in directory.absolute().parents if p.exists())
     check_writable(parent / directory.name, force=True)  # the directory can be created

@@ -9,7 +9,7 @@ import typer
 
 from softset.cli import app
 from softset.cli import options as opt
-from softset.cli.compare import compared, tell, write
+from softset.cli.compare import check_directory, compared, tell, write
 from softset.cli.inputs import need
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def run(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Where the reports go.")
     ] = Path("softset-demo"),
+    force: opt.Force = False,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
@@ -42,6 +43,8 @@ def run(
     On one of them something beats the default threshold, on the other nothing does.
     """
     need("pandas", "jinja2", "rich")
+    for name in ("breast-cancer", "rare"):
+        check_directory(output / name, None, force=force, resume=False)
     datasets = [
         ("breast-cancer", "Breast cancer: 569 tumors, 30 measurements", *_breast_cancer()),
         ("rare", "Rare: 3000 rows, 9 % positives, classes that overlap", *_rare()),

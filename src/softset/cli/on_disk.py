@@ -55,7 +55,7 @@ def train_on_disk(
     from softset.classifiers.model import train_model
     from softset.classifiers.recipes import RECIPES
 
-    train, test = rows.split(min(0.2, _MOST_HELD / rows.rows))
+    train, test = rows.split(min(0.2, _MOST_HELD / rows.rows), settings["random_state"])
     is_network = RECIPES[settings["recipe"]].classifier == "MetricMLPClassifier"
     checkpoint = path.with_name(f"{path.name}.checkpoint") if is_network else None
     if checkpoint is not None and checkpoint.exists():

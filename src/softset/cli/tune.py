@@ -12,7 +12,9 @@ from softset.cli.scores import Scored, decide, read_scores
 from softset.typing import Settings
 
 if TYPE_CHECKING:
+    from softset.decisions.resampling import Gain
     from softset.metrics.goals import Goal
+    from softset.typing import Floats
 
 
 @app.command("tune-threshold")
@@ -79,21 +81,55 @@ def _tune(goal: Goal, found: Scored, as_json: bool) -> None:
         tuned = best_threshold(found.scores, y, goal, **settings)
         after = evaluate(found.scores, y, m, threshold=tuned, **settings)
     key = "offsets" if task.exclusive else "threshold"
+    interval, gain = _uncertainty(goal, found)
     if as_json:
-        print_json({**_facts(goal, found), key: tuned, "value": after, "value_before": before})
+        facts = {**_facts(goal, found), key: tuned, "value": after, "value_before": before}
+        print_json({**facts, "interval": interval, "gain": gain and gain._asdict()})
         return
     default = "without" if task.exclusive else "at 0.5"
+    ranges = [""] * len(found.classes)
+    if interval is not None:
+        both = interval.reshape(-1, 2)
+        ranges = [f" (95 % interval {low:.4g} to {high:.4g})" for low, high in both]
     if task.single:
         print(found.positive)
-        print(f"best threshold for {goal.name}: {tuned:.6g}")
+        print(f"best threshold for {goal.name}: {tuned:.6g}{ranges[0]}")
     else:
         print(f"{key} for {goal.name}:")
-        for name, number in zip(found.classes, tuned, strict=True):
-            print(f"  {name}: {number:.6g}")
+        for name, number, ends in zip(found.classes, tuned, ranges, strict=True):
+            print(f"  {name}: {number:.6g}{ends}")
     print(f"{m.name}: {after:.4f}, {default} {before:.4f} ({len(y)} rows, tuned on these)")
+    if gain is not None:
+        noise = "" if gain.low > 0 else ": within noise"
+        between = f"[{gain.low:+.4f}, {gain.high:+.4f}]"
+        print(f"gain on rows not tuned on: {gain.gain:+.4f} {between}{noise}")
     flagged = float(decide(found, tuned).mean()) if isinstance(tuned, float) else None
     if note := met_by_constant(flagged, goal.name):
         say(f"softset: note: {note}")
+
+
+def _uncertainty(goal: Goal, found: Scored) -> tuple[Floats | None, Gain | None]:
+    """The 95 % interval of the best threshold, or of each offset, and the gain of tuning on rows
+    that it was not tuned on; None where there is none."""
+    import numpy as np
+    from scipy.special import expit, log_softmax
+
+    from softset.decisions.confidence import threshold_interval
+    from softset.decisions.resampling import tuning_gain
+    from softset.decisions.tuner import Tuner
+
+    task = found.task
+    tuner = Tuner(goal, task, rule="exact", clear=False)
+    order = np.random.RandomState(0).permutation(len(found.y))  # a file may be sorted
+    z = found.scores if found.from_logits else task.scores(found.scores)
+    z, y = (log_softmax(z, 1) if task.exclusive else z)[order], found.y[order]
+    if not tuner.can_tune(y) or goal.where.exact:
+        return None, None
+    w = np.ones(len(y))
+    interval = threshold_interval(tuner, z, y, w, seed=0)
+    if interval is not None and not task.exclusive and not found.from_logits:
+        interval = expit(interval)
+    return interval, tuning_gain(tuner, tuner.crossed(z, y, w), z, y, w, seed=0)
 
 
 def _by_costs(goal: Goal, found: Scored, as_json: bool) -> None:

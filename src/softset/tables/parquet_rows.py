@@ -118,7 +118,7 @@ class ParquetRows:
             raise ValueError(f"{self.path.name} has 0 rows.")
         # The fraction of the rows that a split holds out, whether these are the rows held out, and
         # whether a row's position decides, and not what it holds.
-        self._fraction, self._held_out, self._by_position = 0.0, False, False
+        self._fraction, self._held_out, self._by_position, self._salt = 0.0, False, False, 0
 
     def __iter__(self) -> Iterator[Block]:
         """All blocks in the order of the files."""
@@ -129,17 +129,18 @@ class ParquetRows:
         order = np.random.default_rng(seed).permutation(len(self.groups))
         return self._blocks([self.groups[i] for i in order])
 
-    def split(self, fraction: float) -> tuple[Self, Self]:
+    def split(self, fraction: float, random_state: int = 0) -> tuple[Self, Self]:
         """The rows without a random fraction of them, and that fraction.
 
-        What a row holds decides its side: equal rows are on one side. Where rows repeat
-        (``kept_together``, in a sample of them), the position of a row decides.
+        What a row holds, with ``random_state``, decides its side: equal rows are on one side. Where
+        rows repeat (``kept_together``, in a sample of them), the position of a row decides.
         """
         check_number("fraction", fraction, 0, 1)
         repeat = kept_together(self._sampled_codes(), min(fraction, 1 - fraction)) is None
         sides = copy.copy(self), copy.copy(self)
         for side, held_out in zip(sides, (False, True), strict=True):
             side._fraction, side._held_out, side._by_position = fraction, held_out, repeat
+            side._salt = random_state
             side.rows = round(self.rows * (fraction if held_out else 1 - fraction))
         return sides
 
@@ -155,7 +156,7 @@ class ParquetRows:
 
     def fingerprint(self) -> str:
         """A hash of names, columns and of what the files say of themselves; not of every cell."""
-        settings = (self._used, self.target, self._fraction, self._held_out)
+        settings = (self._used, self.target, self._fraction, self._held_out, self._salt)
         digest = hashlib.sha256(repr(settings).encode())
         for file in self.files:
             with open(file, "rb") as stream:
@@ -218,11 +219,11 @@ class ParquetRows:
                 )
         frame = frame[used]
         if self._fraction:
-            codes = frame_codes(frame[self.columns])
+            codes = frame_codes(frame[self.columns], self._salt)
             if self._by_position:
                 file = zlib.crc32(name.encode())
                 keys = [(file, group, position) for position in islice(positions, len(frame))]
-                codes = row_codes(np.array(keys))
+                codes = row_codes(np.array(keys), self._salt)
             frame = frame[(codes < np.uint64(self._fraction * 2.0**64)) == self._held_out]
         X = frame[self.columns]
         if len(self.target) == 1:

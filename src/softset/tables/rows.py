@@ -169,11 +169,12 @@ def equal_rows(X: Rows) -> Ints | None:
     return order[kind.ravel()].astype(np.int64)
 
 
-def frame_codes(X: Frame) -> NDArray[np.uint64]:
+def frame_codes(X: Frame, salt: int = 0) -> NDArray[np.uint64]:
     """A 64-bit hash of each row of a data frame."""
     from pandas.util import hash_pandas_object
 
-    return hash_pandas_object(X, index=False).to_numpy()
+    start = _mix(np.full(1, salt % 2**64, dtype=np.uint64))
+    return _mix(hash_pandas_object(X, index=False).to_numpy() ^ start)
 
 
 def alike(X: Rows, share: float) -> Ints | None:
