@@ -60,6 +60,7 @@ from .classifiers.ensemble import MetricEnsembleClassifier as MetricEnsembleClas
 from .classifiers.model import Model as Model
 from .classifiers.model import load_model as load_model
 from .classifiers.model import train_model as train_model
+from .classifiers.watching import watch as watch
 from .comparison.comparing import compare as compare
 from .comparison.result import Comparison as Comparison
 from . import classifiers as classifiers

@@ -389,13 +389,29 @@ def _precision_refusal(
 # --- new rows -------------------------------------------------------------------------------------
 
 
-def _checked(constraint: Constraint, said: np.ndarray, y: np.ndarray) -> PromiseCheck:
-    of = {"recall": y, "precision": said, "alerts": np.ones_like(y)}.get(constraint.rate, ~y)
-    hit = {"recall": said, "precision": y, "specificity": ~said}.get(constraint.rate, said)
-    k, n = int((hit & of).sum()), int(of.sum())
-    tail = (1 - _LEVEL) / 2
+def rate_rows(rate: str, said: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Masks of the rows that a rate is of, and of those among all rows that count for it."""
+    of = {"recall": y, "precision": said, "alerts": np.ones_like(y)}.get(rate, ~y)
+    hit = {"recall": said, "precision": y, "specificity": ~said}.get(rate, said)
+    return of, hit & of
+
+
+def exact_interval(k: int, n: int, level: float) -> tuple[float, float]:
+    """The interval of a rate of which ``k`` of ``n`` were seen (Clopper and Pearson 1934).
+
+    >>> [round(end, 3) for end in exact_interval(10, 10, 0.95)]
+    [0.692, 1.0]
+    """
+    tail = (1 - level) / 2
     low = float(beta.ppf(tail, k, n - k + 1)) if k else 0.0
     high = float(beta.ppf(1 - tail, k + 1, n - k)) if k < n else 1.0
+    return low, high
+
+
+def _checked(constraint: Constraint, said: np.ndarray, y: np.ndarray) -> PromiseCheck:
+    of, hit = rate_rows(constraint.rate, said, y)
+    k, n = int(hit.sum()), int(of.sum())
+    low, high = exact_interval(k, n, _LEVEL)
     bound = constraint.bound / (constraint.rows or len(y)) if constraint.rows is not None else None
     bound = constraint.bound if bound is None else bound
     rate = k / n if n else float("nan")

@@ -118,6 +118,18 @@ class Reference:
         w = np.concatenate(weights)
         return np.concatenate(scores), np.concatenate(codes), w / w.mean()
 
+    def columns(self, scores: Floats) -> Floats:
+        """New scores as the columns ``(columns, n)`` that the reference has."""
+        return _columns(self.task, scores)
+
+    def mixture(self, column: int) -> tuple[Floats, Floats]:
+        """All points of a column in order, and their fraction of the rows."""
+        each = [self.points_of(column, j) for j in range(self.sizes.shape[1])]
+        w = [np.full(len(p), self.prior[column, j] / max(1, len(p))) for j, p in enumerate(each)]
+        points, weights = np.concatenate(each), np.concatenate(w)
+        order = np.argsort(points, kind="stable")
+        return points[order], weights[order]
+
     def fraction_above(self, column: int, cut: float) -> Floats:
         """The fraction of each class ``(classes,)`` with a score of at least ``cut``."""
         each = [self.points_of(column, j) for j in range(self.sizes.shape[1])]

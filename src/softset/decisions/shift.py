@@ -76,7 +76,7 @@ class Shift:
                 )
             lines.append(text)
         if self.rejected:
-            lines.append(f"{self._test()}: this is not what happened. Promises are withdrawn.")
+            lines.append(f"{self._test()}: rejected, something else has changed.")
         elif self.estimated:
             lines.append(f"{self._test()}: not rejected.")
         return "\n".join(lines)
@@ -281,4 +281,4 @@ def _names(reference: Reference, names: Sequence[Label]) -> list[str]:
 
 
 def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.3g} %"
+    return "0 %" if fraction < 1e-6 else f"{100 * fraction:.3g} %"

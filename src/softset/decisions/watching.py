@@ -1,0 +1,199 @@
+"""Does a rate still hold? Tests and intervals that stay valid however often one looks.
+
+A rate is *broken* by evidence: the factor by which a bettor has multiplied a stake that loses on
+average as long as the rate holds (a *betting test*, or e-process: Shafer 2021; Waudby-Smith and
+Ramdas 2024). It exceeds ``1 / alpha`` at any look with probability ``alpha`` at most (Ville 1939),
+whatever the number of looks. The bet at each row is the likelihood ratio of a worse rate.
+
+A cumulative mean hides a late fall. So a part of the stake, ``1 / (s (s + 1))``, enters at look
+``s``: the sum is a test that can start late, and its largest term says since when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from softset.decisions.promises import exact_interval
+from softset.typing import Floats, Ints
+
+# Odds of an error, relative to those that are allowed, on which the stake is spread.
+_ODDS = np.array([1.25, 1.5, 2.0, 3.0, 5.0, 10.0])
+
+
+def log_evidence(errors: Ints, rows: Ints, allowed: float) -> Floats:
+    """The logarithm of the evidence, at each look, that more than ``allowed`` of the rows are
+    errors; ``errors`` and ``rows`` are those of each look.
+
+    >>> looks = np.full(30, 20)
+    >>> [bool(log_evidence(looks // k, looks, 0.1)[-1] > 3) for k in (10, 4)]
+    [False, True]
+    """
+    factors = _log_factors(errors, rows, allowed)
+    numbers = np.arange(1, len(rows) + 1)
+    entering = -np.log(numbers * (numbers + 1.0)) - np.log(len(_ODDS))
+    stakes, found = np.full(len(_ODDS), -np.inf), np.empty(len(rows))
+    for t in range(len(rows)):
+        stakes = np.logaddexp(stakes, entering[t]) + factors[t]
+        # What has not entered yet is still there.
+        found[t] = logsumexp(np.append(stakes, -np.log(t + 2.0)))
+    return found
+
+
+def likely_start(errors: Ints, rows: Ints, allowed: float, last: int) -> int:
+    """The look since which the rate is most likely broken, seen from look ``last``."""
+    factors = _log_factors(errors, rows, allowed)[: last + 1]
+    return int(np.argmax(logsumexp(np.cumsum(factors[::-1], axis=0), axis=1)[::-1]))
+
+
+def _log_factors(errors: Ints, rows: Ints, allowed: float) -> Floats:
+    """The likelihood ratio of each look ``(looks, alternatives)``, as a logarithm."""
+    allowed = min(max(allowed, 1e-9), 1 - 1e-9)
+    odds = _ODDS * allowed / (1 - allowed)
+    worse = odds / (1 + odds)
+    wrong, right = np.asarray(errors)[:, None], (np.asarray(rows) - errors)[:, None]
+    return wrong * np.log(worse / allowed) + right * np.log((1 - worse) / (1 - allowed))
+
+
+def crossing(evidence: Floats, alpha: float) -> int | None:
+    """The first look at which the logarithm of evidence reaches ``1 / alpha``."""
+    above = np.flatnonzero(evidence >= -np.log(alpha))
+    return int(above[0]) if len(above) else None
+
+
+@dataclass(frozen=True)
+class WatchedRate:
+    """A rate over looks: ``hits`` of ``rows`` at each. ``bound`` is tested, with ``sign`` 1 for at
+    least and -1 for at most; None without a test. ``found`` is the look at which it is found to be
+    broken, ``since`` the look since which, both by number; None if it is not."""
+
+    name: str
+    hits: list[int]
+    rows: list[int]
+    low: list[float]
+    high: list[float]
+    bound: float | None = None
+    sign: int = 1
+    promised: bool = False
+    evidence: list[float] | None = None
+    found: int | None = None
+    since: int | None = None
+
+    @property
+    def values(self) -> list[float]:
+        """The rate at each look, NaN without rows."""
+        pairs = zip(self.hits, self.rows, strict=True)
+        return [k / n if n else float("nan") for k, n in pairs]
+
+    @property
+    def constraint(self) -> str:
+        """``recall >= 0.9``."""
+        if self.bound is None:
+            return self.name
+        return f"{self.name} {'>=' if self.sign > 0 else '<='} {self.bound:.3g}"
+
+    def mean(self, first: int = 0, end: int | None = None) -> float:
+        """The rate of all looks from ``first`` on, before ``end``."""
+        n = sum(self.rows[first:end])
+        return sum(self.hits[first:end]) / n if n else float("nan")
+
+
+def watched_rate(
+    name: str,
+    hits: Sequence[int] | Ints,
+    rows: Sequence[int] | Ints,
+    *,
+    alpha: float,
+    bound: float | None = None,
+    sign: int = 1,
+    promised: bool = False,
+) -> WatchedRate:
+    """A rate with its intervals, and the test of its bound at the false-alarm rate ``alpha``.
+
+    >>> week = watched_rate("recall", [9] * 5 + [3] * 5, [10] * 10, alpha=0.05, bound=0.8)
+    >>> week.found, week.since
+    (6, 5)
+    """
+    k, n = np.asarray(hits, dtype=np.int64), np.asarray(rows, dtype=np.int64)
+    low, high = look_intervals(k, n, alpha)
+    if bound is None:
+        return WatchedRate(name, k.tolist(), n.tolist(), low, high)
+    errors, allowed = (n - k, 1 - bound) if sign > 0 else (k, bound)
+    evidence = log_evidence(errors, n, allowed)
+    found = crossing(evidence, alpha)
+    since = None if found is None else likely_start(errors, n, allowed, found)
+    return WatchedRate(
+        name,
+        k.tolist(),
+        n.tolist(),
+        low,
+        high,
+        bound,
+        sign,
+        promised,
+        evidence.tolist(),
+        found,
+        since,
+    )
+
+
+def look_intervals(k: Ints, n: Ints, alpha: float) -> tuple[list[float], list[float]]:
+    """The interval of the rate at each look; all of them hold together with probability
+    ``1 - alpha``, however many looks there are: look ``t`` may miss with ``alpha / (t (t + 1))``.
+    """
+    ends = [
+        exact_interval(int(a), int(b), 1 - alpha / ((t + 1) * (t + 2)))
+        for t, (a, b) in enumerate(zip(k, n, strict=True))
+    ]
+    return [low for low, _ in ends], [high for _, high in ends]
+
+
+# --- without labels -------------------------------------------------------------------------------
+
+
+def drift_evidence(above: Ints, rows: Ints, expected: Floats, reference_rows: float) -> Floats:
+    """Evidence that rates ``above / rows`` (``above (tests, looks)``) are not the ``expected`` of
+    the reference: one test, the mean over rates and both sides.
+
+    What holds is an interval around the expected rate: its own uncertainty, and odds that differ
+    by ``_TOLERATED``, as the model that predicts is not one of those that gave the reference.
+    """
+    parts = [
+        log_evidence(errors, rows, allowed)
+        for hits, rate in zip(above, expected, strict=True)
+        for errors, allowed in _sides(hits, rows, float(rate), reference_rows)
+    ]
+    found: Floats = logsumexp(np.stack(parts), axis=0) - np.log(len(parts))
+    return found
+
+
+def drift_start(above: Ints, rows: Ints, expected: Floats, reference_rows: float, last: int) -> int:
+    """The look since which scores have most likely drifted, seen from look ``last``."""
+    best, start = -np.inf, last
+    for hits, rate in zip(above, expected, strict=True):
+        for errors, allowed in _sides(hits, rows, float(rate), reference_rows):
+            value = log_evidence(errors, rows, allowed)[last]
+            if value > best:
+                best, start = value, likely_start(errors, rows, allowed, last)
+    return start
+
+
+_TOLERATED, _SURE = 1.25, 0.999
+
+
+def tolerated(rate: float, reference_rows: float) -> tuple[float, float]:
+    """The rates that are taken for the expected one."""
+    n = max(1, round(reference_rows))
+    low, high = exact_interval(round(rate * n), n, _SURE)
+    return (
+        low / _TOLERATED / (1 - low + low / _TOLERATED),
+        high * _TOLERATED / (1 - high + high * _TOLERATED),
+    )
+
+
+def _sides(hits: Ints, rows: Ints, rate: float, reference_rows: float) -> list[tuple[Ints, float]]:
+    low, high = tolerated(rate, reference_rows)
+    return [(hits, high), (rows - hits, 1 - low)]
