@@ -112,7 +112,7 @@ def test_every_axis_comes_before_the_last_splits():
 
 def test_the_page_shows_what_the_results_say():
     records = common.read(when.OUT)
-    page = (when.PICTURE.parent / "when-it-pays.md").read_text(encoding="utf-8")
+    page = (when.PICTURE.parent / "studies" / "when-it-pays.md").read_text(encoding="utf-8")
     for line in when.text_of(records).splitlines():
         assert line in page, line
     assert when.PICTURE.read_text(encoding="utf-8") == when.when_tables.picture(records)
