@@ -8,7 +8,7 @@ import pytest
 
 import softset as ss
 from softset.classifiers import streamed
-from softset.classifiers.streamed import fit_network, survey
+from softset.classifiers.streamed import survey
 from tests.memory import needs_proc, printed
 
 
@@ -213,14 +213,14 @@ def test_a_checkpoint_of_other_rows_is_refused(file, tmp_path):
     saved = tmp_path / "run.checkpoint"
     numbers = ["a", "b", "c", "d"]
     rows = ss.ParquetRows(path, "y", drop=["kind"])
-    fit_network(small(max_epochs=1), rows, saved)
+    small(max_epochs=1)._fit_stream(rows, saved)
     one, other = small(max_epochs=1), small(max_epochs=1)
-    fit_network(one, rows, saved)
+    one._fit_stream(rows, saved)
     other.fit(rows)
     assert (one.predict_proba(frame[numbers]) == other.predict_proba(frame[numbers])).all()
     frame.assign(a=frame["a"] + 1).to_parquet(path, row_group_size=150)
     with pytest.raises(ValueError, match="other data or settings"):
-        fit_network(small(max_epochs=1), ss.ParquetRows(path, "y", drop=["kind"]), saved)
+        small(max_epochs=1)._fit_stream(ss.ParquetRows(path, "y", drop=["kind"]), saved)
 
 
 MEMORY = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,15 +14,17 @@ from sklearn.utils.validation import check_array, validate_data
 
 from softset.boosting.base import LIBRARIES, library_class
 from softset.boosting.rounds import Boosted, boost
+from softset.boosting.spool import Spool
 from softset.checks import check_choice, check_number
 from softset.classifiers.base import DecidingClassifier
-from softset.classifiers.streamed import fit_boosting
+from softset.classifiers.streamed import draw_seeds, survey
 from softset.decisions.decision import Decision
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, one_number
+from softset.storage.files import scratch_directory
 from softset.tables.rows import Examples, ordered_rows
 from softset.tables.splits import content_split
-from softset.tables.streams import is_stream
+from softset.tables.streams import Stream, is_stream
 from softset.typing import (
     JSON,
     Array,
@@ -29,6 +32,7 @@ from softset.typing import (
     ClassWeight,
     Label,
     Labels,
+    PathLike,
     RandomState,
     Rows,
     Settings,
@@ -139,7 +143,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1; or on a
         stream of such blocks, as ``ParquetRows`` is one."""
         if y is None and is_stream(X):
-            fit_boosting(self, X)
+            self._fit_stream(X)
             return self
         metric = self._check_settings()
         x = self._checked_inputs(X, y)
@@ -151,12 +155,36 @@ class MetricBoostingClassifier(DecidingClassifier):
         rows, checks = rows.take(train), rows.take(held)
         if not self._task.independent:
             self._warn_of_absent(rows.y, checks.y)
+        self._fit_targets(rows, checks, metric, seed)
+        return self
+
+    def _fit_targets(self, rows: Examples, checks: Examples, metric: Goal, seed: int) -> None:
+        """Boost every target, and decide by the rows that were held out."""
         targets = self._task.targets(len(self.classes_))
         self._parts = [self._boost(rows, checks, metric, k, seed) for k in targets]
         self._describe()
         self._log_loss_decision = self._tuned_on([p.log_loss_part() for p in self._parts], checks)
         self._decide_by(self._joined(self._parts, checks.x), checks.y, checks.w)
-        return self
+
+    def _fit_stream(self, stream: Stream, checkpoint: PathLike | None = None) -> None:
+        """``fit`` of rows that come block by block: inputs go to a file in the temporary
+        directory, from which the library reads them; labels, weights and scores stay in memory."""
+        if checkpoint is not None:
+            raise ValueError("checkpoint is for networks; boosting begins anew.")
+        metric = self._check_settings()
+        salt, seed, _ = draw_seeds(self)
+        self._categories = []
+        surveyed = survey(self, stream, self.validation_fraction, salt)
+        self._categories = [None] * self.n_features_in_
+        with scratch_directory() as folder:
+            targets, weights = [], []
+            with Spool(Path(folder, "rows"), self.n_features_in_) as spool:
+                for rows in surveyed.parts(self, stream):
+                    spool.append(rows.x)
+                    targets.append(rows.y)
+                    weights.append(rows.w)
+                rows = Examples(spool, np.concatenate(targets), np.concatenate(weights))  # type: ignore[arg-type]
+                self._fit_targets(rows, surveyed.held, metric, seed)
 
     def _check_settings(self) -> Goal:
         check_choice("library", self.library, LIBRARIES)

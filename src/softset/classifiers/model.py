@@ -19,7 +19,6 @@ from softset.classifiers.recipes import (
     classifier_class,
     default_recipe,
 )
-from softset.classifiers.streamed import FITS
 from softset.decisions.shift import Prevalence, Shift
 from softset.metrics.registry import MetricLike, get_goal
 from softset.storage.arrays import pack_array, plain, unpack_array
@@ -351,16 +350,19 @@ def _fit_stream(
     checkpoint: PathLike | None,
 ) -> tuple[LabelEncoding, TableEncoder]:
     """Fit on rows that need not fit into memory; what their labels are, and their encoder."""
-    fit = FITS.get(RECIPES[recipe].classifier)
-    if fit is None:
-        fitting = [name for name, row in RECIPES.items() if row.classifier in FITS]
+    if not hasattr(classifier, "_fit_stream"):
+        fitting = [
+            name
+            for name, row in RECIPES.items()
+            if hasattr(classifier_class(row.classifier), "_fit_stream")
+        ]
         raise ValueError(
             f"recipe={recipe!r} needs all rows in memory. From Parquet files beyond it: "
             f"{', '.join(fitting)}."
         )
     stream = EncodedRows(rows, pos_label)
     _fix_positive(classifier, stream.labels)
-    fit(classifier, stream, checkpoint)
+    classifier._fit_stream(stream, checkpoint)
     return stream.labels, stream.encoder
 
 

@@ -3,7 +3,7 @@ a metric."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,20 +13,21 @@ from sklearn.utils import check_random_state
 from softset.checks import check_number, warn_user
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers, averaged
-from softset.classifiers.streamed import fit_network
+from softset.classifiers.streamed import Survey, draw_seeds, survey
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tables.rows import Examples, ordered_rows
 from softset.tables.scaling import SQUASH, Scaler
 from softset.tables.splits import salted_folds
-from softset.tables.streams import is_stream
-from softset.training.data import data_of, fold_of
+from softset.tables.streams import Stream, is_stream
+from softset.training.data import TensorData, data_of, fold_of, make_data
 from softset.training.loop import until_phase
 from softset.training.members import train_members
 from softset.training.networks import Mlp, score
 from softset.training.phases import RecipeLike
 from softset.training.recipes import DEFAULT
 from softset.training.stack import Member, Trained
+from softset.training.streamed import train_streamed
 from softset.typing import (
     Array,
     ArrayLike,
@@ -34,6 +35,7 @@ from softset.typing import (
     Ints,
     Label,
     Labels,
+    PathLike,
     RandomState,
     Rows,
     State,
@@ -161,7 +163,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         if self.batch_size is not None:
             check_number("batch_size", self.batch_size, 1, float("inf"), closed="low")
         if y is None and is_stream(X):
-            fit_network(self, X)
+            self._fit_stream(X)
             return self
         X = self._checked_inputs(X, y)
         rows, place = ordered_rows(*self._start(X, y, sample_weight))
@@ -173,9 +175,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         self._scaler = Scaler.of(rows.x, rows.w)
         self._begin(X, y)
         trained = self._train(rows, fold, seeds, self._on_epoch(X, y))
-        self._weights = trained.weights.double()
-        self._widths = trained.network.widths  # type: ignore[attr-defined]
-        self.history_ = trained.history
+        self._take(trained)
         self._tune_on(rows, fold, place)
         self._end(X, y)
         return self
@@ -187,9 +187,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         return train_members(
             tuple(self.hidden_layer_sizes),
             data_of(rows._replace(x=self._scaler(rows.x))),
-            members=[
-                Member(int(s), self.learning_rate, self.weight_decay, self.dropout) for s in seeds
-            ],
+            members=self._members(seeds),
             recipe=self.recipe,
             metric=self.metric,
             task=self._task,
@@ -199,6 +197,63 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
             folds=None if fold is None else fold.tolist(),
             verbose=self.verbose,
             on_epoch=on_epoch,
+        )
+
+    def _members(self, seeds: Array) -> list[Member]:
+        given = self.learning_rate, self.weight_decay, self.dropout
+        return [Member(int(seed), *given) for seed in seeds]
+
+    def _take(self, trained: Trained) -> None:
+        self._weights = trained.weights.double()
+        self._widths = trained.network.widths  # type: ignore[attr-defined]
+        self.history_ = trained.history
+
+    def _fit_stream(self, stream: Stream, checkpoint: PathLike | None = None) -> None:
+        """``fit`` of rows that come block by block; ``checkpoint`` is a file to go on from."""
+        salt, seed, random = draw_seeds(self)
+        seeds = random.randint(2**31 - 1, size=int(self.n_networks))
+        surveyed = survey(self, stream, self.validation_fraction, salt)
+        if self.class_weight is not None:
+            surveyed = surveyed.with_weighted_scaler(self, stream)
+        self._scaler = surveyed.scaler
+        self._take(self._train_stream(stream, surveyed, seeds, seed, checkpoint))
+        held = surveyed.held
+        self._decide_by(self._scores(held.x) if self._tunes() else None, held.y, held.w)
+
+    def _train_stream(
+        self,
+        stream: Stream,
+        surveyed: Survey,
+        seeds: Array,
+        seed: int,
+        checkpoint: PathLike | None,
+    ) -> Trained:
+        task = surveyed.labels.task
+
+        def tensors(name: str, rows: Examples) -> TensorData:
+            x, y, w = data_of(rows._replace(x=surveyed.scaler(rows.x)))
+            weight = w if w is not None or not surveyed.weighted else rows.w
+            return make_data(name, (x, y, weight), task)
+
+        def blocks(number: int) -> Iterator[TensorData]:
+            for rows in surveyed.parts(self, stream, seed + number):
+                yield tensors("train", rows)
+
+        return train_streamed(
+            tuple(self.hidden_layer_sizes),
+            blocks,
+            tensors("validation", surveyed.held) if self.early_stopping else None,
+            outputs=task.outputs(len(surveyed.labels.classes)),
+            members=self._members(seeds),
+            recipe=self.recipe,
+            metric=self.metric,
+            task=task,
+            batch_size=self._batch_size(surveyed.rows),
+            max_epochs=self.max_epochs,
+            patience=self.patience,
+            source=stream.fingerprint() if hasattr(stream, "fingerprint") else "",
+            checkpoint=checkpoint,
+            verbose=self.verbose,
         )
 
     def _folds(self, rows: Examples, salt: int) -> Ints | None:

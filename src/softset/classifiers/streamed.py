@@ -1,4 +1,4 @@
-"""Classifiers of rows that come block by block (``softset.tables.streams``).
+"""Rows that come block by block (``softset.tables.streams``), as classifiers train on them.
 
 One pass surveys the stream: classes, means and deviations, and the rows to hold out. The hold-out
 set is the rows with the smallest hashes of what they hold: equal rows are on one side. Where rows
@@ -11,24 +11,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from softset.boosting.spool import Spool
 from softset.metrics.registry import decided_elsewhere, one_number
-from softset.storage.files import scratch_directory
 from softset.tables.labels import LabelEncoding
 from softset.tables.rows import Examples, content_codes, copy_numbers, kept_together, row_codes
 from softset.tables.scaling import Moments, Scaler
 from softset.tables.streams import ClassCounts, Stream, blocks_of
-from softset.training.data import TensorData, data_of, make_data
-from softset.training.stack import Member, Trained
-from softset.training.streamed import train_streamed
-from softset.typing import Array, PathLike, Rows
+from softset.typing import Array, Rows
 
 if TYPE_CHECKING:
     from softset.classifiers.base import DecidingClassifier
@@ -66,6 +60,17 @@ class Survey:
             left -= np.bincount(place[held], minlength=len(left))
             if len(held) < len(codes):
                 yield rows.take(np.delete(np.arange(len(codes)), held))
+
+    def with_weighted_scaler(self, model: DecidingClassifier, stream: Stream) -> Survey:
+        """The same with a scaler of all rows by the weights of their classes, which are known
+        after a pass."""
+        moments = Moments()
+        for X, y, w in blocks_of(stream):
+            x, weight = _checked(model, X, w, first=False)
+            some = weight > 0
+            rows = self.coded(x[some], y[some], weight[some])
+            moments.add(rows.x, rows.w)
+        return replace(self, scaler=moments.scaler())
 
     def coded(self, x: Array, y: Array, w: Array) -> Examples:
         """Rows with codes, and with the weights of their classes; those have the mean 1."""
@@ -174,114 +179,9 @@ def _checked(
     return x, w
 
 
-def _started(model: DecidingClassifier) -> tuple[int, int, np.random.RandomState]:
-    """A salt, a seed, and the rest of the random numbers."""
+def draw_seeds(model: DecidingClassifier) -> tuple[int, int, np.random.RandomState]:
+    """A salt, a seed, and the generator that they were drawn from."""
     one_number(decided_elsewhere(model.metric))
     random = check_random_state(model.random_state)
     salt, seed = (int(v) for v in random.randint(2**31 - 1, size=2))
     return salt, seed, random
-
-
-# --- networks -------------------------------------------------------------------------------------
-
-
-def fit_network(
-    model: DecidingClassifier, stream: Stream, checkpoint: PathLike | None = None
-) -> None:
-    """``MetricMLPClassifier.fit`` of a stream; ``checkpoint`` is a file to go on from."""
-    salt, seed, random = _started(model)
-    seeds = random.randint(2**31 - 1, size=int(model.n_networks))
-    found = survey(model, stream, model.validation_fraction, salt)
-    if model.class_weight is not None:  # the weights of classes are known after a pass
-        found = replace(found, scaler=_weighted_scaler(model, stream, found))
-    model._scaler = found.scaler
-    trained = _trained(model, stream, found, seeds, seed, checkpoint)
-    model._weights = trained.weights.double()
-    model._widths = trained.network.widths  # type: ignore[attr-defined]
-    model.history_ = trained.history
-    held = found.held
-    model._decide_by(model._scores(held.x) if model._tunes() else None, held.y, held.w)
-
-
-def _weighted_scaler(model: DecidingClassifier, stream: Stream, found: Survey) -> Scaler:
-    """Of all rows, with the weights of their classes."""
-    moments = Moments()
-    for X, y, w in blocks_of(stream):
-        x, weight = _checked(model, X, w, first=False)
-        some = weight > 0
-        rows = found.coded(x[some], y[some], weight[some])
-        moments.add(rows.x, rows.w)
-    return moments.scaler()
-
-
-def _trained(
-    model: DecidingClassifier,
-    stream: Stream,
-    found: Survey,
-    seeds: Array,
-    seed: int,
-    checkpoint: PathLike | None,
-) -> Trained:
-    task = found.labels.task
-
-    def tensors(name: str, rows: Examples) -> TensorData:
-        x, y, w = data_of(rows._replace(x=found.scaler(rows.x)))
-        return make_data(name, (x, y, w if w is not None or not found.weighted else rows.w), task)
-
-    def blocks(number: int) -> Iterator[TensorData]:
-        for rows in found.parts(model, stream, seed + number):
-            yield tensors("train", rows)
-
-    return train_streamed(
-        tuple(model.hidden_layer_sizes),
-        blocks,
-        tensors("validation", found.held) if model.early_stopping else None,
-        outputs=task.outputs(len(found.labels.classes)),
-        members=[
-            Member(int(s), model.learning_rate, model.weight_decay, model.dropout) for s in seeds
-        ],
-        recipe=model.recipe,
-        metric=model.metric,
-        task=task,
-        batch_size=model._batch_size(found.rows),
-        max_epochs=model.max_epochs,
-        patience=model.patience,
-        source=stream.fingerprint() if hasattr(stream, "fingerprint") else "",
-        checkpoint=checkpoint,
-        verbose=model.verbose,
-    )
-
-
-# --- boosting -------------------------------------------------------------------------------------
-
-
-def fit_boosting(
-    model: DecidingClassifier, stream: Stream, checkpoint: PathLike | None = None
-) -> None:
-    """``MetricBoostingClassifier.fit`` of a stream: inputs go to a file in the temporary directory,
-    from which the library reads them; labels, weights and scores stay in memory."""
-    if checkpoint is not None:
-        raise ValueError("checkpoint is for networks; boosting begins anew.")
-    metric = model._check_settings()
-    salt, seed, _ = _started(model)
-    model._categories = []
-    found = survey(model, stream, model.validation_fraction, salt)
-    model._categories = [None] * model.n_features_in_
-    with scratch_directory() as folder:
-        targets, weights = [], []
-        with Spool(Path(folder, "rows"), model.n_features_in_) as spool:
-            for rows in found.parts(model, stream):
-                spool.append(rows.x)
-                targets.append(rows.y)
-                weights.append(rows.w)
-            rows = Examples(spool, np.concatenate(targets), np.concatenate(weights))  # type: ignore[arg-type]
-            labels = found.labels.task.targets(len(found.labels.classes))
-            model._parts = [model._boost(rows, found.held, metric, k, seed) for k in labels]
-    model._describe()
-    parts = [part.log_loss_part() for part in model._parts]
-    model._log_loss_decision = model._tuned_on(parts, found.held)
-    model._decide_by(model._joined(model._parts, found.held.x), found.held.y, found.held.w)
-
-
-# What can be trained on a stream, by the name of the classifier.
-FITS = {"MetricMLPClassifier": fit_network, "MetricBoostingClassifier": fit_boosting}
