@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from softset.typing import (
     Array,
     ArrayLike,
     ClassWeight,
+    Frame,
     Label,
     Labels,
     PathLike,
@@ -376,7 +377,7 @@ def _item(value: Label) -> JSON:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _categories(X: Any) -> list[list[Label] | None]:
+def _categories(X: Frame) -> list[list[Label] | None]:
     """For each column of a data frame its categories, or ``None`` for a column of numbers."""
     if not hasattr(X, "dtypes") or not hasattr(X, "iloc"):
         return []

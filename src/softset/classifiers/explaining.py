@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,7 +12,9 @@ from sklearn.base import BaseEstimator
 from softset.checks import check_integer
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.model import Model
-from softset.typing import JSON, Array, ArrayLike, Frame, Label, Labels, Rows
+from softset.typing import JSON, Array, ArrayLike, Frame, Label, Labels, Matrix, Rows
+
+Inputs: TypeAlias = Frame  # of a classifier: a data frame, or an array
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def explain_row(
     model = model if isinstance(model, Model) else Model(None, model, {})
     if model.task.independent:
         raise ValueError("explain_row is for binary and multiclass models, got a multilabel one.")
-    x: Any = X if model.encoder is None and hasattr(X, "iloc") else model.inputs(X)
+    x: Inputs = X if model.encoder is None and hasattr(X, "iloc") else model.inputs(X)
     check_integer("row", row, 0, len(x) - 1)
     one = _rows(x, [row])
     scores = model.classifier._scores(model.classifier._checked(one))
@@ -122,19 +124,19 @@ def explain_row(
     return RowExplanation(row, _item(predicted), probability, score, base, exact, ordered)
 
 
-def _linear_contributions(classifier: MetricLinearClassifier, x: Any) -> Array:
+def _linear_contributions(classifier: MetricLinearClassifier, x: Matrix) -> Array:
     """What each feature of one row adds to the logit of the positive class of two, ``(features,)``:
     nothing at the mean of training."""
-    scaled: Any = classifier._scaled(x)
+    scaled = classifier._scaled(x)
     dense = scaled.toarray() if hasattr(scaled, "toarray") else scaled
     return np.asarray(dense)[0] * classifier._targets[0].flat[:-1]
 
 
-def _rows(x: Any, which: ArrayLike) -> Any:
+def _rows(x: Inputs, which: ArrayLike) -> Inputs:
     return x.iloc[which] if hasattr(x, "iloc") else x[which]
 
 
-def _replaced(x: Any, other: Any, block: slice) -> Any:
+def _replaced(x: Inputs, other: Inputs, block: slice) -> Inputs:
     """``x`` with the columns of ``block`` from ``other``."""
     out = x.copy()
     if hasattr(x, "iloc"):
@@ -145,7 +147,7 @@ def _replaced(x: Any, other: Any, block: slice) -> Any:
     return out
 
 
-def _values(X: Any, row: int) -> dict[str, JSON]:
+def _values(X: Inputs, row: int) -> dict[str, JSON]:
     """What the row holds, by the names of columns."""
     if hasattr(X, "iloc"):
         return {str(c): _item(X.iloc[row, i]) for i, c in enumerate(X.columns)}
@@ -155,7 +157,7 @@ def _values(X: Any, row: int) -> dict[str, JSON]:
     return {str(i): _item(v) for i, v in enumerate(values)}
 
 
-def _item(value: Any) -> Any:
+def _item(value: Label) -> bool | int | float | str:
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -250,7 +252,7 @@ def worst_mistakes(
     return [Mistake(i, *pair, float(lead[i])) for i, pair in found]
 
 
-def _encoded(model: Model | BaseEstimator, X: Any, y: Labels) -> tuple[Model, Array, Array]:
+def _encoded(model: Model | BaseEstimator, X: Inputs, y: Labels) -> tuple[Model, Inputs, Array]:
     """The model, the numbers that its classifier sees, and labels as its classifier has them."""
     model = model if isinstance(model, Model) else Model(None, model, {})
     # A classifier alone may want the names, or the categories, of a data frame.
@@ -261,7 +263,7 @@ def _encoded(model: Model | BaseEstimator, X: Any, y: Labels) -> tuple[Model, Ar
     return model, x, target
 
 
-def _shuffled(x: Any, block: slice, order: Array) -> Any:
+def _shuffled(x: Inputs, block: slice, order: Array) -> Inputs:
     """``x`` with some columns, which belong together, in another order of rows."""
     out = x.copy()
     if hasattr(x, "iloc"):

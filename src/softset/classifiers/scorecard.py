@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from softset.metrics.goals import Goal
 from softset.metrics.registry import label_of
 from softset.tables.labels import LabelEncoding
 from softset.tasks import BINARY
-from softset.typing import Array, ArrayLike, Bools, Ints, Labels, Matrix, Rows
+from softset.typing import Array, ArrayLike, Bools, Frame, Ints, Labels, Matrix, Rows
 
 BINS = 8
 # Two printed lines each: more features than these do not fit on a page.
@@ -93,7 +93,7 @@ class Scorecard:
         """The points of a row that has the most of every feature."""
         return int(sum(f.points.max() for f in self.features))
 
-    def points(self, X: Any) -> Ints:
+    def points(self, X: Frame) -> Ints:
         """The total ``(n,)`` of each row. Columns of a data frame are found by their names."""
         columns = self._columns(X)
         totals = np.zeros(X.shape[0] if hasattr(X, "shape") else len(X), dtype=np.int64)
@@ -124,7 +124,7 @@ class Scorecard:
         tuner = Tuner(self.metric, BINARY)
         return float(tuner.values(decided, self.labels.encode(y), weight[None].astype(float))[0])
 
-    def _columns(self, X: Any) -> list[Array]:
+    def _columns(self, X: Frame) -> list[Array]:
         names = [f.name for f in self.features]
         if hasattr(X, "columns"):
             missing = [n for n in names if n not in X.columns]

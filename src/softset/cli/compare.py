@@ -20,12 +20,14 @@ from softset.cli.outputs import Progress, console, fresh_name, print_json, say, 
 from softset.formats import seconds
 
 if TYPE_CHECKING:
+    from types import EllipsisType
+
     from rich.console import Console
     from rich.text import Text
 
     from softset.comparison.data import Class
     from softset.comparison.result import CandidateResult, Comparison
-    from softset.typing import JSON, Frame, Labels
+    from softset.typing import JSON, Array, Frame, Labels
 
 # What a comparison leaves in its directory.
 FILES = ("report.html", "comparison.json", "comparison.csv", "model.softset", "runs.jsonl")
@@ -137,7 +139,9 @@ def run(
     check_columns(file, data.table, [*given_scores, *([time] if time else [])])
     apart = data.table[[*given_scores, *([time] if time else [])]]
     data.table = data.table.drop(columns=list(apart.columns))
-    wanted: list[Any] = [*split_values(candidates)] or ([...] if given_scores else [])
+    wanted: list[str | EllipsisType | tuple[str, Array]] = [*split_values(candidates)]
+    if given_scores and not wanted:
+        wanted = [...]
     wanted += [(name, apart[name].to_numpy()) for name in given_scores]
     info = {"target": data.target, "groups": groups, "file": file.name}
     info["drop"] = [*(drop or []), *split_values(drop)]

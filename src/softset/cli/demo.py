@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from softset.cli.inputs import need
 
 if TYPE_CHECKING:
     from softset.comparison.result import Comparison
+    from softset.typing import Array, Frame
 
 # Of each comparison, so that both take less than a minute.
 _SECONDS = 27.0
@@ -83,14 +84,14 @@ def _in_short(result: Comparison) -> str:
     return f"{answer(result.outcome)}, {result.gains.total.mean:+.3f} of F1"
 
 
-def _breast_cancer() -> tuple[Any, Any]:
+def _breast_cancer() -> tuple[Frame, Array]:
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer(as_frame=True)
     return data.data, data.target_names[data.target.to_numpy()]
 
 
-def _rare(rows: int = 3000) -> tuple[Any, Any]:
+def _rare(rows: int = 3000) -> tuple[Frame, Array]:
     """Rare positives whose probability is seldom above one half, as of fraud, churn or faults."""
     import numpy as np
     import pandas as pd

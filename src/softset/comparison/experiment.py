@@ -9,7 +9,7 @@ import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,7 +118,7 @@ class Source:
         # Workers outlive an experiment, and must not take the next one for it.
         self.token = uuid.uuid4().hex
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "experiment": None}
 
     def get(self) -> Experiment:

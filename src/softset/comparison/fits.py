@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from softset.classifiers.network import PhasedClassifier
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike
 from softset.tasks import Task
-from softset.typing import Array, Floats
+from softset.typing import Array, Floats, Threshold
 
 if TYPE_CHECKING:
     from softset.comparison.result import Family, StageId
@@ -123,17 +123,17 @@ class Sharing:
     """How one fit serves several candidates: ``prepare`` makes of the classifier that continues
     furthest one that ``reduce`` turns into another; ``fraction`` of its time is that other's."""
 
-    prepare: Callable[[Any], Any]
-    fraction: Callable[[Any], float]
-    reduce: Callable[[Any, Any], DecidingClassifier]
+    prepare: Callable[[DecidingClassifier], DecidingClassifier]
+    fraction: Callable[[DecidingClassifier], float]
+    reduce: Callable[[DecidingClassifier, DecidingClassifier], DecidingClassifier]
 
 
-def _with_rounds(model: Any) -> Any:
+def _with_rounds(model: DecidingClassifier) -> DecidingClassifier:
     """At least one round for the metric: without any there is nothing to reduce."""
     return model if model.n_metric_estimators else model.set_params(n_metric_estimators=1)
 
 
-def _log_loss_fraction(model: Any) -> float:
+def _log_loss_fraction(model: DecidingClassifier) -> float:
     warm = int(np.sum(model.n_estimators_))
     one_each = isinstance(model.n_estimators_, list)  # labels with a booster each
     rounds = sum(map(len, model.history_)) if one_each else len(model.history_)
@@ -162,7 +162,7 @@ SHARED: dict[str, Sharing] = {
 _THRESHOLD = Sharing(
     lambda model: model,
     lambda model: 1.0,
-    lambda model, other: model.with_threshold(other.threshold),
+    lambda model, other: model.with_threshold(cast("Threshold | None", other.threshold)),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Decision:
         return cls(task, np.broadcast_to(to_logits(values), shape).copy())
 
     @property
-    def threshold(self) -> Any:
+    def threshold(self) -> float | Floats:
         """The threshold as probabilities, a float or ``(labels,)``; offsets stay ``(classes,)``."""
         if self.task.exclusive:
             return self.cut

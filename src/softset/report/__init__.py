@@ -7,7 +7,7 @@ on a phone, and a name such as ``$x_{`` is just a name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from softset.formats import escape
 from softset.report.layout import page
@@ -15,7 +15,7 @@ from softset.report.layout import page
 __all__ = ["escape", "page", "render", "write_report"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # A page alone needs neither torch nor scikit-learn.
     if name not in ("render", "write_report"):
         raise AttributeError(f"module 'softset.report' has no attribute {name!r}")

@@ -54,7 +54,7 @@ def unsealed(content: object) -> Settings:
     return content
 
 
-def encoded(value: Any) -> Any:
+def encoded(value: object) -> Any:
     """Dataclasses, and lists and dictionaries of them, as what JSON can hold."""
     if is_dataclass(value):
         kind: Any = type(value)

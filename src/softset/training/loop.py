@@ -88,7 +88,7 @@ def new_history() -> History:
 def until_phase(history: History, phase: int) -> History:
     """The epochs before a phase of the recipe."""
     epochs = sum(number < phase for number in history["phase"])
-    lists = cast(dict[str, list[Any]], history)
+    lists = cast(dict[str, list[object]], history)
     return cast(History, {name: values[:epochs] for name, values in lists.items()})
 
 
@@ -382,7 +382,7 @@ class Loop(ABC):
         self.ids, self.history = state["ids"], state["history"]
         if sorted({*self.ids, *range(len(self.outcome))}) != list(range(len(self.outcome))):
             raise ValueError(f"ids must be among {len(self.outcome)} networks, got {self.ids}.")
-        for history in cast(list[dict[str, list[Any]]], self.history):
+        for history in cast(list[dict[str, list[object]]], self.history):
             lengths = {name: len(values) for name, values in history.items()}
             if lengths != dict.fromkeys(new_history(), len(history["phase"])):
                 raise ValueError(f"history must have as many entries in all lists, got {lengths}.")

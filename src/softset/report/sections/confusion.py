@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from softset import formats
@@ -81,7 +79,7 @@ def _matrix(page: Page) -> Content:
     }
 
 
-def _joint_metrics(page: Page) -> list[dict[str, Any]]:
+def _joint_metrics(page: Page) -> list[dict[str, object]]:
     """Every metric over all classes, for each candidate with predictions."""
     rows: dict[str, list[float]] = {}
     for key in page.shown:

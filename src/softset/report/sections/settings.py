@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from softset import formats
 from softset.formats import shorten
 from softset.report.context import Content, Page
 from softset.storage.schema import encoded
+from softset.typing import JSON
 
 ID, GROUP = "settings", ""
 TITLE = "How to get this again"
@@ -26,7 +27,7 @@ def content(page: Page) -> Content | None:
     }
 
 
-def _pairs(values: dict[str, Any]) -> list[tuple[str, str]]:
+def _pairs(values: Mapping[str, JSON]) -> list[tuple[str, str]]:
     return [
         (shorten(k.replace("_", " "), 60), shorten(formats.words(v), 200))
         for k, v in values.items()
