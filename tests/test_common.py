@@ -27,7 +27,8 @@ CASES = [
     for task in TASKS
     for average in (("macro",) if task == "binary" else row.averages)
 ]
-DELICATE = ("f1", "mcc", "gmean", "auroc")  # a plain ratio, square roots, products, a curve
+# A plain ratio, square roots, products, a matrix, a curve: kernels and graphs are the same for all.
+DELICATE = ("f1", "mcc", "gmean", "quadratic_kappa", "auroc")
 CUT = [name for name in ss.METRICS if not is_area(ss.METRICS[name].make())]
 
 
@@ -154,9 +155,8 @@ def test_however_steep_a_step_is_its_counts_become_the_hard_ones(task, dtype, ta
         assert x.grad.dtype == dtype
 
 
-@pytest.mark.parametrize("name", CUT)
 @pytest.mark.parametrize("step", [key for key in SOFT_STEPS if key != "own"])
-def test_two_classes_equal_binary_at_one_half(name, step):
+def test_two_classes_equal_binary_at_one_half(step):
     """For steps with H(p) + H(1 - p) = 1, as all of the papers' have."""
     z, y = random_problem("binary", seed=4)
     two = torch.stack([torch.zeros_like(z), z], 1)
@@ -302,7 +302,7 @@ def test_a_batch_of_one_class_still_teaches(name, task, positives):
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", ss.METRICS)
+@pytest.mark.parametrize("name", DELICATE)
 def test_tied_scores_do_not_depend_on_the_order_of_rows(name, task):
     _, y = random_problem(task, n=30)
     z = torch.zeros(30) if task == "binary" else torch.zeros(30, 4)
@@ -348,7 +348,7 @@ def test_results_are_ordinary_tensors(name, task, dtype, kernels):
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", ss.METRICS)
+@pytest.mark.parametrize("name", DELICATE)
 def test_half_precision_is_close_to_double(name, task):
     z, y = random_problem(task, n=200, seed=9)
     for dtype in (torch.float16, torch.bfloat16):
@@ -382,7 +382,7 @@ def test_float32_agrees_with_float64(name, task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", ss.METRICS)
+@pytest.mark.parametrize("name", DELICATE)
 def test_vmap_equals_batch_dims(name, task):
     parts = [random_problem(task, n=24, seed=s) for s in range(3)]
     z, y = torch.stack([p[0] for p in parts]), torch.stack([p[1] for p in parts])
@@ -417,7 +417,7 @@ def test_step_parameters_may_differ_by_problem(task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", ss.METRICS)
+@pytest.mark.parametrize("name", DELICATE)
 def test_losses_travel(name, task):
     z, y = random_problem(task)
     loss = ss.MetricLoss(name, task=task)

@@ -90,13 +90,10 @@ CASES = [
 ]
 
 
-# Every metric on images, and on one of the other shapes in turn.
-OTHERS = [kind for kind in SHAPES if kind != "image"]
-
-
+# Every metric on one of the shapes in turn, for each task and average.
 @pytest.mark.parametrize(
     ("name", "task", "average", "kind"),
-    [(*case, kind) for i, case in enumerate(CASES) for kind in ("image", OTHERS[i % len(OTHERS)])],
+    [(*case, [*SHAPES][i % len(SHAPES)]) for i, case in enumerate(CASES)],
 )
 def test_every_shape_and_set_equals_scikit_learn(name, task, average, kind):
     z, y = masks(task, SHAPES[kind])
@@ -244,8 +241,8 @@ def test_the_names_of_segmentation():
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
-@pytest.mark.parametrize("task", TASKS)
-def test_images_compile(task):
+def test_images_compile():
+    task = "multiclass"
     torch.compiler.reset()
     z, y = masks(task, (3, 4))
     loss = ss.MetricLoss("dice", task=task, per="image", ignore_index=255)
