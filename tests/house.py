@@ -14,6 +14,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "softset"
 
 
+@functools.cache
 def trees() -> dict[Path, ast.Module]:
     return {p: ast.parse(p.read_text(encoding="utf-8")) for p in sorted(SOURCE.rglob("*.py"))}
 
@@ -81,6 +82,19 @@ def annotations_with_any() -> int:
     return found
 
 
+def task_name_comparisons() -> int:
+    """Comparisons with the name of a task outside ``tasks.py``."""
+    from softset.tasks import TASKS  # noqa: PLC0415
+
+    return sum(
+        isinstance(node, ast.Compare)
+        and any(isinstance(c, ast.Constant) and c.value in set(TASKS) for c in ast.walk(node))
+        for path, tree in trees().items()
+        if path.name != "tasks.py"
+        for node in ast.walk(tree)
+    )
+
+
 def imports() -> dict[str, set[str]]:
     """What each module imports of the others, anywhere in it."""
     modules = {
@@ -141,6 +155,7 @@ def main() -> None:
     print(f"lines {lines()}, of code {code_lines()}")
     print(f"statements per line of code {statements_per_line():.3f}")
     print(f"docstring lines per public name {docstring_lines_per_public_name():.2f}")
+    print(f"comparisons of a task's name {task_name_comparisons()}")
     print(f"annotations with Any {annotations_with_any()}")
     print(f"longest import chain {len(chain)}: {' '.join(chain)}")
     print(f"modules of MetricLoss('f1') {len(walk)}: {' '.join(walk)}")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import softset as ss
-from softset.classifiers.explaining import Importance
+from softset.classifiers.model import Importance
 from softset.comparison import importances
 from softset.comparison.data import check_dataset
 from softset.comparison.importances import order_warning

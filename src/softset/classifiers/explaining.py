@@ -11,20 +11,10 @@ from sklearn.base import BaseEstimator
 
 from softset.checks import check_integer
 from softset.classifiers.linear import MetricLinearClassifier
-from softset.classifiers.model import Model
+from softset.classifiers.model import Importance, Model
 from softset.typing import JSON, Array, ArrayLike, Frame, Label, Labels, Matrix, Rows
 
 Inputs: TypeAlias = Frame  # of a classifier: a data frame, or an array
-
-
-@dataclass(frozen=True)
-class Importance:
-    """``falls`` is how much the metric loses, on average, when ``column`` is shuffled among the
-    rows; ``spread`` is the standard deviation over shuffles."""
-
-    column: str
-    falls: float
-    spread: float
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,16 @@ Table: TypeAlias = "Frame | Sequence[dict[str, JSON]]"  # of a user: a data fram
 
 
 @dataclass(frozen=True)
+class Importance:
+    """``falls`` is how much the metric loses, on average, when ``column`` is shuffled among the
+    rows; ``spread`` is the standard deviation over shuffles."""
+
+    column: str
+    falls: float
+    spread: float
+
+
+@dataclass(frozen=True)
 class SavedModel:
     """What a model file holds: the name of the classifier, and the plain data of each part."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from softset.checks import warn_user
 from softset.decisions.decision import Decision
@@ -18,11 +18,13 @@ from softset.decisions.shift import (
     stated_prior,
     stated_shift,
 )
-from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal, label_of
 from softset.storage.schema import decoded
 from softset.tables.labels import LabelEncoding
 from softset.typing import Array, Rows, State
+
+if TYPE_CHECKING:
+    from softset.decisions.tuner import Tuner
 
 
 class Shifting:

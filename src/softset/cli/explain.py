@@ -17,8 +17,8 @@ from softset.cli.outputs import console, print_json
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from softset.classifiers.explaining import Importance, Mistake
-    from softset.classifiers.model import Model
+    from softset.classifiers.explaining import Mistake
+    from softset.classifiers.model import Importance, Model
 
 
 @app.command("explain")

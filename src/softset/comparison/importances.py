@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import spearmanr
 
-from softset.classifiers.explaining import Importance, permutation_importances
-from softset.classifiers.model import Model
+from softset.classifiers.explaining import permutation_importances
+from softset.classifiers.model import Importance, Model
 from softset.comparison.experiment import encode
 from softset.comparison.fits import FitRequest, fit_candidates
 

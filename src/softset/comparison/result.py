@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from softset.classifiers.explaining import Importance
-from softset.classifiers.model import Model
+from softset.classifiers.model import Importance, Model
 from softset.metrics.registry import METRICS, MetricLike, get_goal, label_of
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError, write_safely

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.stats import chi2, norm
@@ -20,10 +20,12 @@ from softset.checks import check_number
 from softset.decisions.decision import Decision
 from softset.decisions.promises import Promise, promised_decision
 from softset.decisions.reference import Reference
-from softset.decisions.tuner import Tuner
 from softset.metrics.meeting import Meeting
 from softset.tasks import BINARY
 from softset.typing import Bools, Floats, Ints, Label, Settings
+
+if TYPE_CHECKING:
+    from softset.decisions.tuner import Tuner
 
 Prevalence = float | Sequence[float] | Mapping[Label, float]
 

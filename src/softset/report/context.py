@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softset import formats
-from softset.comparison.result import Comparison, Predictions
 from softset.counting.cells import Confusion, confusion
 from softset.formats import shorten
 from softset.metrics.custom import Custom
@@ -18,6 +17,7 @@ from softset.metrics.registry import get_goal
 from softset.tasks import get_task
 
 if TYPE_CHECKING:
+    from softset.comparison.result import Comparison, Predictions
     from softset.report.operating import Operating
 
 # The values of a template.

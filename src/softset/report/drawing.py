@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from softset import formats
-from softset.comparison.result import CandidateResult, Gains
 from softset.formats import escape
 from softset.typing import ArrayLike, Floats, Ints
+
+if TYPE_CHECKING:
+    from softset.comparison.result import CandidateResult, Gains
 
 Ticks = Sequence[tuple[float, str]]
 Attribute = str | float | None

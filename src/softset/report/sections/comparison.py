@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from softset import formats
-from softset.comparison.result import CandidateResult
 from softset.formats import shorten
 from softset.report.context import Content, Page
 from softset.report.drawing import difference_rows, forest, score_rows
+
+if TYPE_CHECKING:
+    from softset.comparison.result import CandidateResult
 
 ID, GROUP = "comparison", ""
 TITLE = "Every candidate, same splits"
