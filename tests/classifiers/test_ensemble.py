@@ -129,7 +129,7 @@ class Clock:
     """Time stands still, but for looking at it."""
 
     def __init__(self):
-        self.now = 0.0
+        self.now, self.pace = 0.0, 1.0
 
     def monotonic(self):
         self.now += 0.01
@@ -195,6 +195,21 @@ def test_with_no_time_at_all_the_cheapest_kind_is_fitted_on_fewer_rows(monkeypat
     assert model.predict(X).shape == (400,)
 
 
+def test_a_kind_that_takes_longer_than_it_was_thought_to_goes_on_with_fewer_rows(monkeypatch):
+    clock, fitted = timed_by_rows(monkeypatch)
+    X, y = problem(n=400)
+    take = ensemble.MetricEnsembleClassifier._fit_kind
+
+    def busy(self, *args):
+        clock.pace = 100  # others want the machine
+        return take(self, *args)
+
+    monkeypatch.setattr(ensemble.MetricEnsembleClassifier, "_fit_kind", busy)
+    blend(base_models=["extra-trees"], time_limit=60).fit(X, y)
+    assert max(rows for _, rows in fitted[-2:]) < 80
+    assert fitted[-3][1] > 200
+
+
 def timed_by_rows(monkeypatch):
     """A clock that goes on by the rows of each fit, and the fits with their rows."""
     clock, fitted = Clock(), []
@@ -203,7 +218,7 @@ def timed_by_rows(monkeypatch):
     def slow(name, kind):
         def fit(rows, order):
             fitted.append((name, len(rows.y)))
-            clock.now += seconds[name] * len(rows.y)
+            clock.now += clock.pace * seconds[name] * len(rows.y)
             return kind.fit(rows, order)
 
         return ensemble.Kind(fit)

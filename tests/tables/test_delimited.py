@@ -147,6 +147,11 @@ def test_numbers_with_a_unit_are_numbers_and_that_is_said(decimal, cells, number
     assert number_column([*cells * 10, *new], decimal)[1][-1] == numbers[0]
 
 
+def test_prices_of_the_other_decimal_mark_are_named():  # A5
+    column, _ = number_column([f"$1,{i:03d}.50" for i in range(60)] * 3, ",")
+    assert any("look like numbers with '$'" in note for note in column.notes)
+
+
 def test_one_column_keeps_its_empty_cells():  # D24
     assert read("a\n1\n\n3\n")["a"].isna().tolist() == [False, True, False]
     assert read("a\n\nx\n\n")["a"].tolist() == [None, "x", None]

@@ -309,8 +309,8 @@ class MetricEnsembleClassifier(DecidingClassifier):
         others: list[_Fit],
         steps: Iterator[None],
     ) -> list[_Fit]:
-        """The fits of a kind in every split, each on the fraction ``usable`` of its rows; none if
-        there is no time after all, unless there are no other fits."""
+        """The fits of a kind in every split, each on the fraction ``usable`` of its rows; where
+        there is no time after all, none, or on fewer rows if there are no other fits."""
         fits: dict[str, _Fit] = {}
         for k, (train, held) in enumerate(splits):
             next(steps)
@@ -321,8 +321,11 @@ class MetricEnsembleClassifier(DecidingClassifier):
                 fit = fits.setdefault(name, _Fit(name, kind, [], len(rows.y), []))
                 fit.add(model, rows.x, held)
             last = (time.monotonic() - begun) * (len(splits) - k - 1)
-            if others and last > clock.left():
-                return []
+            left = max(0.0, clock.left())
+            if last > left:
+                if others:
+                    return []
+                usable *= left / last
         return list(fits.values())
 
     def _blend(self, fits: list[_Fit], rows: Examples) -> None:

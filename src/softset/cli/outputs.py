@@ -106,13 +106,17 @@ def met_by_constant(flagged: float | None, metric: str) -> str:
 
     >>> met_by_constant(0.3, "recall")
     ''
+    >>> met_by_constant(1.0, "f1")
+    'every row is flagged: by f1, these scores tell rows apart too little.'
     """
     if flagged not in (0.0, 1.0):
         return ""
     which = "every row" if flagged else "no row"
+    if metric not in _INSTEAD:
+        return f"{which} is flagged: by {metric}, these scores tell rows apart too little."
     return (
         f"{which} is flagged: {metric} alone is best without telling rows apart. Ask for "
-        f"{_INSTEAD.get(metric, 'f1 or mcc')}, which weighs both kinds of errors."
+        f"{_INSTEAD[metric]}, which weighs both kinds of errors."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,6 +64,7 @@ def run(
     A Parquet file beyond memory, or a directory of such files, is read block by block (networks and
     boosting). Stopped, a network goes on by the same command.
     """
+    started = time.monotonic()
     need("pandas")
     check_files(file, directory=file)
     from softset.storage.files import check_writable
@@ -121,12 +123,22 @@ def run(
         **about,
     }
     _check_memory(data, recipe)
+    if time_limit is not None:  # the model that is saved, and the one that is scored: a half each
+        settings["time_limit"] = _fraction_left(time_limit, started, 0.55)
     model = train_model(
         data.table, data.labels, metric, sample_weight=data.weight, info=info, **settings
     )
     save_new(model, path, force)
+    if time_limit is not None:
+        left = _fraction_left(time_limit, started, 0.95)
+        settings["time_limit"] = min(settings["time_limit"], left)
     held_out = _held_out(data, metric, settings)
     _tell(model, path, held_out, len(data.table), len(data.table.columns), as_json)
+
+
+def _fraction_left(limit: float, started: float, fraction: float) -> float:
+    """Seconds until the fraction of a time limit is over; some, at least, to fit a model in."""
+    return float(f"{max(0.05 * limit, fraction * limit - (time.monotonic() - started)):.3g}")
 
 
 def _check_memory(data: Labeled, recipe: str) -> None:
@@ -143,10 +155,11 @@ def _check_memory(data: Labeled, recipe: str) -> None:
     trees = _TREES if recipe in ("forest", "best") else 0
     size, free = 8 * rows * classes * (8 + trees), free_memory()
     if classes > 2 and size > free:
+        other = "" if recipe.startswith("linear") else ", or choose --recipe linear"
         raise ValueError(
             f"{classes} classes of {rows} rows need about {size / 2**30:.0f} GB with --recipe "
             f"{recipe}, and {free / 2**30:.0f} GB are free. Merge rare classes, take a sample of "
-            "the rows, or choose --recipe linear. Is the target a number or an identifier?"
+            f"the rows{other}. Is the target a number or an identifier?"
         )
 
 

@@ -17,7 +17,7 @@ from softset.tables.columns import (
     Mask,
     as_text,
 )
-from softset.tables.numerals import common_unit, read_numbers
+from softset.tables.numerals import common_unit, is_unit, read_numbers
 from softset.typing import Array
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _looks_like_numbers(cells: Cells) -> tuple[str, ...]:
             f"the comma, e.g. {points[0]!r}; it is a category. Write all numbers one way.",
         )
     unit = common_unit(words, counts, 0.9 * counts.sum()) if len(words) > MOST_VALUES else ""
-    if unit and words[0].strip().endswith(unit):  # V8 and id17 are names
+    if unit and (is_unit(unit) or words[0].strip().endswith(unit)):  # V8 and id17 are names
         return (
             f"column {name!r} is a category of {len(words)} values that look like numbers with "
             f"{unit!r}, e.g. {words[0]!r}; write the numbers alone to use them as numbers.",
