@@ -42,7 +42,7 @@ def test_run_then_show(capsys, tmp_path):
     stale = ["paper", "stale", "--output", output]
     assert run(stale, capsys)[1] == "1 runs, none of them stale\n"
     results = output / "runs.jsonl"
-    results.write_text(results.read_text().replace('"pin": [', '"pin": [9, '))
+    results.write_text(results.read_text().replace('"pin":[', '"pin":[9,'))
     code, out, _ = run(stale, capsys)
     assert code == 0
     assert "000-table-3, Mammography, F2 *: its loss has changed" in out

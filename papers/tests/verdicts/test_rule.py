@@ -107,6 +107,8 @@ def test_pairs_over_splits_go_before_networks_on_one_split():
     assert (compared.relation, compared.splits, why) == ("behind", 10, "")
     assert Evidence(found[:2]).compare(a, b, "f1", HALF)[0].splits == 1
     assert Evidence(found[:1]).compare(a, b, "f1", HALF) is None
+    # A row that lacks a split is not one over ten splits.
+    assert Evidence(found[:-1]).compare(a, b, "f1", HALF)[0].splits == 1
 
 
 def test_pairs_are_of_the_same_seed():

@@ -64,16 +64,16 @@ def draw_verdicts(judged: Sequence[Judged]) -> str:
                 axes.add_patch(_square(x, y, COLORS[verdict]))
             axes.text(-0.6, y, f"paper {paper}", ha="right", va="center")
         most = max(sum(j.claim.paper.startswith(p) for j in judged) for p in PAPERS)
-        left, bottom = 0.0, len(PAPERS) + 0.7
-        for verdict, color in COLORS.items():
+        bottom, legend = len(PAPERS) + 0.7, 16.0  # squares for each word of the legend
+        for i, (verdict, color) in enumerate(COLORS.items()):
+            left, down = legend * (i % 3), bottom + 1.3 * (i // 3)
+            axes.add_patch(_square(left, down, color))
             text = f"{verdict}: {sum(j.verdict == verdict for j in judged)}"
-            axes.add_patch(_square(left, bottom, color))
-            axes.text(left + 0.7, bottom, text, va="center", fontsize=8)
-            left += 2 + 0.27 * len(text)  # about as wide as it is printed
-        axes.set(xlim=(-4.5, max(most, left) + 0.5), ylim=(bottom + 0.6, -0.6), aspect="equal")
+            axes.text(left + 0.9, down, text, va="center")
+        axes.set(xlim=(-6.5, max(most, 3 * legend)), ylim=(bottom + 2.1, -0.6), aspect="equal")
         axes.axis("off")
 
-    return to_svg("verdicts", (10, 1.8), paint)
+    return to_svg("verdicts", (9, 1.7), paint)
 
 
 def _square(x: float, y: float, color: str) -> Any:

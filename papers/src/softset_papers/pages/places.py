@@ -11,14 +11,12 @@ from softset_papers.pages.summary import summarize
 from softset_papers.results import Record
 from softset_papers.tables import find_table
 from softset_papers.verdicts.claims import Judged, judge_claims
-from softset_papers.verdicts.page import counts, rule_text, to_brief, to_list, to_table
+from softset_papers.verdicts.page import counts, rule_text, to_brief, to_folds, to_list
 
 _PLACE = re.compile(r"(<!-- (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _VERDICTS: dict[str, Callable[[list[Judged]], str]] = {
     "brief": to_brief,
-    "verdicts": lambda judged: to_table(
-        judged, with_paper=len({j.claim.paper for j in judged}) > 2
-    ),
+    "verdicts": to_folds,
     "numbers": lambda judged: (
         "<details><summary>Every claim with all its numbers</summary>\n\n"
         f"{to_list(judged)}\n\n</details>"

@@ -25,6 +25,7 @@ class Claim:
     conditions: tuple[Condition, ...]
     views: tuple[View, ...] = CASCADE
     remark: str = ""
+    where: str = ""  # the end of the text, if other claims differ from it in that alone
 
 
 def claim(
@@ -34,9 +35,10 @@ def claim(
     *conditions: Condition,
     views: tuple[View, ...] = CASCADE,
     remark: str = "",
+    where: str = "",
 ) -> Claim:
     """A claim that all of its conditions are needed for."""
-    return Claim(paper, text, table, conditions, views, remark)
+    return Claim(paper, f"{text}{where}", table, conditions, views, remark, where)
 
 
 def against(

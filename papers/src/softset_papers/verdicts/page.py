@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from softset_papers.verdicts.claim import Claim
 from softset_papers.verdicts.claims import Judged
 from softset_papers.verdicts.rule import RULE, VERDICTS
 
@@ -16,7 +17,8 @@ _STATES = {True: "yes", False: "no", None: "not decided"}
 def counts(judged: Sequence[Judged]) -> str:
     """How many claims have which verdict."""
     numbers = [(sum(j.verdict == v for j in judged), v) for v in VERDICTS]
-    return f"{len(judged)} claims: " + ", ".join(f"{n} {v}" for n, v in numbers if n) + "."
+    words = [f"{n} {v.replace('does', 'do').replace('holds', 'hold')}" for n, v in numbers if n]
+    return f"{len(judged)} claims: {', '.join(words)}."
 
 
 def rule_text() -> str:
@@ -72,12 +74,32 @@ def to_brief(judged: Sequence[Judged]) -> str:
     """The claims by verdict, a line for each; what decided is folded."""
     lines = []
     for verdict in VERDICTS:
-        own = [_ASIDE.sub("", j.claim.text) for j in judged if j.verdict == verdict]
+        own = [j.claim for j in judged if j.verdict == verdict]
         if own:
-            lines.append(f"- **{verdict}** ({len(own)}): {'; '.join(own)}.")
+            lines.append(f"- **{verdict}** ({len(own)}): {'; '.join(_briefly(own))}.")
     text, table = "\n".join(lines), to_table(judged, with_paper=False)
     summary = "What decided, claim by claim"
     return f"{text}\n\n<details><summary>{summary}</summary>\n\n{table}\n\n</details>"
+
+
+def _briefly(claims: Sequence[Claim]) -> list[str]:
+    """Claims without asides; those that differ in a dataset alone are one."""
+    found: dict[str, list[str]] = {}
+    for c in claims:
+        text = _ASIDE.sub("", c.text.removesuffix(c.where))
+        found.setdefault(text, []).append(c.where)
+    return [text + ", ".join(where) for text, where in found.items()]
+
+
+def to_folds(judged: Sequence[Judged]) -> str:
+    """The claims of each paper as a table in a fold."""
+    papers = dict.fromkeys(j.claim.paper.split(",")[0] for j in judged)
+    folds = []
+    for paper in sorted(papers):
+        own = [j for j in judged if j.claim.paper.startswith(paper)]
+        summary = f"Paper {paper}, {counts(own).rstrip('.')}"
+        folds.append(f"<details><summary>{summary}</summary>\n\n{to_table(own)}\n\n</details>")
+    return "\n\n".join(folds)
 
 
 def to_list(judged: Sequence[Judged]) -> str:

@@ -237,13 +237,16 @@ class Evidence:
         return cell if same or "cells" in options else None
 
     def over_splits(self, cells: Sequence[Cell]) -> list[Cell]:
-        """The same rows over ten splits, if all of them were run so."""
+        """The same rows over ten splits, if all of them were run so, on every split."""
         found = []
         for cell in cells:
             options = [cell._replace(block=b) for b in (f"{cell.block}-splits", cell.block)]
-            several = [c for c in options if (s := self.shown(c)) and len(s.records) > 1]
-            found += several[:1]
+            found += [c for c in options if self._has_all_splits(c)][:1]
         return found if len(found) == len(cells) else list(cells)
+
+    def _has_all_splits(self, cell: Cell) -> bool:
+        shown = self.shown(cell)
+        return shown is not None and len(shown.records) == shown.row.splits_on(shown.block) > 1
 
     def values(self, cell: Cell, metric: str, view: View) -> dict[tuple[int, int], float]:
         """By split and seed what a row has under a view."""
