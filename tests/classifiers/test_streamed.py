@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.utils.class_weight import compute_sample_weight
 
 import softset as ss
 from softset.classifiers import streamed
@@ -124,18 +125,48 @@ def test_a_tenth_is_held_out_of_few_rows():
     assert len(survey(small(), cut(x, y, 100), 0.1, 0).held.x) == 150
 
 
-def test_weights_and_classes_count_as_in_memory():
+EACH = {"multiclass": {"no": 0.3, "yes": 2.0}, "multilabel": [{1: 4.0}, {0: 0.4, 1: 2.0}]}
+
+
+def balanced(y, w):
+    """``n / (classes n_class)`` of each column, with the sum of the weights for the rows."""
+    factor = np.ones(len(w))
+    for column in y.reshape(len(y), -1).T:
+        for value in np.unique(column):
+            own = column == value
+            factor[own] *= w.sum() / (len(np.unique(column)) * w[own].sum())
+    return factor
+
+
+@pytest.mark.parametrize("given", [None, "balanced", "each"])
+@pytest.mark.parametrize("kind", ["no", "yes", "multiclass", "multilabel"])
+def test_weights_and_classes_count_as_in_memory(kind, given):
+    """Whichever of two classes is the positive one, and however rows come in blocks."""
+    x, y = problem(300, classes=3 if kind == "multiclass" else 2)
+    y = (x[:, :2] > [0.3, 1.0]).astype(int) if kind == "multilabel" else y
+    w = np.where(x[:, 2] > -0.5, np.where(x[:, 3] > 0, 3.0, 1.0), 0.0)
+    each = EACH.get(kind, {"yes": 2.0, "no": 0.5})
+    first = {"pos_label": kind} if kind in ("no", "yes") else {}
+    model = small(class_weight=each if given == "each" else given, **first)
+    found = survey(model, cut(x, y, 70, w), 0.2, 0)
+    assert found.rows == (w > 0).sum()
+    parts = [found.held, *found.parts(model, cut(x, y, 110, w))]
+    place = np.searchsorted(np.sort(x[:, 0]), np.concatenate([rows.x[:, 0] for rows in parts]))
+    place = np.argsort(x[:, 0])[place]
+    assert sorted(place) == np.flatnonzero(w > 0).tolist()
+    weight, code = (np.concatenate([getattr(rows, a) for rows in parts]) for a in "wy")
+    wanted = w * (balanced(y, w) if given == "balanced" else 1)
+    wanted *= compute_sample_weight(each, y) if given == "each" else 1
+    np.testing.assert_allclose(weight / weight.mean(), wanted[place] / wanted[w > 0].mean())
+    # Which labels are together is known of the held-out rows alone.
+    assert weight.mean() == pytest.approx(1, abs=0.2 if kind == "multilabel" else 1e-9)
+    target = np.unique(y, return_inverse=True)[1] if kind == "multiclass" else y == kind
+    np.testing.assert_array_equal(code, (y if kind == "multilabel" else target)[place])
+
+
+def test_inputs_are_scaled_as_in_memory():
     x, y = problem()
     w = np.where(x[:, 2] > 0, 3.0, 0.0)
-    found = survey(small(class_weight={"yes": 2.0}), cut(x, y, 100, w), 0.2, 0)
-    assert found.rows == (w > 0).sum()
-    model = small()
-    model.n_features_in_ = 4
-    parts = list(found.parts(model, cut(x, y, 100, w)))
-    weight = np.concatenate([found.held.w, *(rows.w for rows in parts)])
-    target = np.concatenate([found.held.y, *(rows.y for rows in parts)])
-    assert weight.mean() == pytest.approx(1)
-    assert weight[target == 1] == pytest.approx(2 * weight[target == 0][0])
     weighted = {"class_weight": {"yes": 2.0}, "max_epochs": 2}
     stream, memory = (small(**weighted).fit(*a) for a in ([cut(x, y, 100, w)], (x, y, w)))
     assert stream._scaler.center == pytest.approx(memory._scaler.center)

@@ -35,8 +35,10 @@ def test_user_models_come_first_and_the_ensemble_last():
 
 def planned(n=5000, groups=None, rare=20):
     X = np.random.default_rng(0).standard_normal((n, 2))
-    y = np.arange(n) < rare
-    table = check_dataset(X, y, groups, None, None, 5, "ignore")
+    return plan_of(check_dataset(X, np.arange(n) < rare, groups, None, None, 5, "ignore"))
+
+
+def plan_of(table):
     empty = dict.fromkeys(("n_jobs", "backend", "progress", "directory"))
     return Plan(
         table,
@@ -70,6 +72,31 @@ def test_a_sample_keeps_groups_whole():
         found = plan.sample(rows)
         assert 0.8 * rows < len(found) < 1.25 * rows
         assert set(np.bincount(group[found])) <= {0, 10}
+
+
+@pytest.mark.parametrize("rows", [2000, 1200, 300])
+@pytest.mark.parametrize("kind", ["groups", "equal rows", "times"])
+def test_what_belongs_together_is_in_one_fold_of_all_rows_or_of_a_sample(kind, rows):
+    random = np.random.default_rng(0)
+    together = random.permutation(np.where(np.arange(2000) < 800, np.arange(2000) // 4, 2000))
+    alone = together == 2000
+    together[alone] = 3000 + np.arange(alone.sum())
+    X = random.standard_normal((2000, 2))
+    if kind == "equal rows":
+        X = X[np.unique(together, return_inverse=True)[1]]
+    groups, times = (together if kind == name else None for name in ("groups", "times"))
+    y = random.random(2000) < 0.4
+    plan = plan_of(check_dataset(X, y, groups, None, None, 5, "together", times))
+    plan.used, plan.repeats = plan.sample(rows), 1 if kind == "times" else 2
+    used = np.arange(2000) if plan.used is None else plan.used
+    assert 0.8 * rows <= len(used) <= 1.25 * rows
+    folds = plan.experiment().folds
+    assert folds.shape == (plan.repeats, 2000)
+    for fold in folds:
+        assert set(np.flatnonzero(fold >= 0)) == set(used)
+        pairs = np.unique(np.column_stack([together[used], fold[used]]), axis=0)
+        assert len(pairs) == len(np.unique(together[used]))
+        assert np.bincount(fold[used]).min() > 0.1 * len(used)
 
 
 @pytest.fixture

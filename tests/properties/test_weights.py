@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 import softset as ss
-from softset.classifiers.blending import blend_weights
+from softset.classifiers import blending, path
 from softset.decisions.tuner import Tuner
 from tests.reference import TASKS, random_problem
 
@@ -333,12 +333,15 @@ def test_a_model_of_weight_0_rows_is_that_without_them_whatever_the_unit(name, t
 SLOW = ("MetricEnsembleClassifier", "MetricThresholdClassifier")  # of several classes
 
 
-@pytest.mark.parametrize(
-    ("name", "task", "streamed"), [f for f in FITS if f[0] not in SLOW or f[1] == "binary"]
-)
-def test_rows_of_little_weight_decide_nothing(name, task, streamed):
+LIED_TO = [(*f, None) for f in FITS if f[0] not in SLOW or f[1] == "binary"]
+LIED_TO += [("MetricLinearClassifier", task, False, 160) for task in TASKS]
+
+
+@pytest.mark.parametrize(("name", "task", "streamed", "most"), LIED_TO)
+def test_rows_of_little_weight_decide_nothing(name, task, streamed, most, monkeypatch):
     """Most rows are lies, and weigh a thousandth: what is learned, held out, chosen and said is
-    about the others."""
+    about the others. A path may be chosen on a sample of ``most`` rows."""
+    monkeypatch.setattr(path, "MOST_ROWS", most or path.MOST_ROWS)
     x, y = table(task, 400, seed=2)
     truth = np.random.default_rng(3).random(len(x)) < 0.4
     lies = np.where(truth, y, (y + 1) % 3) if task == "multiclass" else y.copy()
@@ -392,18 +395,21 @@ def test_what_is_said_of_a_threshold_is_about_weighted_rows():
         assert model.gain_.low > (best - plain) / 3
 
 
+@pytest.mark.parametrize("most", [20_000, 150])
 @pytest.mark.parametrize("factor", [1.0, 1000.0])
-def test_parts_of_an_ensemble_are_weighed_by_weighted_rows(factor):
-    """One part is right about the rows that weigh something, the other about the others."""
+def test_parts_of_an_ensemble_are_weighed_by_weighted_rows(factor, most, monkeypatch):
+    """One part is right about the rows that weigh something, the other about the others; all of
+    them, or a sample."""
+    monkeypatch.setattr(blending, "MOST_ROWS", most)
     rng = np.random.default_rng(0)
     y, heavy = rng.integers(0, 2, 400), rng.random(400) < 0.4
     right = rng.normal(size=(2, 400)) + 3 * y - 1.5
     lost = rng.normal(size=(2, 400))
     scores = np.where([heavy, ~heavy], right, lost)
     w, tuner = np.where(heavy, 1.0, 1e-3), Tuner(ss.get_metric("f1"), "binary")
-    found = blend_weights(scores, y, factor * w, tuner)
+    found = blending.blend_weights(scores, y, factor * w, tuner)
     assert found[0] > 0.65
-    assert blend_weights(scores, y, np.where(heavy, 1e-3, factor), tuner)[1] > 0.65
+    assert blending.blend_weights(scores, y, np.where(heavy, 1e-3, factor), tuner)[1] > 0.65
 
 
 @pytest.mark.parametrize("task", TASKS)
