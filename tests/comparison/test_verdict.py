@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from softset.comparison.statistics import gains_by_stage, paired
+from softset.comparison.statistics import adjusted, gains_by_stage, paired
 from softset.comparison.verdict import advice, gain_in_words, headline, stage_names, verdict
 from softset.tasks import get_task
 
@@ -22,12 +22,12 @@ def words(scores, sizes=None, task="binary", by_scores=False, stages=STAGES):
     """The verdict and its sentences, with the numbers that the table would have."""
     texts = stage_names("F1", get_task(task), by_scores)
     gains = gains_by_stage(scores, stages, sizes or {}, folds=5, one_row=1e-6, names=texts)
-    decision = verdict(gains)
+    decision = verdict(gains, stages)
     names = {c: NAMES.get(c, c) for c in scores}
     means = {c: float(np.mean(v)) for c, v in scores.items()}
     pair = (scores[decision.winner], scores[decision.reference])
     same = decision.winner == decision.reference
-    difference = None if same else paired(*pair, 0.2, 1e-6)
+    difference = None if same else adjusted({"": paired(*pair, 0.2, 1e-6)})[""]
     return SimpleNamespace(
         outcome=decision.outcome,
         winner=decision.winner,
@@ -55,6 +55,24 @@ def test_a_significant_gain():
     assert found.advice.endswith("behind (significant) and 500 times as small.")
 
 
+def test_a_winner_trained_for_the_metric_is_measured_by_the_tuned_threshold():
+    scores = {"linear": LOW, "tuned": LOW + 0.1, "soft": LOW + 0.1 + UNEVEN / 20}
+    result = words(scores)
+    assert (result.outcome, result.winner, result.reference) == ("significant", "soft", "tuned")
+    assert result.headline.startswith("Use soft F1: F1 0.653, +0.049 [+0.0")
+    assert result.headline.endswith("] over boosting, tuned threshold.")
+
+
+def test_a_winner_that_is_level_with_the_tuned_threshold_says_so():
+    scores = {"linear": LOW, "tuned": LOW + UNEVEN / 10, "soft": LOW + UNEVEN / 10 + SELDOM}
+    result = words(scores)
+    assert (result.outcome, result.winner, result.reference) == ("significant", "soft", "tuned")
+    assert "+0.040 [-0." in result.headline
+    assert "over boosting, tuned threshold (not significant; tuned threshold: +0.09" in (
+        result.headline
+    )
+
+
 def test_a_gain_that_is_not_significant():
     found = words({"linear": LOW, "tuned": LOW + SELDOM})
     assert (found.outcome, found.winner) == ("not significant", "tuned")
@@ -71,9 +89,9 @@ def test_the_headline_has_the_numbers_of_the_winner():
     scores = {"linear": LOW, "tuned": LOW + 0.05 + random.normal(0, 0.03, 5)}
     scores["soft"] = LOW + 0.05 + random.normal(0, 0.03, 5)
     found = words(scores)
-    own = float(np.mean(scores[found.winner] - LOW))
-    assert abs(own - found.total.mean) > 0.001
-    assert f"F1 {np.mean(scores[found.winner]):.3f}, {own:+.3f} [" in found.headline
+    over_tuned = float(np.mean(scores[found.winner] - scores["tuned"]))
+    assert abs(over_tuned - found.total.mean) > 0.001
+    assert f"F1 {np.mean(scores[found.winner]):.3f}, {over_tuned:+.3f} [" in found.headline
     assert f"{found.total.mean:+.3f}" not in found.headline
     assert f"gains {found.total.mean:+.3f} [" in found.advice
 

@@ -236,9 +236,10 @@ class Summary:
             round(plan.rows * fold),
         )
         sizes = {c.id: self.by_split[0][c.id].size for c in self.finished}
+        stages = {c.id: c.stage for c in self.finished}
         gains = gains_by_stage(
             scores,
-            {c.id: c.stage for c in self.finished},
+            stages,
             sizes,
             folds=plan.folds,
             one_row=one_row,
@@ -246,7 +247,7 @@ class Summary:
             names=stage_names(self.label, table.task, goal.by_scores),
             within=range_of(plan.metric),
         )
-        decision = verdict(gains)
+        decision = verdict(gains, stages)
         candidates = self._candidates(scores, sizes, decision.reference, one_row)
         means = {c.id: c.mean for c in candidates if c.mean is not None}
         difference = next(c.difference for c in candidates if c.id == decision.winner)

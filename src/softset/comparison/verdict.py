@@ -22,7 +22,8 @@ from softset.tasks import Task
 @dataclass(frozen=True)
 class Verdict:
     """``outcome`` is ``"significant"`` (use the winner), ``"not significant"`` (the winner is only
-    the best guess) or ``"stay"`` (with the reference, which is then the winner)."""
+    the best guess) or ``"stay"`` (with the reference, which is then the winner). The reference of a
+    winner that is trained for the metric is the best candidate with a tuned threshold."""
 
     outcome: Outcome
     winner: str
@@ -41,14 +42,16 @@ def stage_names(label: str, task: Task, by_scores: bool) -> dict[StageId, str]:
     }
 
 
-def verdict(gains: Gains) -> Verdict:
-    """Which candidate to use, by the gains of choosing."""
+def verdict(gains: Gains, stages: Mapping[str, StageId]) -> Verdict:
+    """Which candidate to use, by the gains of choosing; ``stages`` are those of the candidates."""
     reference, winner = gains.stages[0].choice, gains.stages[-1].choice
     simpler = gains.simpler
     if simpler is not None and simpler.difference.mean >= 0:  # the large ones gain nothing
         winner = simpler.candidate
     if winner == reference or gains.total.mean <= 0 or len(gains.stages) == 1:
         return Verdict("stay", reference, reference)
+    if stages[winner] in ("metric", "ensemble"):
+        reference = next((s.choice for s in gains.stages if s.id == "tuned"), reference)
     return Verdict(
         "significant" if gains.total.significant else "not significant", winner, reference
     )
@@ -68,6 +71,8 @@ def headline(
     reference = names[decision.reference]
     if len(gains.stages) == 1:
         return f"Use {reference}: it has the best mean of {len(names)} candidates of one kind."
+    if decision.reference != first.choice:
+        return _over_tuned(decision, gains, names, label, means, difference)
     if first.id == "default" and first.name.startswith("default threshold"):
         reference += f", {first.name}"
     if decision.outcome == "stay" or difference is None:
@@ -80,6 +85,29 @@ def headline(
     if decision.outcome == "significant":
         return f"Use {winner}: {own}."
     return f"No significant gain over {reference}: the best guess is {winner}, {own}."
+
+
+def _over_tuned(
+    decision: Verdict,
+    gains: Gains,
+    names: Mapping[str, str],
+    label: str,
+    means: Mapping[str, float],
+    difference: Difference | None,
+) -> str:
+    """The headline of a winner that is trained for the metric: its gain over a tuned threshold."""
+    winner, reference = names[decision.winner], names[decision.reference]
+    if difference is None:
+        return f"Use {winner}: {measured(label, means[decision.winner])}."
+    gain = f"{gain_in_words(difference, '')} over {reference}"
+    value = measured(label, means[decision.winner])
+    if difference.significant:
+        return f"Use {winner}: {value}, {gain}."
+    if decision.outcome == "significant":
+        tuned = next(s for s in gains.stages if s.id == "tuned")
+        by_tuning = "" if tuned.gain is None else f"; {tuned.name}: {signed(tuned.gain)}"
+        return f"Use {winner}: {value}, {gain} (not significant{by_tuning})."
+    return f"No significant gain over {reference}: the best guess is {winner}, {value}, {gain}."
 
 
 def advice(decision: Verdict, gains: Gains, names: Mapping[str, str], label: str) -> str:
