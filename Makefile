@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO := $(VENV)/.demo
 # The kernels in C (docs/kernels.md); without a compiler there are none, which is no harm.
 NATIVE := src/softset/counting/kernels/native
 # Modules are compiled once, and not again by every process that a test starts.
@@ -10,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-slow test-integrations test-gpu test-lowest bench lint coverage dist docs gallery browser clean
 
-demo: $(READY)
+demo: $(DEMO)
 	$(BIN)/softset demo --force
 
 test: lint
@@ -90,9 +91,14 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-$(READY): pyproject.toml papers/pyproject.toml constraints.txt hatch_build.py $(wildcard $(NATIVE)/*.[ch])
+# What the demo needs; the developers' tools come on top.
+$(DEMO): pyproject.toml constraints.txt hatch_build.py $(wildcard $(NATIVE)/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[boosting,cli,report]"
+	touch $@
+
+$(READY): $(DEMO) papers/pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]" --editable ./papers
 	touch $@
 

@@ -725,9 +725,9 @@ def _(box):
 def _(box):
     rows = box.rows
     small = rows[["x"]], np.where(rows["two"] == YES, "malignant", "benign")
-    box.patch.setattr(demo, "_breast_cancer", lambda: small)
-    box.patch.setattr(demo, "_rare", lambda: small)
-    box.patch.setattr(demo, "_CANDIDATES", ["linear", "linear-tuned"])
+    story = demo._Story("rare", "Which?", lambda: small, "malignant", ("linear", "linear-tuned"))
+    box.patch.setattr(demo, "_STORIES", (story,))
+    box.patch.setattr(demo, "_promise", "   by seed {}".format)
 
     def scores(ran, name):
         assert ran.code == 0
