@@ -721,7 +721,7 @@ def _(box):
 # --- demo and softset itself ----------------------------------------------------------------------
 
 
-@case("demo --output", "demo --seed", "demo --jobs")
+@case("demo --output", "demo --force", "demo --seed", "demo --jobs")
 def _(box):
     rows = box.rows
     small = rows[["x"]], np.where(rows["two"] == YES, "malignant", "benign")
@@ -736,6 +736,8 @@ def _(box):
 
     usual = box("demo", "--jobs", 1)
     assert usual.files == ["softset-demo"]
+    assert box("demo", "--jobs", 1, "-o", usual.folder / "softset-demo").code == 2
+    assert box("demo", "--jobs", 1, "-o", usual.folder / "softset-demo", "--force").code == 0
     other = box("demo", "--jobs", 1, "--seed", 1, "-o", "there")
     assert other.files == ["there"]
     assert scores(usual, "softset-demo") != scores(other, "there")
