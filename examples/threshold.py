@@ -27,7 +27,7 @@ def data():
 
 
 def main(quick=False):
-    """Tune, print what it is worth, draw."""
+    """Tune, print the gain, draw."""
     X, X_test, y, y_test = data()
     plain = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     model = ss.MetricThresholdClassifier(plain, "f1", cv=3 if quick else 5, random_state=0)

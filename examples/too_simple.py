@@ -1,7 +1,7 @@
 """When does a tuned threshold not do it?
 
 When the model is too simple to know the probabilities. Two features; the first one lowers the
-chance of most rows, and raises it in the upper region, where a "yes" is worth deciding. A linear
+chance of most rows, and raises it in the upper region, where a "yes" pays. A linear
 model has one direction for both. Logistic regression takes that of the many, and no threshold turns
 it round. Trained for F1, the line turns to where the decisions are. The data is made up to show
 this; the page "When it pays" says how much of it is left on 25 real sets.

@@ -1,9 +1,9 @@
-"""Is it worth it on my data?
+"""Does it pay on my data?
 
 One call trains sensible classifiers on the same splits, some for the metric and some not, and says
 whether the difference is more than overlapping splits give by chance. Here the digits of 16 gray
 cells again, "is it an 8?". The number behind a name is its mean F1; the bar is the 95 % interval of
-the difference to the reference, the best that is trained as usual and cut at 0.5.
+the difference to the reference, the best baseline at the default threshold (0.5).
 
     python examples/worth_it.py
 """

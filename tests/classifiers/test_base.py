@@ -156,7 +156,7 @@ def test_the_scale_of_the_weights_does_not_matter(model, task):
     y = (x + rng.normal(size=(200, 3)) > 0.8).astype(int)
     y = {"binary": y[:, 0], "multiclass": y[:, 0] + y[:, 1], "multilabel": y}[task]
     expected = clone(model).fit(x, y, sample_weight=weight)
-    for scale in (2.0**-10, 1e-300, 1e305) if task == "binary" else (1000.0,):
+    for scale in (2.0**-10, 1e305) if task == "binary" else (1000.0,):
         found = clone(model).fit(x, y, sample_weight=weight * scale)
         close = {"rtol": 0, "atol": 0 if 1e-9 < scale < 1e9 else 1e-4}
         for name in ("predict_proba", "decision_function"):

@@ -32,7 +32,7 @@ CASES = {
         {**NETWORK, "threshold": [0.2, 0.7]},
         "multilabel",
     ),
-    "linear-binary": (ss.MetricLinearClassifier, {}, "binary"),
+    "linear-binary": (ss.MetricLinearClassifier, {"path": (0.03,)}, "binary"),
     "linear-positive-first": (
         ss.MetricLinearClassifier, {"pos_label": "no", "path": ()}, "binary"
     ),

@@ -238,7 +238,7 @@ def test_groups_are_kept_together():
 
 def test_multiclass_with_names():
     X, y = make_classification(
-        300, 6, n_informative=4, n_classes=3, weights=[0.6, 0.3], random_state=0
+        180, 6, n_informative=4, n_classes=3, weights=[0.6, 0.3], random_state=0
     )
     names = np.array(["cat", "dog", "<script>"])[y]
     ids = [*LINEAR, "forest-tuned"]
@@ -248,7 +248,7 @@ def test_multiclass_with_names():
     assert found.classes == ["<script>", "cat", "dog"]
     assert set(found.model.predict(X)) <= set(names)
     p = found.predictions[found.winner]
-    assert np.shape(p.scores) == (300, 3)
+    assert np.shape(p.scores) == (180, 3)
     assert len(p.threshold) == 3
 
 

@@ -102,7 +102,7 @@ def test_a_large_model_that_gains_nothing_is_not_advised():
     sizes = {"linear": 10, "tuned": 10, "soft": 5000}
     found = words({"linear": LOW, "tuned": LOW + 0.1, "soft": best}, sizes)
     assert (found.outcome, found.winner) == ("significant", "tuned")
-    assert found.advice.endswith("Not worth its size: soft F1, no better and 500 times as large.")
+    assert found.advice.endswith("No gain for its size: soft F1, no better and 500 times as large.")
 
 
 def test_an_interval_above_zero_that_is_not_significant_is_explained():

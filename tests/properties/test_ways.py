@@ -155,8 +155,11 @@ CLASS_WEIGHTS = {
     "multiclass": {"a": 3.0, "b": 0.3, "c": 1.0},
     "multilabel": [{0: 1.0, 1: 4.0}, {0: 0.4, 1: 2.0}],
 }
-WEIGHED = [(n, t, False) for n in WITH_CLASS_WEIGHT for t in TASKS]
-WEIGHED += [(n, t, True) for n in WITH_CLASS_WEIGHT if n in STREAMED for t in TASKS]
+# Every classifier of two classes; one, in memory and of a stream, of several and of labels.
+WEIGHED = [(n, "binary", False) for n in WITH_CLASS_WEIGHT]
+WEIGHED += [(n, "binary", True) for n in WITH_CLASS_WEIGHT if n in STREAMED]
+WEIGHED += [("MetricLinearClassifier", t, False) for t in TASKS if t != "binary"]
+WEIGHED += [("MetricMLPClassifier", t, True) for t in TASKS if t != "binary"]
 
 
 @pytest.mark.parametrize(("name", "task", "blocks"), WEIGHED)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, ipc, parquet
 
+from softset.tables import files
 from softset.tables.files import FORMATS, read_table, write_table
 
 GOOD = "age,city,label\n31,Rome,yes\n45,Oslo,no\n28,Rome,no\n"
@@ -281,3 +282,13 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):  # 57
         write_table(pd.DataFrame({"a": [1j]}), path, force=True)
     assert read_table(path)["a"].tolist() == [1]
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_new_format_may_begin_with_anything(monkeypatch, tmp_path):
+    """One that exists nowhere: lines of JSON, which begin with anything."""
+    lines = files.Format(
+        "JSON lines", (".jsonl",), (), lambda path, _: pd.read_json(path, lines=True)
+    )
+    monkeypatch.setitem(files._BY_ENDING, ".jsonl", lines)
+    path = write(tmp_path / "a.jsonl", '{"x": 1, "y": "a"}\n{"x": 2, "y": "b"}\n')
+    assert read_table(path).to_dict("list") == {"x": [1, 2], "y": ["a", "b"]}

@@ -237,7 +237,7 @@ def _floats(values: object, count: int | None) -> Array:
 def _numbers(
     values: object, count: int | None, kinds: tuple[type, ...], dtype: type[np.generic]
 ) -> Array:
-    """A list of plain numbers; numpy would make room for text that stands among them."""
+    """A list of plain numbers; numpy would turn all of them into text if one is text."""
     if not isinstance(values, list) or (count is not None and len(values) != count):
         raise SavedFileError(f"a list of {count} numbers is expected.")
     if not all(type(value) in kinds for value in values):

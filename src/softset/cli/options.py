@@ -27,20 +27,13 @@ def seconds(text: str) -> float:
     return value
 
 
-DataFile = Annotated[
-    Path,
-    typer.Argument(
-        help="A table: .csv, .tsv (also .gz), .parquet, .arrow, .feather, .xlsx; - is standard "
-        "input, as CSV."
-    ),
-]
-DataFiles = Annotated[
-    Path,
-    typer.Argument(
-        help="A table: .csv, .tsv (also .gz), .parquet, .arrow, .feather, .xlsx; - is standard "
-        "input, as CSV. Or a directory of Parquet files, which need not fit into memory."
-    ),
-]
+_TABLE = (
+    "A table: .csv, .tsv (also .gz), .parquet, .arrow, .feather, .xlsx; - is standard input, as "
+    "CSV."
+)
+DataFile = Annotated[Path, typer.Argument(help=_TABLE)]
+_OR_FILES = " Or a directory of Parquet files, which need not fit into memory."
+DataFiles = Annotated[Path, typer.Argument(help=_TABLE + _OR_FILES)]
 ModelFile = Annotated[Path, typer.Argument(help="A model of `softset train` or `compare`.")]
 Target = Annotated[
     list[str],

@@ -129,7 +129,7 @@ def advice(decision: Verdict, gains: Gains, names: Mapping[str, str], label: str
         else:
             large = f"{times_in_words(simpler.times)} times as large"
             best = names[gains.stages[-1].choice]
-            sentences.append(f"Not worth its size: {best}, no better and {large}.")
+            sentences.append(f"No gain for its size: {best}, no better and {large}.")
     return " ".join(sentences)
 
 

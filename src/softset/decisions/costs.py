@@ -1,6 +1,6 @@
 """Decisions with costs of each row: "the amount is in this column".
 
-A missed fraud costs its amount, so the same score is worth an alarm in one row and not in another.
+A missed fraud costs its amount, so the same score justifies an alarm in one row and not in another.
 With calibrated probabilities, each row is flagged if that is cheaper in expectation. Where scores
 are hard to calibrate, one threshold for all rows may be cheaper: both are compared out of fold.
 """

@@ -143,7 +143,7 @@ def _read_path(path: Path, reading: Reading) -> Frame:
         head = file.read(16)
     if not head:
         raise ValueError(f"{name} is empty. A table with column names and rows is expected.")
-    if not form.is_text and not head.startswith(form.begins):
+    if form.begins and not head.startswith(form.begins):
         other = _looks_like(head) or ("" if b"\0" in head else "text; a CSV file is named .csv")
         raise ValueError(f"{name} is no {form.name} file{f', it is {other}' if other else ''}.")
     return form.read(path, reading)
