@@ -237,6 +237,36 @@ def _(box):
     assert spread[2] > 4 * spread[4000]
 
 
+@case("evaluate --time", "evaluate --every", "evaluate --report", "evaluate --force")
+def _(box):
+    """Rates of each look are those of pandas; the page is written, and not over a file."""
+    day = pd.date_range("2026-01-05", periods=len(box.rows)).strftime("%Y-%m-%d")
+    timed = box.rows.assign(day=day)
+    file = box.home / "watched.csv"
+    timed.to_csv(file, index=False)
+    words = ["evaluate", file, "-t", "two", "--model", box.model(), "--time", "day"]
+    found = timed.assign(found=box.predicted(box.model(), file)["prediction"] == YES)
+    positives = found[found["two"] == YES]
+    names = {"month": day.str[:7].unique().tolist(), "day": day.tolist()}
+    for every, length in (("month", 7), ("day", 10)):
+        facts = box(*words, "--every", every, "--json").json
+        assert facts["looks"] == names[every]
+        (recall,) = (rate for rate in facts["rates"] if rate["name"] == "recall")
+        by_look = positives["found"].groupby(positives["day"].str[:length]).agg(["sum", "count"])
+        by_look = by_look.reindex(names[every], fill_value=0)
+        assert recall["hits"] == by_look["sum"].tolist()
+        assert recall["rows"] == by_look["count"].tolist()
+    assert len(box(*words, "--json").json["looks"]) == 23  # weeks
+    folder = box.folder()
+    (folder / "w.html").write_text("precious")
+    words += ["--report", "w.html"]
+    ran = box(*words, folder=folder)
+    assert (ran.code, (folder / "w.html").read_text()) == (2, "precious")
+    assert "--force" in ran.err
+    assert box(*words, "--force", folder=folder).code == 0
+    assert (folder / "w.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
 @case("evaluate --scores", "evaluate --logits", "evaluate --threshold", "evaluate --pos-label")
 def _(box):
     """All of them, and whether there is a column of predictions, in all combinations."""
@@ -433,6 +463,25 @@ def _(box):
         found = box.predicted(box.model(), file, "--threshold", threshold)
         assert ((found["prediction"] == YES) == (found[f"p_{YES}"] >= threshold)).all()
         assert 0 < (found["prediction"] == YES).sum() < len(found)
+
+
+@case("predict --prevalence")
+def _(box):
+    """The threshold is nearly the best one of rows that are weighted to the prevalence."""
+    file, y = box.home / "rows.csv", box.rows["two"] == YES
+    usual, flagged = box.predicted(box.model(), file)["prediction"] == YES, []
+    for prevalence in (0.1, 0.7):
+        found = box.predicted(box.model(), file, "--prevalence", prevalence)
+        weight = np.where(y, prevalence / y.mean(), (1 - prevalence) / (1 - y.mean()))
+        p, said = found[f"p_{YES}"], found["prediction"] == YES
+        most = max(sk.f1_score(y, p >= t, sample_weight=weight) for t in p)
+        value = sk.f1_score(y, said, sample_weight=weight)
+        assert value > most - 0.02
+        assert value > sk.f1_score(y, usual, sample_weight=weight) + 0.02
+        flagged.append(said.mean())
+    assert flagged[0] < usual.mean() < flagged[1]
+    facts = box("predict", box.model(), file, "--prevalence", "estimate", "--json").json["shift"]
+    assert facts["low"][0] < y.mean() < facts["high"][0]
 
 
 @case("explain --row")

@@ -15,7 +15,7 @@ from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.model import Model, Table
 from softset.counting.cells import Confusion
-from softset.decisions.promises import exact_interval, rate_rows
+from softset.decisions.promises import exact_intervals, rate_rows
 from softset.decisions.reference import Reference
 from softset.decisions.shift import Shift, estimated_shift
 from softset.decisions.watching import (
@@ -334,7 +334,7 @@ def _least(
         hits = rows * p[1] * tpr / flagged if flagged > 0 else 0.0
     if not np.isfinite(hits) or rows < 1:
         return None
-    low = exact_interval(round(hits), max(1, round(rows)), 0.95)[0]
+    low = float(exact_intervals(np.array(round(hits)), np.array(max(1, round(rows))), 0.95)[0])
     return low if low > 0 else None
 
 

@@ -12,6 +12,7 @@ from softset.cli import options as opt
 from softset.cli.inputs import ReadOptions, check_files, need, read_for, split_values
 from softset.cli.outputs import console, print_json
 from softset.cli.scores import Scored, decide, read_scores
+from softset.cli.watching import over_time
 
 if TYPE_CHECKING:
     from softset.classifiers.model import Model
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @app.command("evaluate")
 def run(
     file: opt.DataFile,
-    target: opt.Target,
+    target: opt.MaybeTarget = None,
     model: Annotated[
         Path | None, typer.Option(help="A model of `softset train` or `compare`.")
     ] = None,
@@ -43,6 +44,20 @@ def run(
     resamples: Annotated[
         int, typer.Option(help="For the intervals; areas under curves have 200.")
     ] = 1000,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Dates or numbers by which the rows are in order: is the model still as good?",
+        ),
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(help="With --time, how often to look: day, week, month, year.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --time, write a page: watch.html.")
+    ] = None,
+    force: opt.Force = False,
     sep: opt.Sep = None,
     encoding: opt.Encoding = None,
     decimal: opt.Decimal = ".",
@@ -57,10 +72,31 @@ def run(
     softset evaluate test.csv --target churn --model model.softset
     softset evaluate predictions.csv --target churn -m f1,mcc
     softset evaluate scored.csv --target churn --scores probability --threshold 0.3
+    softset evaluate new.csv --target churn --model model.softset --time day --report watch.html
 
     A column `prediction`, which `softset predict` writes, is what was decided, unless --scores or
     --threshold is given. Rows that the model was trained on make it look better than it is.
+
+    With --time: does the promise of the model still hold? Without --target only its scores are
+    watched, against those of training.
     """
+    if time is not None:
+        unused = {"--scores": bool(scores), "--logits": logits, "--metric": bool(metric)}
+        unused |= {"--threshold": threshold is not None, "--pos-label": pos_label is not None}
+        unused |= {"--level": level != 0.95, "--resamples": resamples != 1000, "--seed": seed != 0}
+        if given := [name for name, is_set in unused.items() if is_set]:
+            raise ValueError(
+                "--time judges the decisions of --model by the metric of its training: leave out "
+                f"{', '.join(given)}."
+            )
+        over_time(file, target, model, time, every, report, force, as_json, sep, encoding, decimal)
+        return
+    if report is not None or every is not None:
+        raise ValueError("--report and --every are for rows over time: name their column, --time.")
+    if not target:
+        raise ValueError(
+            "--target is needed: the column with the true labels; only --time does without."
+        )
     need("pandas", *([] if as_json else ["rich"]))
     check_files(file, *([model] if model is not None else []))
     if model is not None and (scores or logits):

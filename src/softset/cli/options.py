@@ -44,6 +44,16 @@ Target = Annotated[
         help="The column to predict. Several (repeat it, or a,b) are labels of 0 and 1 each.",
     ),
 ]
+MaybeTarget = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="COLUMN",
+        help="The column with the true labels. Several (repeat it, or a,b) are labels of 0 and 1 "
+        "each. With --time it may have gaps, or be left out.",
+    ),
+]
 MetricName = Annotated[
     str,
     typer.Option(

@@ -31,6 +31,13 @@ def run(
         float | None,
         typer.Option(help="Decide at this probability, and not at the threshold of the model."),
     ] = None,
+    prevalence: Annotated[
+        str | None,
+        typer.Option(
+            help="Decide for this fraction of the positive class among the new rows (0.01); of "
+            "labels or classes one each (0.2,0.5,0.3); or `estimate` it from the rows.",
+        ),
+    ] = None,
     sep: opt.Sep = None,
     encoding: opt.Encoding = None,
     decimal: opt.Decimal = ".",
@@ -41,6 +48,7 @@ def run(
     \b
     softset predict model.softset new.csv
     softset predict model.softset new.parquet --keep customer -o predictions.csv
+    softset predict model.softset new.csv --prevalence 0.01
 
     Columns are matched by name. A missing one is an error, others are ignored. Each row is judged
     alone: what a column cannot hold counts as missing, with a warning.
@@ -60,9 +68,18 @@ def run(
     from softset.tables.reading import check_columns as check_names
     from softset.tables.reading import expanded, refuse_text_options
 
-    fitted = load_model(model)
+    fitted = before = load_model(model)
+    if threshold is not None and prevalence is not None:
+        raise ValueError("--threshold and --prevalence both move the threshold: give one of them.")
     if threshold is not None:
         fitted = fitted.with_threshold(threshold)
+    if prevalence is not None and prevalence != "estimate":
+        fitted = fitted.at_prevalence(_fractions(prevalence))
+    elif prevalence is not None and is_beyond_memory(file):
+        raise ValueError(
+            "--prevalence estimate needs the rows in memory; estimate it on some of them, and "
+            "state it: --prevalence 0.01."
+        )
     predictions = _Predictions(fitted)
     if is_beyond_memory(file):
         refuse_text_options(file.name, sep, encoding, decimal)
@@ -84,16 +101,42 @@ def run(
         )
         predictions.kept = expanded(keep or [], frame.columns)
         check_columns(file, frame, predictions.kept)
+        if prevalence == "estimate":
+            predictions.model = fitted = fitted.adapt(frame)
         write_table(predictions(frame), path, force=force)
+    moved = fitted.shift if prevalence is not None else None
     if as_json:
-        print_json(
-            {"output": str(path), "rows": predictions.rows, "predictions": predictions.counts}
-        )
+        facts = {"output": str(path), "rows": predictions.rows, "predictions": predictions.counts}
+        print_json(facts if moved is None else {**facts, "shift": moved.packed()})
         return
     hint = ", in the order of the file (--keep COLUMN copies its columns)"
     print(f"{path}: {predictions.rows} rows{'' if predictions.kept else hint}")
     for name, numbers in predictions.counts.items():
         print(f"{name}: " + ", ".join(f"{c} {n}" for c, n in numbers.items()))
+    if moved is not None:
+        print(f"{moved}\n{_moved_threshold(before, fitted)}")
+
+
+def _fractions(text: str) -> float | list[float]:
+    """The prevalence of one class, or of several."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--prevalence must be a fraction such as 0.01, or `estimate`, got {text!r}."
+        ) from None
+    return values[0] if len(values) == 1 else values
+
+
+def _moved_threshold(before: Model, after: Model) -> str:
+    import numpy as np
+
+    old, new = (np.round(m.threshold, 4).tolist() for m in (before, after))
+    what = f"{before.task.parameter}: {old}"
+    if old == new:
+        return f"{what}, as before"
+    promises = after.classifier.decision_.promises
+    return "\n".join([f"{what} -> {new}", *map(str, promises)])
 
 
 class _Predictions:

@@ -28,8 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.special import betainc, expit
-from scipy.stats import beta
+from scipy.special import betainc, betaincinv, expit
 
 from softset.checks import check_number, warn_user
 from softset.counting.cells import Confusion
@@ -396,22 +395,23 @@ def rate_rows(rate: str, said: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, n
     return of, hit & of
 
 
-def exact_interval(k: int, n: int, level: float) -> tuple[float, float]:
-    """The interval of a rate of which ``k`` of ``n`` were seen (Clopper and Pearson 1934).
+def exact_intervals(k: Ints, n: Ints, level: float | Floats) -> tuple[Floats, Floats]:
+    """The intervals of rates of which ``k`` of ``n`` were seen (Clopper and Pearson 1934).
 
-    >>> [round(end, 3) for end in exact_interval(10, 10, 0.95)]
-    [0.692, 1.0]
+    >>> low, high = exact_intervals(np.array([10, 0]), np.array([10, 0]), 0.95)
+    >>> low.round(3).tolist(), high.tolist()
+    ([0.692, 0.0], [1.0, 1.0])
     """
-    tail = (1 - level) / 2
-    low = float(beta.ppf(tail, k, n - k + 1)) if k else 0.0
-    high = float(beta.ppf(1 - tail, k + 1, n - k)) if k < n else 1.0
+    tail = (1 - np.asarray(level)) / 2
+    low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, tail), 0.0)
+    high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - tail), 1.0)
     return low, high
 
 
 def _checked(constraint: Constraint, said: np.ndarray, y: np.ndarray) -> PromiseCheck:
     of, hit = rate_rows(constraint.rate, said, y)
     k, n = int(hit.sum()), int(of.sum())
-    low, high = exact_interval(k, n, _LEVEL)
+    low, high = (float(end) for end in exact_intervals(np.array(k), np.array(n), _LEVEL))
     bound = constraint.bound / (constraint.rows or len(y)) if constraint.rows is not None else None
     bound = constraint.bound if bound is None else bound
     rate = k / n if n else float("nan")

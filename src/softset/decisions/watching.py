@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
-from softset.decisions.promises import exact_interval
+from softset.decisions.promises import exact_intervals
 from softset.typing import Floats, Ints
 
 # Odds of an error, relative to those that are allowed, on which the stake is spread.
@@ -39,14 +38,14 @@ def log_evidence(errors: Ints, rows: Ints, allowed: float) -> Floats:
     for t in range(len(rows)):
         stakes = np.logaddexp(stakes, entering[t]) + factors[t]
         # What has not entered yet is still there.
-        found[t] = logsumexp(np.append(stakes, -np.log(t + 2.0)))
+        found[t] = np.logaddexp.reduce(stakes, initial=-np.log(t + 2.0))
     return found
 
 
 def likely_start(errors: Ints, rows: Ints, allowed: float, last: int) -> int:
     """The look since which the rate is most likely broken, seen from look ``last``."""
     factors = _log_factors(errors, rows, allowed)[: last + 1]
-    return int(np.argmax(logsumexp(np.cumsum(factors[::-1], axis=0), axis=1)[::-1]))
+    return int(np.argmax(np.logaddexp.reduce(np.cumsum(factors[::-1], axis=0), axis=1)[::-1]))
 
 
 def _log_factors(errors: Ints, rows: Ints, allowed: float) -> Floats:
@@ -144,11 +143,9 @@ def look_intervals(k: Ints, n: Ints, alpha: float) -> tuple[list[float], list[fl
     """The interval of the rate at each look; all of them hold together with probability
     ``1 - alpha``, however many looks there are: look ``t`` may miss with ``alpha / (t (t + 1))``.
     """
-    ends = [
-        exact_interval(int(a), int(b), 1 - alpha / ((t + 1) * (t + 2)))
-        for t, (a, b) in enumerate(zip(k, n, strict=True))
-    ]
-    return [low for low, _ in ends], [high for _, high in ends]
+    t = np.arange(1, len(n) + 1)
+    low, high = exact_intervals(k, n, 1 - alpha / (t * (t + 1.0)))
+    return low.tolist(), high.tolist()
 
 
 # --- without labels -------------------------------------------------------------------------------
@@ -166,7 +163,7 @@ def drift_evidence(above: Ints, rows: Ints, expected: Floats, reference_rows: fl
         for hits, rate in zip(above, expected, strict=True)
         for errors, allowed in _sides(hits, rows, float(rate), reference_rows)
     ]
-    found: Floats = logsumexp(np.stack(parts), axis=0) - np.log(len(parts))
+    found: Floats = np.logaddexp.reduce(np.stack(parts), axis=0) - np.log(len(parts))
     return found
 
 
@@ -187,10 +184,10 @@ _TOLERATED, _SURE = 1.25, 0.999
 def tolerated(rate: float, reference_rows: float) -> tuple[float, float]:
     """The rates that are taken for the expected one."""
     n = max(1, round(reference_rows))
-    low, high = exact_interval(round(rate * n), n, _SURE)
+    low, high = exact_intervals(np.array(round(rate * n)), np.array(n), _SURE)
     return (
-        low / _TOLERATED / (1 - low + low / _TOLERATED),
-        high * _TOLERATED / (1 - high + high * _TOLERATED),
+        float(low / _TOLERATED / (1 - low + low / _TOLERATED)),
+        float(high * _TOLERATED / (1 - high + high * _TOLERATED)),
     )
 
 

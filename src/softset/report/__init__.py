@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING
 from softset.formats import escape
 from softset.report.layout import page
 
-__all__ = ["escape", "page", "render", "write_report"]
+__all__ = ["escape", "page", "render", "write_report", "write_watch"]
 
 
 def __getattr__(name: str) -> object:
     # A page alone needs neither torch nor scikit-learn.
-    if name not in ("render", "write_report"):
+    if name not in ("render", "write_report", "write_watch"):
         raise AttributeError(f"module 'softset.report' has no attribute {name!r}")
-    from softset.report import writer
+    from softset.report import watch, writer
 
-    return getattr(writer, name)
+    return getattr(watch if name == "write_watch" else writer, name)
 
 
 if TYPE_CHECKING:
+    from softset.report.watch import write_watch as write_watch
     from softset.report.writer import render as render
     from softset.report.writer import write_report as write_report
