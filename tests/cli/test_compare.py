@@ -273,6 +273,11 @@ def test_the_three_verdicts_of_the_demo_hold_and_fit_on_a_screen(run, tmp_path, 
     significant = [[bool(s.gain.significant) for s in r.gains.stages[1:]] for r in results]
     assert significant == [[True, True], [True, False], [False, False]]
     assert results[0].winner == "linear-metric"
+    if seed == 0:
+        readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+        excerpt = readme.partition("From the demo")[2].split("```")[1].strip("\n").splitlines()
+        assert len(excerpt) <= 14
+        assert [line for line in lines if line in excerpt] == excerpt
     assert lines[-1] == "reports: softset-demo/{cement,abalone,breast-cancer}/report.html"
 
 

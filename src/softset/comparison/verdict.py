@@ -118,7 +118,8 @@ def advice(decision: Verdict, gains: Gains, names: Mapping[str, str], label: str
     if decision.outcome != "stay":
         sentences.append(
             f"Choosing among all {len(names)} on other splits, which is not optimistically biased, "
-            f"gains {gain_in_words(gains.total, label)}: {significance(gains.total)}"
+            f"gains {gain_in_words(gains.total, label)} over {gains.stages[0].name}: "
+            f"{significance(gains.total)}"
             f"{_only_before_holm(gains.total)}."
         )
     sentences.append(_by_stage(gains))

@@ -40,7 +40,7 @@ def _with_minus(text: str) -> str:
 
 
 def _cards(page: Page) -> list[dict[str, str]]:
-    """Winner and reference as in the table, and the gain of choosing between them."""
+    """Winner and reference as in the table, and the gain of all stages."""
     c = page.comparison
     cards = [_card(page, c.reference)]
     if c.winner != c.reference:
@@ -48,7 +48,7 @@ def _cards(page: Page) -> list[dict[str, str]]:
     total = c.gains.total
     around = formats.interval(total.low, total.high, formats.signed)
     detail = f"{around} {significance(total)}".strip()
-    label = "gain of choosing on other splits"
+    label = f"gain of all stages over {shorten(c.gains.stages[0].name, 80)}, chosen on other splits"
     gain = {"label": label, "value": formats.signed(total.mean), "detail": detail, "class_": ""}
     return [*cards, gain]
 
