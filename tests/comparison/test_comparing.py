@@ -1,5 +1,6 @@
 """compare(): the whole of it on small tables, and what it refuses."""
 
+import html
 import json
 import os
 import random
@@ -101,11 +102,17 @@ def test_intervals_stay_within_the_range_of_the_metric():
         assert all(least <= c.low <= c.mean <= c.high <= 1 for c in found.candidates)
 
 
-def test_it_shows_itself(found):
+def test_it_shows_itself(found, capsys):
     text = str(found)
     assert text.startswith(found.verdict)
     assert "Cross-entropy, tuned threshold" in text
-    assert "<table>" in found._repr_html_()
+    page = found._repr_html_()
+    assert page.count("<table>") == 2
+    assert "<th>gain</th>" in page
+    for text in (found.verdict, *(stage.name for stage in found.gains.stages)):
+        assert html.escape(text) in page
+    found.help()
+    assert "write_report(result" in capsys.readouterr().out
 
 
 def test_html_is_escaped(found):

@@ -463,18 +463,38 @@ class Comparison:
         more = ", …" if len(self.importances) > most else ""
         return f"permutation importances (decrease of {self.label}): {', '.join(shown)}{more}"
 
+    def help(self) -> None:
+        """Print what to do with the result."""
+        print(_HELP)
+
     def _repr_html_(self) -> str:
+        names = {c.id: c.name for c in self.candidates}
+        stages = [
+            [s.name, names[s.choice], f"{s.mean:.3f}"]
+            + ([signed(s.gain), significance(s.gain)] if s.gain else ["", ""])
+            for s in self.gains.stages
+        ]
         rows = []
         for c in self.candidates:
-            bold = "font-weight:bold" if c.id == self.winner else ""
-            cells = [
-                c.name,
-                "failed" if c.mean is None else f"{c.mean:.3f} {span(c.low, c.high)}",
-                signed(c.difference) if c.difference else "",
-            ]
-            texts = "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells)
-            rows.append(f"<tr style='{bold}'>{texts}</tr>")
-        head = f"<tr><th></th><th>{html.escape(self.label)}</th><th>difference</th></tr>"
-        sentences = (self.verdict, self.advice)
-        above = "".join(f"<p>{html.escape(text)}</p>" for text in sentences if text)
-        return f"{above}<table>{head}{''.join(rows)}</table>"
+            value = "failed" if c.mean is None else f"{c.mean:.3f} {span(c.low, c.high)}"
+            rows.append([c.name, value, signed(c.difference) if c.difference else ""])
+        bold = [c.id == self.winner for c in self.candidates]
+        facts = [html.escape(text) for text in (self.verdict, self.advice, self.positive_line)]
+        above = "".join(f"<p>{text}</p>" for text in facts if text)
+        above += _html_table(["stage", "best so far", self.label, "gain", ""], stages)
+        return above + _html_table(["", self.label, "difference"], rows, bold)
+
+
+_HELP = """print(result)                                       # verdict, stages, candidates
+result.model.save("model.softset")                  # the winner, refitted on all rows
+softset.report.write_report(result, "report.html")  # the page
+softset.plot.comparison(result)                     # intervals of all candidates"""
+
+
+def _html_table(head: list[str], rows: list[list[str]], bold: list[bool] | None = None) -> str:
+    lines = [f"<th>{'</th><th>'.join(map(html.escape, head))}</th>"]
+    lines += [f"<td>{'</td><td>'.join(map(html.escape, cells))}</td>" for cells in rows]
+    styles = ["", *(' style="font-weight:bold"' if b else "" for b in bold or [False] * len(rows))]
+    return (
+        f"<table>{''.join(f'<tr{s}>{t}</tr>' for s, t in zip(styles, lines, strict=True))}</table>"
+    )
