@@ -157,6 +157,15 @@ def check_files(names):
     assert float(ss.F1()(names["total"])) == pytest.approx(whole)
 
 
+def check_production(names):
+    """The page says what is printed; the prevalence of the rows is in its interval."""
+    for found in (names["found"], names["unlabeled"]):
+        assert found.verdict in read("docs/how-to/production.md")
+    rare, shift = names["rare"], names["adapted"].shift
+    assert shift.low[0] < (rare["fraud"] == "yes").mean() < shift.high[0]
+    assert names["f1"].threshold < names["stated"].threshold
+
+
 CHECKS = {
     "docs/core.md": check_core,
     "docs/training.md": check_training,
@@ -165,6 +174,7 @@ CHECKS = {
     "docs/start.md": check_start,
     "docs/how-to/machines.md": check_machines,
     "docs/how-to/files.md": check_files,
+    "docs/how-to/production.md": check_production,
 }
 
 
