@@ -17,7 +17,7 @@ import softset as ss
 from softset.boosting.base import library_class
 from softset.boosting.rounds import boost
 from softset.classifiers.export import averaged
-from softset.classifiers.path import choose, errors_needed
+from softset.classifiers.path import choose, errors_needed, rarest_rows
 from softset.counting.steps import SigmoidStep
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
@@ -143,7 +143,7 @@ def _decided(problem: Problem, metric: str, arms: dict[str, Scored]) -> dict[str
     found[HALF] = Decision.plain(problem.task, problem.classes).one_hot(entropy.test)
     pair = [entropy, arms[METRIC]]
     decided = [tuner.best(s.oof, y, w).one_hot(s.oof) for s in pair]
-    needed = errors_needed(y, w, problem.train.x.shape[1])
+    needed = errors_needed(rarest_rows(y, w), problem.train.x.shape[1])
     _, best = choose(decided, y, w, tuner, [np.inf, 0.0], needed)
     found[CHOSEN] = found[(ENTROPY, METRIC)[best]]
     return found

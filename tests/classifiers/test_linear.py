@@ -216,7 +216,7 @@ def test_the_order_of_the_rows_does_not_matter(data):
 @pytest.mark.parametrize("path", [(), (0.003,)], ids=["start", "moved"])
 def test_many_rows_are_fitted_whole_and_judged_on_a_sample(monkeypatch, path):
     x, y = make_classification(3000, 8, weights=[0.85], flip_y=0.1, random_state=5)
-    monkeypatch.setattr("softset.classifiers.linear.choose", _last)
+    monkeypatch.setattr("softset.classifiers.linear_path.choose", _last)
     whole = MetricLinearClassifier("f1", path=path).fit(x, y)
     monkeypatch.setattr("softset.classifiers.path.MOST_ROWS", 1000)
     some = MetricLinearClassifier("f1", path=path).fit(x, y)

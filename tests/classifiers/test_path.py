@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import make_classification
 
 import softset as ss
-from softset.classifiers.path import CLEAR, CLEAR_OF_FEW, choose, errors_needed
+from softset.classifiers.path import CLEAR, CLEAR_OF_FEW, choose, errors_needed, rarest_rows
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import get_metric
 
@@ -54,19 +54,19 @@ def test_rows_of_no_weight_do_not_count():
 
 
 def test_few_rows_of_the_rarer_class_need_more():
-    assert errors_needed(Y, W, 33) == CLEAR
-    assert errors_needed(Y, W, 34) == CLEAR_OF_FEW
+    assert errors_needed(rarest_rows(Y, W), 33) == CLEAR
+    assert errors_needed(rarest_rows(Y, W), 34) == CLEAR_OF_FEW
 
 
 def test_weights_are_no_rows():
     for w in (1000 * W, np.where(Y == 1, 50.0, 1.0)):
-        assert errors_needed(Y, w, 33) == CLEAR
-        assert errors_needed(Y, w, 34) == CLEAR_OF_FEW
+        assert errors_needed(rarest_rows(Y, w), 33) == CLEAR
+        assert errors_needed(rarest_rows(Y, w), 34) == CLEAR_OF_FEW
     light = np.where(np.arange(500) % 2 == 0, 1.0, 1e-6)
     gone = np.where(np.arange(500) % 2 == 0, 1.0, 0.0)
     for w in (light, gone):
-        assert errors_needed(Y, w, 16) == CLEAR
-        assert errors_needed(Y, w, 17) == CLEAR_OF_FEW
+        assert errors_needed(rarest_rows(Y, w), 16) == CLEAR
+        assert errors_needed(rarest_rows(Y, w), 17) == CLEAR_OF_FEW
 
 
 def test_a_goal_at_a_constraint_is_judged_by_its_ranking():

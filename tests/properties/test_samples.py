@@ -20,7 +20,7 @@ from softset.comparison.fits import Sizes
 from softset.comparison.runs import Plan, _held_out
 from softset.tables import streams
 from softset.tables.encoder import infer_schema
-from softset.tables.rows import Examples
+from softset.tables.rows import Examples, own_codes
 from softset.tasks import get_task
 from tests.reference import TASKS
 
@@ -89,7 +89,7 @@ def rows_of_doubtful_columns():
 
 def rows_of_a_path():
     with patch.object(path, "MOST_ROWS", FEW):
-        return path.path_sample(Examples(X, LABELS["binary"], np.ones(N)))
+        return path.path_sample(own_codes(Examples(X, LABELS["binary"], np.ones(N))), N)
 
 
 def rows_held_out(folder):

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from softset.tables import rows
 from softset.tables.rows import (
     equal_rows,
     kept_together,
@@ -97,3 +98,18 @@ def test_a_data_frame_and_an_array_of_the_same_rows_have_the_same_folds():
     expected = stratified_folds(x, y, 3, 0)
     for same in (x.tolist(), pd.DataFrame(x)):
         assert np.array_equal(stratified_folds(same, y, 3, 0), expected)
+
+
+def test_copies_are_counted_over_blocks():
+    codes = np.random.default_rng(0).integers(0, 200, 3000).astype(np.uint64)
+    counter = rows.CopyCounter()
+    number = np.concatenate([counter(block) for block in np.split(codes, [700, 701, 1500])])
+    assert (number == rows.copy_numbers(codes)).all()
+
+
+def test_copies_beyond_the_limit_count_as_new(monkeypatch):
+    monkeypatch.setattr(rows, "MOST_KINDS", 2)
+    counter = rows.CopyCounter()
+    blocks = ([1, 2], [1, 3, 3], [3, 2])
+    found = [counter(np.array(block, dtype=np.uint64)).tolist() for block in blocks]
+    assert found == [[0, 0], [1, 0, 1], [0, 1]]

@@ -3,8 +3,8 @@ helps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Self, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -18,35 +18,37 @@ from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers
 from softset.classifiers.folds import given_folds
+from softset.classifiers.linear_path import FittedPath, PathSettings, fit_path, origins_of
+from softset.classifiers.linear_stream import fit_stream
 from softset.classifiers.path import (
-    Origin,
     PathPoint,
     Target,
     Training,
-    choose,
-    errors_needed,
-    path_sample,
-    penalties_tried,
+    rarest_rows,
+    sample_in_memory,
 )
 from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
 from softset.decisions.tuner import Tuner
-from softset.metrics.goals import Goal
-from softset.metrics.registry import MetricLike, get_goal, label_of, one_number
+from softset.metrics.registry import (
+    MetricLike,
+    get_goal,
+    label_of,
+    one_number,
+)
+from softset.tables.parquet_rows import Block
 from softset.tables.rows import Examples, ordered_rows
 from softset.tables.scaling import FAR, center_and_spread, varies
 from softset.tables.splits import content_folds
-from softset.tasks import task_of
+from softset.tables.streams import Stream, is_stream
 from softset.training.linear import (
     PATH,
     LinearProblem,
+    LinearRows,
     checked_monotonic_cst,
-    logistic,
-    move,
     outputs_of,
     scores_of,
-    shifted,
 )
-from softset.training.progress import progress
+from softset.training.linear_passes import RankSums
 from softset.typing import (
     CV,
     Array,
@@ -55,6 +57,7 @@ from softset.typing import (
     Label,
     Labels,
     Matrix,
+    PathLike,
     Rows,
     State,
     Threshold,
@@ -93,6 +96,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
             the rarer class (``softset.tables.labels.positive_class``).
+        sync: ranks of torch.distributed that train together, each with rows of its own: ``"auto"``
+            for the default process group, or a process group.
         verbose: 1 shows progress.
 
     Attributes:
@@ -122,6 +127,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         confidence: float | None = None,
         class_weight: ClassWeight = None,
         pos_label: Label | None = None,
+        sync: Any = None,
         verbose: int = 0,
     ) -> None:
         self.metric = metric
@@ -134,6 +140,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         self.confidence = confidence
         self.class_weight = class_weight
         self.pos_label = pos_label
+        self.sync = sync
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:
@@ -143,18 +150,33 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     # --- fit -------------------------------------------------------------------------------------
 
-    def fit(self, X: Rows, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on ``X (n, features)``, dense or sparse, and ``y (n,)`` or ``(n, labels)``."""
-        goal = one_number(self.metric)
+    def fit(
+        self,
+        X: Rows,
+        y: Labels | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Train on ``X (n, features)``, dense or sparse, and ``y (n,)`` or ``(n, labels)``; or on a
+        stream of such blocks, as ``ParquetRows`` is one. With ``sync``, every rank calls it with
+        rows of its own."""
         check_number("C", self.C, 0, float("inf"))
         check_number("l1_ratio", self.l1_ratio, 0, 1, closed="both")
         check_number("path", list(self.path), 0, float("inf"))
+        if y is None and is_stream(X):
+            self._fit_stream(X)
+            return self
+        if RankSums(self.sync).size > 1:
+            if y is None:
+                self._refuse_no_target()
+            rest = [np.asarray(v) for v in (y, sample_weight) if v is not None]
+            block: Block = (X, *rest)
+            self._fit_stream([block])
+            return self
+        goal = one_number(self.metric)
         x = self._checked_inputs(X, y)
         given, trains = given_folds(self.cv, x, y) or (None, None)
         rows = self._start(x, y, sample_weight)
-        signs = checked_monotonic_cst(self.monotonic_cst, x.shape[1])
-        if signs is not None and self._task.single and self._labels.positive == 0:
-            signs = -signs  # of the positive class, where those of ``coef_`` are the last's
+        signs = self._signs(x.shape[1])
         # Columns that do not vary tell nothing: without them nothing can depend on them.
         some = varies(x if (rows.w > 0).all() else x[rows.w > 0])
         if some.any() and not some.all():
@@ -168,29 +190,85 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         tested = slice(None) if given is None else given >= 0  # the others have no say
         place = place if goal.tunes else None  # nothing is held out where nothing is tuned
         self._center, self._scale = center_and_spread(rows.x, rows.w)
-        sample = path_sample(rows)
+        sample = sample_in_memory(rows)
         fold = (
             given[sample]
             if given is not None
             else content_folds(rows.take(sample), int(cast(int, self.cv)))
         )
         raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
-        targets = range(rows.y.shape[1]) if self._task.independent else [None]
+        part = rows if len(sample) == len(rows.y) else rows.take(sample)
+
+        def whole(label: int | None) -> LinearProblem:
+            return self._problem(rows, signs, label)
+
         trains = fold != np.arange(fold.max() + 1)[:, None] if trains is None else trains[:, sample]
-        found = [self._fit_target(rows, sample, fold, trains, goal, signs, k) for k in targets]
-        self._targets = [target for target, _, _ in found]
+        labels = range(rows.y.shape[1]) if self._task.independent else [None]
+        rarest = [
+            rarest_rows(v, rows.w) if len(np.unique(v)) > 1 else 0.0 for v in _targets(rows.y)
+        ]
+        others = None if part is rows else whole
+        fitted = self._fit_paths(part, fold, trains, labels, others, signs, rarest)
         positive = rows.w @ rows.y if self._task.single else 0.5 * rows.w.sum()
         self._prior = float(logit(positive / rows.w.sum()))
-        scores = self._task.joined([z for _, z, _ in found])
+        # In sample where there are no out-of-fold scores, or of some only: of so many rows hardly
+        # too good.
+        pairs = [
+            found.oof
+            if found.oof is not None and part is rows
+            else tuple(whole(k).scores(flat) for flat in (found.start, found.flat))
+            for k, found in zip(labels, fitted, strict=True)
+        ]
+        scores = self._task.joined([z for _, z in pairs])
         self._decide_by(scores[tested], rows.y[tested], rows.w[tested], place)
-        origins = [origin for _, _, origin in found]
-        kept = raw if len(sample) == len(rows.y) else raw[sample]
-        kept = kept if self._task.single else raw[:0]
+        kept = raw[sample] if self._task.single else raw[:0]
+        origins = origins_of(fitted, [z for z, _ in pairs])
         self._training = Training(rows._replace(x=kept), place, sample, fold, tested, origins)
         if rows.x.shape[1] < len(some):
             self._widen(some)
         self._describe()
         return self
+
+    def _fit_stream(self, stream: Stream, checkpoint: PathLike | None = None) -> None:
+        """``fit`` of rows that come block by block; ``checkpoint`` is a file to go on from."""
+        fit_stream(self, stream, checkpoint)
+
+    def _signs(self, features: int) -> Array | None:
+        signs = checked_monotonic_cst(self.monotonic_cst, features)
+        # Of the positive class, where those of ``coef_`` are the last's.
+        reverse = signs is not None and self._task.single and self._labels.positive == 0
+        return -signs if signs is not None and reverse else signs
+
+    def _problem(self, rows: Examples, signs: Array | None, label: int | None) -> LinearProblem:
+        y = rows.y if label is None else rows.y[:, label]
+        classes = 2 if label is not None else len(self.classes_)
+        return LinearProblem(rows.x, y, rows.w, classes, signs)
+
+    def _fit_paths(
+        self,
+        sample: Examples,
+        fold: Array,
+        trains: Array,
+        labels: Iterable[int | None],
+        whole: Callable[[int | None], LinearRows] | None,
+        signs: Array | None,
+        rarest: list[float],
+    ) -> list[FittedPath]:
+        """A model for the classes, or for each label; ``whole`` are all rows, where the sample is
+        not."""
+        goal, settings = (
+            one_number(self.metric),
+            PathSettings(self.C, self.l1_ratio, self.path, self.verbose),
+        )
+        features = int(np.isfinite(self._scale).sum())
+        fitted = []
+        for k, rare in zip(labels, rarest, strict=True):
+            part = self._problem(sample, signs, k)
+            rows = part if whole is None else whole(k)
+            own = goal if k is None else goal.of_label(k)
+            fitted.append(fit_path(settings, part, fold, trains, rows, own, rare, features))
+        self._targets = [Target(found.flat, found.path, found.chosen) for found in fitted]
+        return fitted
 
     def _widen(self, some: Array) -> None:
         """Put back the columns that were left out, with coefficients of 0."""
@@ -223,57 +301,6 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             u /= self._scale
         return np.clip(u, -FAR, FAR, out=u)
 
-    def _fit_target(
-        self,
-        rows: Examples,
-        sample: Array,
-        fold: Array,
-        trains: Array,
-        goal: Goal,
-        signs: Array | None,
-        label: int | None,
-    ) -> tuple[Target, Array, Origin]:
-        """The model of one target, and its out-of-fold scores (in sample where none is)."""
-        classes = 2 if label is not None else len(self.classes_)
-        y = rows.y if label is None else rows.y[:, label]
-        goal = goal if label is None else goal.of_label(label)
-
-        def problem(keep: Array | slice) -> LinearProblem:
-            return LinearProblem(rows.x[keep], y[keep], rows.w[keep], classes, signs)
-
-        everything, some = slice(None), len(sample) < len(y)
-        # Of many rows a sample says nearly where to end.
-        near = some and len(np.unique(y[sample])) == classes
-        start = logistic(problem(sample), self.C, self.l1_ratio, None) if near else None
-        start = logistic(problem(everything), self.C, self.l1_ratio, start)
-        if len(np.unique(y)) < 2 or not goal.tunes:
-            target, z = Target(start, [], 0), scores_of(rows.x, start, outputs_of(classes))
-            return target, z, Origin(target, z, {})
-        tuner = Tuner(goal, task_of(y, classes))
-        features = int(np.isfinite(self._scale).sum())
-        penalties = penalties_tried(self.path, y, rows.w, features)
-        oof, parts = self._out_of_fold(problem, sample, fold, trains, start, tuner, penalties)
-        tested, own = fold >= 0, sample[fold >= 0]
-        values = [tuner.best(z[tested], y[own], rows.w[own]) for z in oof]
-        path, chosen = choose(
-            [tuner.judged(d, z[tested]) for d, z in zip(values, oof, strict=True)],
-            y[own],
-            rows.w[own],
-            tuner,
-            [float("inf"), *penalties],
-            errors_needed(y, rows.w, features),
-        )
-        first = shifted(start, values[0], classes)
-        along, flat = penalties[:chosen], start
-        if chosen:
-            at = self._moved(problem(sample if some else everything), goal, first, along)
-            flat = move(problem(everything), goal, first, along[-1], at) if some else at
-        first_z, z = oof[0], oof[chosen]
-        if some:  # in sample: of so many rows hardly too good
-            first_z, z = (scores_of(rows.x, f, outputs_of(classes)) for f in (start, flat))
-        origin = Origin(Target(start, path[:1], 0), first_z, parts[chosen])
-        return Target(flat, path, chosen), z, origin
-
     def _tuner(self) -> Tuner:
         """With few positives a threshold is drawn to their fraction of the rows, where logistic
         regression says
@@ -282,57 +309,6 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             return super()._tuner()
         toward = 0.0 if self._targets[0].chosen else self._prior
         return Tuner(get_goal(self.metric), self._task, toward=toward)
-
-    def _moved(
-        self, problem: LinearProblem, goal: Goal, start: Array, along: Sequence[float]
-    ) -> Array:
-        at = start
-        for penalty in along:
-            at = move(problem, goal, start, penalty, at)
-        return at
-
-    def _out_of_fold(
-        self,
-        problem: Callable[[Array], LinearProblem],
-        sample: Array,
-        fold: Array,
-        trains: Array,
-        start: Array,
-        tuner: Tuner,
-        penalties: list[float],
-    ) -> tuple[list[Array], list[dict[int, Array]]]:
-        """Out-of-fold scores of the sample along the path, and the models by their fold."""
-        folds = np.unique(fold[fold >= 0])
-        parts, starts = [], []
-        whole = problem(sample)
-        size = (len(sample),) if whole.outputs == 1 else (len(sample), whole.outputs)
-        oof = [np.zeros(size) for _ in range(1 + len(penalties))]
-        models: list[dict[int, Array]] = [{} for _ in oof]
-        steps = progress("fit", len(folds) * (1 + len(penalties)), self.verbose)
-        for k in folds:
-            next(steps)
-            held = fold == k
-            part = problem(sample[trains[k]])
-            alone = len(np.unique(part.y)) < whole.classes
-            parts.append(part)
-            starts.append(start if alone else logistic(part, self.C, self.l1_ratio, start))
-            oof[0][held] = scores_of(whole.x[held], starts[-1], whole.outputs)
-            models[0][int(k)] = starts[-1]
-        if not penalties:
-            steps.close()
-            return oof, models
-        tested = fold >= 0
-        cut = tuner.best(oof[0][tested], whole.y[tested], whole.w[tested])
-        for k, part, first in zip(folds, parts, starts, strict=True):
-            at = origin = shifted(first, cut, whole.classes)
-            for i, penalty in enumerate(penalties, 1):
-                next(steps)
-                at = move(part, tuner.goal, origin, penalty, at)
-                held = fold == k
-                oof[i][held] = scores_of(whole.x[held], at, whole.outputs)
-                models[i][int(k)] = at
-        steps.close()
-        return oof, models
 
     # --- what it has learned ---------------------------------------------------------------------
 
@@ -490,6 +466,11 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         if not np.isfinite(bounds).all() or not (self._scale > 0).all():
             raise ValueError("scales and coefficients that give finite scores expected")
         self._describe()
+
+
+def _targets(y: Array) -> list[Array]:
+    """The classes, or each label."""
+    return [y] if y.ndim == 1 else list(y.T)
 
 
 def _numbers(values: torch.Tensor, size: int) -> Array:

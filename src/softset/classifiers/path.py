@@ -82,28 +82,33 @@ class Training:
         return replace(self, rows=self.rows._replace(x=x), origins=origins)
 
 
-def errors_needed(y: Ints, w: Array, features: int) -> float:
-    """How many standard errors a gain must have, by the (effective) rows of the rarer class for
+def rarest_rows(y: Ints, w: Array) -> float:
+    """The (effective) rows of the rarest class.
+
+    >>> rarest_rows(np.repeat([0, 1], [90, 10]), np.ones(100))
+    10.0
+    """
+    return min(effective_rows(w[y == k]) for k in np.unique(y[w > 0]))
+
+
+def errors_needed(rarest: float, features: int) -> float:
+    """How many standard errors a gain must have, by the (effective) rows of the rarest class for
     each feature that varies.
 
-    >>> y, w = np.repeat([0, 1], [90, 10]), np.ones(100)
-    >>> errors_needed(y, w, 3), errors_needed(y, w, 4)
+    >>> errors_needed(10, 3), errors_needed(10, 4)
     (0.5, 2.0)
     """
-    rarer = min(effective_rows(w[y == k]) for k in np.unique(y[w > 0]))
-    return CLEAR_OF_FEW if rarer < FEW * features else CLEAR
+    return CLEAR_OF_FEW if rarest < FEW * features else CLEAR
 
 
-def penalties_tried(path: Sequence[float], y: Ints, w: Array, features: int) -> list[float]:
+def penalties_tried(path: Sequence[float], rarest: float, features: int) -> list[float]:
     """The penalties of a path; none where the rarest class has fewer (effective) rows than a tenth
     of the features. Logistic regression of so many features separates the rows that it is trained
     on, so that the soft metric has nothing left to gain on them.
 
-    >>> y, w = np.repeat([0, 1], [90, 10]), np.ones(100)
-    >>> penalties_tried([0.1], y, w, 100), penalties_tried([0.1], y, w, 101)
+    >>> penalties_tried([0.1], 10, 100), penalties_tried([0.1], 10, 101)
     ([0.1], [])
     """
-    rarest = min(effective_rows(w[y == k]) for k in np.unique(y[w > 0]))
     return [] if rarest * WIDE < features else [float(penalty) for penalty in path]
 
 
@@ -135,9 +140,26 @@ def choose(
     return path, max(clear, key=lambda i: path[i].value, default=0)
 
 
-def path_sample(rows: Examples) -> Array:
-    """All rows; of many every so many, in an order of content: how far to move is chosen on them,
-    by folds of the sample."""
+def sample_limit(rows: int) -> np.uint64:
+    """Rows with smaller hashes are in the sample of so many rows: some more than ``MOST_ROWS``.
+
+    >>> int(sample_limit(10)) == 2**64 - 1, round(float(sample_limit(10**7) / 2**64), 6)
+    (True, 0.0055)
+    """
+    share = 1.1 * MOST_ROWS / rows
+    return np.uint64(2**64 - 1) if rows <= MOST_ROWS or share >= 1 else np.uint64(share * 2.0**64)
+
+
+def path_sample(codes: Array, rows: int) -> Array:
+    """Which rows of these hashes (``own_codes``) how far to move is chosen on, in their order: all;
+    of many the ``MOST_ROWS`` smallest. ``rows`` are all rows, wherever they are."""
+    order = np.argsort(codes)
+    if rows <= MOST_ROWS:
+        return order
+    return order[: min(MOST_ROWS, int((codes < sample_limit(rows)).sum()))]
+
+
+def sample_in_memory(rows: Examples) -> Array:
+    """``path_sample`` of rows in memory; all of few rows in the order that they have."""
     n = len(rows.y)
-    step = -(-n // MOST_ROWS)
-    return np.arange(n) if step == 1 else np.argsort(own_codes(rows))[::step]
+    return np.arange(n) if n <= MOST_ROWS else path_sample(own_codes(rows), n)

@@ -14,6 +14,8 @@ from scipy import sparse
 from softset.typing import Array, Floats, Frame, Ints, Matrix, Rows
 
 _BLOCK = 4096
+# Kinds of rows whose copies are counted in a stream.
+MOST_KINDS = 2**25
 
 
 class Examples(NamedTuple):
@@ -69,11 +71,21 @@ def own_codes(rows: Examples, salt: int = 0) -> NDArray[np.uint64]:
     >>> len(np.unique(own_codes(rows))), bool((own_codes(rows) == own_codes(rows)).all())
     (3, True)
     """
-    y = rows.y.reshape(len(rows.y), -1).astype(np.float64)
-    codes = _coded(row_codes(rows.x, salt), y)
+    codes = labeled_codes(rows, salt)
     number = np.empty(len(codes), dtype=np.int64)
     order = np.argsort(rows.w)  # equal rows of equal weight may change places
     number[order] = copy_numbers(codes[order])
+    return numbered_codes(codes, number)
+
+
+def labeled_codes(rows: Examples, salt: int = 0) -> NDArray[np.uint64]:
+    """A hash for each row of its inputs and target."""
+    y = rows.y.reshape(len(rows.y), -1).astype(np.float64)
+    return _coded(row_codes(rows.x, salt), y)
+
+
+def numbered_codes(codes: NDArray[np.uint64], number: Ints) -> NDArray[np.uint64]:
+    """The hashes of rows with the numbers of copies taken in, in place; that of the first stays."""
     again = number > 0
     codes[again] = _coded(codes[again], number[again, None].astype(np.float64))
     return codes
@@ -94,6 +106,35 @@ def copy_numbers(codes: Array) -> Ints:
     number = np.empty(len(codes), dtype=np.int64)
     number[order] = np.arange(len(codes)) - np.searchsorted(codes[order], codes[order])
     return number
+
+
+class CopyCounter:
+    """``copy_numbers`` of rows that come block by block: exact for the first ``MOST_KINDS`` kinds
+    of rows, of which 12 bytes each are in memory; later kinds count as new.
+
+    >>> counter = CopyCounter()
+    >>> [counter(np.array(codes, dtype=np.uint64)).tolist() for codes in ([5, 3, 5], [3, 5, 7])]
+    [[0, 0, 1], [1, 2, 0]]
+    """
+
+    def __init__(self) -> None:
+        self.levels: list[tuple[NDArray[np.uint64], NDArray[np.uint32]]] = []
+
+    def __call__(self, codes: NDArray[np.uint64]) -> Ints:
+        kinds, index, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+        before = np.zeros(len(kinds), dtype=np.int64)
+        for known, counts in self.levels:
+            at = np.minimum(np.searchsorted(known, kinds), len(known) - 1)
+            before += np.where(known[at] == kinds, counts[at], 0)
+        number = before[index.ravel()] + copy_numbers(codes)
+        if sum(len(known) for known, _ in self.levels) < MOST_KINDS:
+            self.levels.append((kinds, sizes.astype(np.uint32)))
+            while len(self.levels) > 1 and len(self.levels[-2][0]) < 2 * len(self.levels[-1][0]):
+                (a, m), (b, n) = self.levels.pop(), self.levels.pop()
+                merged, index = np.unique(np.concatenate([a, b]), return_inverse=True)
+                total = np.bincount(index.ravel(), np.concatenate([m, n]), len(merged))
+                self.levels.append((merged, total.astype(np.uint32)))
+        return number
 
 
 def ordered_rows(x: Array, y: Ints, w: Floats) -> tuple[Examples, Ints]:

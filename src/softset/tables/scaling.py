@@ -60,13 +60,19 @@ class Moments:
     def add(self, x: Floats, w: Floats) -> None:
         """Further rows (Chan, Golub and LeVeque 1979: how two parts make a whole)."""
         weight = float(w.sum())
-        if weight == 0:
-            return
-        own = w @ x / weight
-        apart = own - self.center
+        if weight > 0:
+            own = w @ x / weight
+            self._join(weight, own, w @ (x - own) ** 2)
+
+    def merge(self, other: Moments) -> None:
+        """The rows of another part."""
+        if other.weight > 0:
+            self._join(other.weight, other.center, other.squares)
+
+    def _join(self, weight: float, center: Floats, squares: Floats) -> None:
+        apart = center - self.center
         total = self.weight + weight
-        self.squares = self.squares + w @ (x - own) ** 2
-        self.squares = self.squares + apart**2 * (self.weight * weight / total)
+        self.squares = self.squares + squares + apart**2 * (self.weight * weight / total)
         self.center = self.center + apart * (weight / total)
         self.weight = total
 
@@ -107,11 +113,16 @@ def _sparse_scale(x: Matrix, share: Floats, top: Floats) -> Floats:
     ``share`` are the weights of rows, ``top`` the largest absolute values of columns.
     """
     squares = (x @ sparse.diags(1 / top)).power(2).T @ share
-    filled = (x != 0).T @ share
-    own = top * np.sqrt(squares / np.where(filled > 0, filled, 1.0))
+    return sparse_scale(top * np.sqrt(squares), (x != 0).T @ share)
+
+
+def sparse_scale(size: Floats, filled: Floats) -> Floats:
+    """The scale of sparse columns, from the root of their mean squares and the fraction of rows in
+    which they are not zero."""
+    own = size / np.sqrt(np.where(filled > 0, filled, 1.0))
     some = filled > 0
     if not some.any():
-        return np.full(len(top), np.inf)
+        return np.full(len(own), np.inf)
     order = np.argsort(own[some])  # the weighted median: a few large columns do not move it
     below = np.cumsum(filled[some][order])
     common = own[some][order][np.searchsorted(below, below[-1] / 2)]

@@ -57,8 +57,9 @@ def blocks_of(
             raise ValueError(f"a stream gives blocks (X, y) or (X, y, weight), got {type(block)}.")
         x, y, w = (*block, None)[:3]
         y = np.asarray(y)
-        if len(y) != len(x) or (w is not None and len(w) != len(y)):
-            raise ValueError(f"a block has {len(x)} rows of inputs and {len(y)} labels.")
+        rows = x.shape[0] if hasattr(x, "shape") else len(x)
+        if len(y) != rows or (w is not None and len(w) != len(y)):
+            raise ValueError(f"a block has {rows} rows of inputs and {len(y)} labels.")
         if len(y):
             yield x, y, None if w is None else np.asarray(w, dtype=np.float64)
 
@@ -94,6 +95,15 @@ class ClassCounts:
         ):
             self.weights[value] = self.weights.get(value, 0.0) + weight
             self.counts[value] = self.counts.get(value, 0) + count
+
+    def merge(self, other: ClassCounts) -> None:
+        """The labels of another part of the rows."""
+        self.rows += other.rows
+        self.several = max(self.several, other.several)
+        self.present, self.weight = self.present + other.present, self.weight + other.weight
+        for value, count in other.counts.items():
+            self.counts[value] = self.counts.get(value, 0) + count
+            self.weights[value] = self.weights.get(value, 0.0) + other.weights[value]
 
     def labels(self, pos_label: Label | None = None) -> LabelEncoding:
         """What the labels are, as ``read_labels`` says of all of them."""

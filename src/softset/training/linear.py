@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, log_softmax
+from torch import Tensor
 
+from softset.counting.flat import Form, flatten
 from softset.counting.problem import Problem, arrange
 from softset.counting.steps import IdentityStep
 from softset.decisions.decision import Decision
@@ -31,14 +33,52 @@ _STEPS = 60  # of L-BFGS at each point of the path
 _LOGISTIC_STEPS = 500
 
 
-@dataclass(frozen=True)
-class LinearProblem:
-    """Standardized inputs ``x (n, features)``, dense or sparse, class numbers and weights.
+class LinearRows:
+    """Rows that a linear model is trained on, wherever they are.
 
     Coefficients are one flat vector: ``[outputs, features]``, then ``[outputs]`` intercepts, with
     one output for two classes. ``monotonic_cst`` is ``(features,)`` of -1, 0 and 1: a coefficient
     must not have the other sign.
     """
+
+    classes: int
+    monotonic_cst: Array | None
+
+    @property
+    def features(self) -> int:
+        raise NotImplementedError
+
+    def log_loss(self, flat: Array) -> tuple[float, Array]:
+        """The sum of the weighted log-losses, and its gradient."""
+        raise NotImplementedError
+
+    def soft_loss(self, goal: Goal, flat: Array) -> tuple[float, Array]:
+        """``1 - goal`` of soft counts, and its gradient."""
+        raise NotImplementedError
+
+    @property
+    def outputs(self) -> int:
+        return outputs_of(self.classes)
+
+    def bounds(self, free: Array | None) -> Bounds | None:
+        """For L-BFGS-B: monotonic_cst, and zero for what is not ``free``."""
+        if self.monotonic_cst is None and free is None:
+            return None
+        features = self.features
+        monotonic_cst = np.zeros(features) if self.monotonic_cst is None else self.monotonic_cst
+        known = {-1: (None, 0.0), 0: (None, None), 1: (0.0, None)}
+        both: Bounds = []
+        for k in range(self.outputs):
+            for j in range(features):
+                fixed = free is not None and not free[k * features + j]
+                both.append((0.0, 0.0) if fixed else known[int(monotonic_cst[j])])
+        return both + [(None, None)] * self.outputs
+
+
+@dataclass(frozen=True)
+class LinearProblem(LinearRows):
+    """Rows in memory: standardized inputs ``x (n, features)``, dense or sparse, class numbers and
+    weights."""
 
     x: Matrix
     y: Ints
@@ -47,8 +87,12 @@ class LinearProblem:
     monotonic_cst: Array | None = None
 
     @property
-    def outputs(self) -> int:
-        return outputs_of(self.classes)
+    def features(self) -> int:
+        return int(self.x.shape[1])
+
+    def take(self, which: Array) -> LinearProblem:
+        """Some of the rows, by number or mask."""
+        return replace(self, x=self.x[which], y=self.y[which], w=self.w[which])
 
     @cached_property
     def counted(self) -> Problem:
@@ -66,19 +110,31 @@ class LinearProblem:
         g = by_score[:, None] if self.outputs == 1 else by_score
         return np.concatenate([np.asarray(self.x.T @ g).T.ravel(), g.sum(0)])
 
-    def bounds(self, free: Array | None) -> Bounds | None:
-        """For L-BFGS-B: monotonic_cst, and zero for what is not ``free``."""
-        if self.monotonic_cst is None and free is None:
-            return None
-        features = self.x.shape[1]
-        monotonic_cst = np.zeros(features) if self.monotonic_cst is None else self.monotonic_cst
-        known = {-1: (None, 0.0), 0: (None, None), 1: (0.0, None)}
-        both: Bounds = []
-        for k in range(self.outputs):
-            for j in range(features):
-                fixed = free is not None and not free[k * features + j]
-                both.append((0.0, 0.0) if fixed else known[int(monotonic_cst[j])])
-        return both + [(None, None)] * self.outputs
+    def log_loss(self, flat: Array) -> tuple[float, Array]:
+        z, y, w = self.scores(flat), self.y, self.w
+        if self.outputs == 1:
+            loss = -(w * log_expit(np.where(y == 1, z, -z))).sum()
+            by_score = w * (expit(z) - y)
+        else:
+            logs = log_softmax(z, 1)
+            loss = -(w * logs[np.arange(len(y)), y]).sum()
+            by_score = w[:, None] * (np.exp(logs) - np.eye(self.classes)[y])
+        return float(loss), self.pull_back(by_score)
+
+    def soft_loss(self, goal: Goal, flat: Array) -> tuple[float, Array]:
+        loss, by_score = self.by_scores(goal, self.scores(flat))
+        return loss, self.pull_back(by_score)
+
+    def by_scores(self, goal: Goal, scores: Array) -> tuple[float, Array]:
+        """``1 - goal`` of soft counts, and its gradient by the scores."""
+        z = torch.from_numpy(scores).requires_grad_()
+        loss = problem_loss(replace(self.counted, z=z), goal, step=IdentityStep())
+        (by_score,) = torch.autograd.grad(loss, z)
+        return float(loss.detach()), by_score.numpy()
+
+    def soft_cells(self, goal: Goal, z: Tensor) -> tuple[Tensor, Form]:
+        """The soft counts of scores, as one vector, with their graph."""
+        return flatten(goal.soft_cells(replace(self.counted, z=z), IdentityStep()))
 
 
 def scores_of(x: Matrix, flat: Array, outputs: int) -> Array:
@@ -99,29 +155,22 @@ def widened(flat: Array, some: Bools, outputs: int) -> Array:
     return np.concatenate([coef.ravel(), flat[-outputs:]])
 
 
-def logistic(problem: LinearProblem, c: float, l1_ratio: float, start: Array | None) -> Array:
+def logistic(problem: LinearRows, c: float, l1_ratio: float, start: Array | None) -> Array:
     """Logistic regression: ``C sum w loss + (1 - r)/2 |b|^2 + r |b|_1``, as scikit-learn has it.
 
     The absolute values are made smooth by writing a coefficient as the difference of two that are
     not negative.
     """
-    size = problem.outputs * (problem.x.shape[1] + 1)
+    size = problem.outputs * (problem.features + 1)
     penalized = size - problem.outputs
     first = np.zeros(size) if start is None else start
 
     def value(flat: Array) -> tuple[float, Array]:
-        z, y, w = problem.scores(flat), problem.y, problem.w
-        if problem.outputs == 1:
-            loss = -(w * log_expit(np.where(y == 1, z, -z))).sum()
-            by_score = w * (expit(z) - y)
-        else:
-            logs = log_softmax(z, 1)
-            loss = -(w * logs[np.arange(len(y)), y]).sum()
-            by_score = w[:, None] * (np.exp(logs) - np.eye(problem.classes)[y])
+        loss, grad = problem.log_loss(flat)
         b = flat[:penalized]
-        grad = c * problem.pull_back(by_score)
+        grad = c * grad
         grad[:penalized] += (1 - l1_ratio) * b
-        return c * loss + (1 - l1_ratio) / 2 * (b @ b), grad
+        return c * loss + (1 - l1_ratio) / 2 * float(b @ b), grad
 
     if not l1_ratio:
         return _minimized(value, first, problem.bounds(None), _LOGISTIC_STEPS)
@@ -143,7 +192,7 @@ def logistic(problem: LinearProblem, c: float, l1_ratio: float, start: Array | N
     return np.concatenate([b, found[2 * penalized :]])
 
 
-def move(problem: LinearProblem, goal: Goal, start: Array, penalty: float, at: Array) -> Array:
+def move(problem: LinearRows, goal: Goal, start: Array, penalty: float, at: Array) -> Array:
     """From ``at``, towards the soft metric, at a ``penalty`` on the distance from ``start``."""
     return _minimized(
         lambda flat: soft_loss(problem, goal, flat, start, penalty),
@@ -154,15 +203,12 @@ def move(problem: LinearProblem, goal: Goal, start: Array, penalty: float, at: A
 
 
 def soft_loss(
-    problem: LinearProblem, goal: Goal, flat: Array, start: Array, penalty: float
+    problem: LinearRows, goal: Goal, flat: Array, start: Array, penalty: float
 ) -> tuple[float, Array]:
     """``1 - goal + penalty/2 |flat - start|^2`` and its gradient."""
-    z = torch.from_numpy(problem.scores(flat)).requires_grad_()
-    loss = problem_loss(replace(problem.counted, z=z), goal, step=IdentityStep())
-    (by_score,) = torch.autograd.grad(loss, z)
+    loss, grad = problem.soft_loss(goal, flat)
     away = flat - start
-    grad = problem.pull_back(by_score.numpy()) + penalty * away
-    return float(loss.detach()) + penalty / 2 * float(away @ away), grad
+    return loss + penalty / 2 * float(away @ away), grad + penalty * away
 
 
 def _minimized(
