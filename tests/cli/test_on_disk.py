@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch.distributed as dist
 
+from softset import load_model
 from softset.cli import on_disk
 from softset.tables import parquet_rows
 
@@ -63,9 +67,11 @@ def test_a_file_beyond_the_limit(run, folder, monkeypatch):
     assert run.json("predict", facts["model"], "large.parquet")["rows"] == 600
 
 
-def test_a_network_that_was_stopped_goes_on(run, folder, monkeypatch):
+@pytest.mark.parametrize("name", ["cross-entropy", "linear-metric"])
+def test_a_model_that_was_stopped_goes_on(run, folder, monkeypatch, name):
+    monkeypatch.setattr("softset.classifiers.path.MOST_ROWS", 200)  # passes over all rows
     path, _ = folder
-    recipe = (path, "--target", "y", "--drop", "id", "--recipe", "cross-entropy")
+    recipe = (path, "--target", "y", "--drop", "id", "--recipe", name)
 
     def broken(*_):
         raise KeyboardInterrupt
@@ -73,12 +79,32 @@ def test_a_network_that_was_stopped_goes_on(run, folder, monkeypatch):
     with monkeypatch.context() as patch:  # stopped after training, before the model is saved
         patch.setattr("softset.classifiers.model.Model.save", broken)
         run("train", *recipe, code=130)
-    checkpoint = path.parent / "rows-cross-entropy.softset.checkpoint"
+    checkpoint = path.parent / f"rows-{name}.softset.checkpoint"
     assert checkpoint.exists()
     run("train", *recipe)
-    assert "going on from rows-cross-entropy.softset.checkpoint" in run.err
+    assert f"going on from rows-{name}.softset.checkpoint" in run.err
     assert not checkpoint.exists()
-    assert (path.parent / "rows-cross-entropy.softset").exists()
+    assert (path.parent / f"rows-{name}.softset").exists()
+
+
+@pytest.mark.skipif(not dist.is_gloo_available(), reason="torch without gloo")
+def test_ranks_of_torchrun_train_the_model_of_one_process(run, folder):
+    path, _ = folder
+    words = ["train", str(path), "-t", "y", "--drop", "id", "--recipe", "linear-metric"]
+    alone = run(*words, "-o", "one.softset")
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*start, "-m", "softset", *words, "-o", "two.softset"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == alone.replace("one.softset", "two.softset")
+    one, two = (load_model(f"{name}.softset").classifier for name in ("one", "two"))
+    np.testing.assert_allclose(two.coef_, one.coef_, rtol=1e-6)
+    assert one.chosen_ == two.chosen_
+
+
+def test_ranks_of_other_recipes_are_refused(run, folder, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    run("train", folder[0], *SMALL, code=2)
+    assert "several ranks (torchrun) train the recipes linear" in run.err
 
 
 @pytest.mark.filterwarnings("always:column 'kind'")

@@ -89,7 +89,7 @@ def test_the_page_quotes_the_warning():
 def test_code_on_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     torch.manual_seed(0)
     x = torch.randn(2048, 3)
     y = (x[:, 0] > 1.5).long()
@@ -113,11 +113,14 @@ def test_code_on_the_page_runs(tmp_path, monkeypatch):
     dist.init_process_group("gloo", f"file://{tmp_path / 'meeting'}", world_size=1, rank=0)
     try:
         for block in blocks:
-            names |= {"x": x, "y": y}
+            names |= {"x": x, "y": y, "blocks": [(a.numpy(), b.numpy()) for a, b in parts]}
             exec(block, names)
+            if "train_model" in block:
+                names["network"] = names["model"]
     finally:
         dist.destroy_process_group()
     assert all(p.grad.isfinite().all() for p in model.parameters())
     assert int(y[next(iter(names["batches"]))].sum()) == 16
-    assert (names["model"].predict(events) == (events["a"] > 0.7)).mean() > 0.9
+    assert (names["network"].predict(events) == (events["a"] > 0.7)).mean() > 0.9
+    assert names["model"].score(x, y) > 0.9
     assert Path("run.checkpoint").exists()

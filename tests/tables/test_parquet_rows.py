@@ -244,3 +244,14 @@ def test_folders_that_cannot_be_read_are_named(tmp_path, name, columns, message)
         frame.to_parquet(tmp_path / "z.parquet")
     with pytest.raises(ValueError, match=message):
         ParquetRows(tmp_path, "y")
+
+
+def test_shards_are_all_rows_once(folder, frame):
+    rows = ParquetRows(folder, "y", sample_weight="w")
+    shards = [rows.shard(3, i) for i in range(3)]
+    weights = np.concatenate([shard.table()[2] for shard in shards])
+    assert sorted(weights) == frame["w"].tolist()
+    assert [shard.rows for shard in shards] == [65, 25, 10]
+    assert len(ParquetRows(folder, "y").shard(9, 8).table()[0]) == 0
+    with pytest.raises(ValueError, match="index"):
+        rows.shard(3, 3)

@@ -36,6 +36,7 @@ from softset.tables.labels import (
 from softset.tables.parquet_rows import ParquetRows
 from softset.tables.streams import EncodedRows
 from softset.tasks import Task
+from softset.training.linear_passes import RankSums
 from softset.typing import (
     JSON,
     Array,
@@ -308,8 +309,9 @@ def train_model(
     read into memory; write it as Parquet files if they do not fit.
 
     A ``ParquetRows`` in the place of ``X`` holds labels and weights too, and need not fit into
-    memory; its recipe is ``"cross-entropy"`` by default. Networks trained on one save to the file
-    ``checkpoint``, and go on from it.
+    memory; its recipe is ``"cross-entropy"`` by default. Networks and linear models trained on one
+    save to the file ``checkpoint``, and go on from it. Ranks that call it with the same files and
+    ``sync="auto"`` (linear models) have their row groups each.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"x": np.linspace(0, 200, 100), "color": ["red", "blue"] * 50})
@@ -372,7 +374,8 @@ def _fit_stream(
         )
     stream = EncodedRows(rows, pos_label)
     _fix_positive(classifier, stream.labels)
-    classifier._fit_stream(stream, checkpoint)
+    shared = RankSums(classifier.get_params().get("sync"))  # every rank has its row groups
+    classifier._fit_stream(stream.shard(shared.size, shared.rank), checkpoint)
     return stream.labels, stream.encoder
 
 

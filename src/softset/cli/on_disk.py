@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from softset.tables.parquet_rows import ParquetRows
     from softset.typing import Array, Frame, Labels, Settings
 
+# Classifiers that go on from a file where they were stopped.
+CONTINUED = ("MetricMLPClassifier", "MetricLinearClassifier")
 # The most rows that are held out for the score of a model.
 _MOST_HELD = 2**16
 
@@ -49,18 +52,22 @@ def score_of(model: Model, X: Frame, labels: Labels, weight: Array | None = None
 
 def train_on_disk(
     rows: ParquetRows, metric: str, path: Path, force: bool, about: Settings, settings: Settings
-) -> tuple[Model, HeldOut | None]:
-    """Train without a fraction of the rows, save, and score that fraction; a network that was
-    stopped continues from the file beside its model."""
+) -> tuple[Model, HeldOut | None] | None:
+    """Train without a fraction of the rows, save, and score that fraction; a network or linear
+    model that was stopped continues from the file beside its model. Of several ranks the first
+    saves and scores, and the others get None."""
     from softset.classifiers.model import train_model
     from softset.classifiers.recipes import RECIPES
 
     train, test = rows.split(min(0.2, _MOST_HELD / rows.rows), settings["random_state"])
-    is_network = RECIPES[settings["recipe"]].classifier == "MetricMLPClassifier"
-    checkpoint = path.with_name(f"{path.name}.checkpoint") if is_network else None
-    if checkpoint is not None and checkpoint.exists():
+    kept = RECIPES[settings["recipe"]].classifier in CONTINUED
+    checkpoint = path.with_name(f"{path.name}.checkpoint") if kept else None
+    rank = start_ranks(settings)
+    if checkpoint is not None and checkpoint.exists() and not rank:
         say(f"softset: note: going on from {checkpoint}")
     model = train_model(train, metric=metric, info=about, checkpoint=checkpoint, **settings)
+    if rank:
+        return None
     save_new(model, path, force)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
@@ -70,6 +77,25 @@ def train_on_disk(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # unseen values have been reported
         return model, score_of(model, X, *labels)
+
+
+def ranks_started() -> int:
+    """How many ranks torchrun has started, this one among them; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def start_ranks(settings: Settings) -> int:
+    """The number of this rank; several are connected, and train together by ``settings``."""
+    if ranks_started() == 1:
+        return 0
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        dist.init_process_group("gloo")
+    settings["sync"] = "auto"
+    if dist.get_rank():
+        settings["verbose"] = 0
+    return dist.get_rank()
 
 
 def save_new(model: Model, path: Path, force: bool) -> None:

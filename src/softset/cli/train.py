@@ -14,7 +14,7 @@ from softset.classifiers.recipes import RECIPES, default_recipe
 from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import Labeled, check_files, need, read_labeled, split_values, stem
-from softset.cli.on_disk import HeldOut, save_new, score_of, train_on_disk
+from softset.cli.on_disk import HeldOut, ranks_started, save_new, score_of, train_on_disk
 from softset.cli.outputs import fresh_name, met_by_constant, print_json, say, say_notes
 
 if TYPE_CHECKING:
@@ -61,8 +61,9 @@ def run(
     Then it is trained once more on four fifths of the rows, to tell how good it is on the last.
     Which recipe is best on your data is what `softset compare` finds out.
 
-    A Parquet file beyond memory, or a directory of such files, is read block by block (networks and
-    boosting). Stopped, a network goes on by the same command.
+    A Parquet file beyond memory, or a directory of such files, is read block by block (networks,
+    boosting and linear models). Stopped, a network or linear model goes on by the same command;
+    `torchrun --nproc-per-node 2 -m softset train ...` trains a linear model on several ranks.
     """
     started = time.monotonic()
     need("pandas")
@@ -100,12 +101,18 @@ def run(
         settings["confidence"] = confidence
     if "verbose" in parameters:
         settings["verbose"] = 1 if sys.stderr.isatty() else _PLAIN_SECONDS
+    if ranks_started() > 1 and not (is_beyond_memory(file) and "sync" in parameters):
+        raise ValueError(
+            "several ranks (torchrun) train the recipes linear and linear-metric, from a directory "
+            f"of Parquet files, got recipe {recipe} and {file.name}."
+        )
     about = {"file": file.name, "softset": softset.__version__, "random_state": seed}
     if is_beyond_memory(file):
         refuse_text_options(file.name, sep, encoding, decimal)
         rows = ParquetRows(file, target, sample_weight=sample_weight, drop=drop or ())
-        model, held_out = train_on_disk(rows, metric, path, force, about, settings)
-        _tell(model, path, held_out, rows.rows, len(rows.columns), as_json)
+        done = train_on_disk(rows, metric, path, force, about, settings)
+        if done is not None:  # of several ranks the first tells
+            _tell(done[0], path, done[1], rows.rows, len(rows.columns), as_json)
         return
     data = read_labeled(
         file,

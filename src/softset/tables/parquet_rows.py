@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from softset.checks import check_number, listed, require
+from softset.checks import check_integer, check_number, listed, require
 from softset.tables.columnar import check_schema, damaged, row_numbers, to_frame, unpacked_size
 from softset.tables.labels import label_matrix
 from softset.tables.reading import bytes_allowed, check_columns, expanded
@@ -112,7 +112,10 @@ class ParquetRows:
             for file, (_, info, _) in zip(self.files, opened, strict=True)
             for i in range(info.num_row_groups)
         ]
-        self.rows = sum(info.num_rows for _, info, _ in opened)
+        self._sizes = [
+            info.row_group(i).num_rows for _, info, _ in opened for i in range(info.num_row_groups)
+        ]
+        self.rows = sum(self._sizes)
         self.size = sum(size for *_, size in opened)
         if not self.rows:
             raise ValueError(f"{self.path.name} has 0 rows.")
@@ -143,6 +146,15 @@ class ParquetRows:
             side._salt = random_state
             side.rows = round(self.rows * (fraction if held_out else 1 - fraction))
         return sides
+
+    def shard(self, num_shards: int, index: int) -> Self:
+        """The row groups with the numbers ``index``, ``index + num_shards``, …: of a rank, say."""
+        check_integer("num_shards", num_shards, 1)
+        check_integer("index", index, 0, num_shards - 1)
+        found = copy.copy(self)
+        found.groups, found._sizes = self.groups[index::num_shards], self._sizes[index::num_shards]
+        found.rows = round(self.rows * sum(found._sizes) / max(sum(self._sizes), 1))
+        return found
 
     def table(self) -> Block:
         """All rows in memory, as one block."""

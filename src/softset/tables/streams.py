@@ -6,6 +6,7 @@ A *stream* is anything that can be gone through again and again and gives blocks
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -169,6 +170,12 @@ class EncodedRows:
     def shuffled(self, seed: int) -> Iterator[Block]:
         """Blocks in the order of ``ParquetRows.shuffled``."""
         return self._encoded(blocks_of(self.rows, seed))
+
+    def shard(self, num_shards: int, index: int) -> EncodedRows:
+        """As of ``ParquetRows``; the encoder is that of all rows."""
+        found = copy.copy(self)
+        found.rows = self.rows.shard(num_shards, index)
+        return found
 
     def fingerprint(self) -> str:
         """That of the rows."""
