@@ -4,7 +4,7 @@ helps."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import numpy as np
 import torch
@@ -127,7 +127,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         confidence: float | None = None,
         class_weight: ClassWeight = None,
         pos_label: Label | None = None,
-        sync: Any = None,
+        sync: object = None,
         verbose: int = 0,
     ) -> None:
         self.metric = metric

@@ -71,8 +71,8 @@ def fit_path(
 ) -> FittedPath:
     """Fit on the ``whole``, which is the sample itself if there are no other rows. ``fold`` is that
     of every row of the sample, -1 for none, and ``trains[k]`` which rows its model is trained on;
-    ``rarest`` are the (effective) rows of the rarest class of all, 0 if there is only one; ``features`` those that
-    vary."""
+    ``rarest`` are the (effective) rows of the rarest class of all, 0 if there is only one;
+    ``features`` those that vary."""
     y, w = sample.y, sample.w
     some = whole is not sample
     # Of many rows a sample says nearly where to end.

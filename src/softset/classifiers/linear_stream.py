@@ -106,7 +106,7 @@ def survey(model: MetricLinearClassifier, rows: StreamedRows, sums: RankSums) ->
     model._check_threshold()
     varying = high > low
     rows.columns = varying if varying.any() else np.ones(len(low), dtype=bool)
-    rows.factors = counts.factors(labels, model.class_weight)
+    rows.factors = model._class_factors = counts.factors(labels, model.class_weight)
     top = np.maximum(np.abs(low), np.abs(high))[rows.columns]
     parts = sums.gather(lambda: _second_pass(model, rows, counts.rows, sums))
     total = parts[0]

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -53,6 +53,7 @@ from softset.typing import (
 )
 
 _KIND = "model"
+T = TypeVar("T")
 Table: TypeAlias = "Frame | Sequence[dict[str, JSON]]"  # of a user: a data frame, or rows by column
 
 
@@ -261,9 +262,9 @@ class Model:
         to_onnx(self, path)
 
 
-def _computed(table: Any) -> Any:
+def _computed(table: T) -> T:
     """Of Dask its rows, in memory; anything else as it is."""
-    return table.compute() if hasattr(table, "__dask_graph__") else table
+    return table.compute() if hasattr(table, "__dask_graph__") else table  # type: ignore[attr-defined]
 
 
 def _frame(table: Table) -> Frame:
@@ -332,7 +333,7 @@ def train_model(
         labels, encoder = _fit_stream(classifier, recipe, X, pos_label, checkpoint)
         info = {"target": X.target, "drop": X.left_out, "rows": X.rows, **(info or {})}
     else:
-        X, y, sample_weight = map(_computed, (X, y, sample_weight))
+        X, y, sample_weight = _computed(X), _computed(y), _computed(sample_weight)
         labels, codes = read_labels(y, pos_label)
         encoder = TableEncoder(infer_schema(X)).fit(X)
         x = encoder.transform(X)

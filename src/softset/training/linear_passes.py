@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -40,7 +40,7 @@ class RankSums:
     waits longer than the timeout of the group.
     """
 
-    def __init__(self, sync: Any = None) -> None:
+    def __init__(self, sync: object = None) -> None:
         self.ranks = None if sync is None else Ranks(sync)
         self.size = 1 if self.ranks is None else self.ranks.size
         self.group = None if self.ranks is None else self.ranks.group
@@ -80,7 +80,7 @@ class RankSums:
             result = make()
         except Exception as error:
             failure = error
-        everywhere: list[Any] = [None] * self.size
+        everywhere: list[tuple[bool, T]] = [(False, result)] * self.size  # type: ignore[list-item]
         try:
             dist.all_gather_object(everywhere, (failure is None, result), group=self.group)
         except RuntimeError as error:
@@ -111,8 +111,8 @@ class BlockSum:
     """
 
     def __init__(self) -> None:
-        self.total: Any = 0.0
-        self.lost: Any = 0.0
+        self.total: Array = np.zeros(())
+        self.lost: Array = np.zeros(())
 
     def add(self, vector: Array) -> None:
         """A further vector."""
