@@ -18,12 +18,14 @@ from softset.checks import check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers
 from softset.classifiers.folds import given_folds
-from softset.classifiers.linear_path import FittedPath, PathSettings, fit_path, origins_of
+from softset.classifiers.linear_path import PathSettings, fit_path
 from softset.classifiers.linear_stream import fit_stream
 from softset.classifiers.path import (
+    FittedPath,
     PathPoint,
     Target,
     Training,
+    origins_of,
     rarest_rows,
     sample_in_memory,
 )

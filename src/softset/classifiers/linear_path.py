@@ -10,14 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softset.classifiers.path import (
-    Origin,
-    PathPoint,
-    Target,
-    choose,
-    errors_needed,
-    penalties_tried,
-)
+from softset.classifiers.path import FittedPath, choose, errors_needed, penalties_tried
 from softset.decisions.tuner import Tuner
 from softset.metrics.goals import Goal
 from softset.tasks import task_of
@@ -37,26 +30,6 @@ class PathSettings:
 
     def logistic(self, rows: LinearRows, start: Array | None) -> Array:
         return logistic(rows, self.C, self.l1_ratio, start)
-
-
-@dataclass(frozen=True)
-class FittedPath:
-    """The coefficients of the start and of the chosen point, both for all rows; and of the sample
-    the out-of-fold scores of both (None if nothing is tuned) and the models of the chosen point
-    without each fold."""
-
-    start: Array
-    flat: Array
-    path: list[PathPoint]
-    chosen: int
-    oof: tuple[Array, Array] | None
-    folds: dict[int, Array]
-
-
-def origins_of(fitted: list[FittedPath], scores: list[Array]) -> list[Origin]:
-    """Where the models come from, with the scores of the starts."""
-    pairs = zip(fitted, scores, strict=True)
-    return [Origin(Target(f.start, f.path[:1], 0), z, f.folds) for f, z in pairs]
 
 
 def fit_path(

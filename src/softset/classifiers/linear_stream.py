@@ -16,8 +16,7 @@ from scipy.special import logit
 from sklearn.utils.validation import validate_data
 
 from softset.classifiers.folds import is_count
-from softset.classifiers.linear_path import origins_of
-from softset.classifiers.path import Training, path_sample, sample_limit
+from softset.classifiers.path import Training, origins_of, path_sample, sample_limit
 from softset.losses.ranks import RankError
 from softset.metrics.registry import decided_elsewhere, one_number
 from softset.tables.rows import CopyCounter, Examples, labeled_codes, numbered_codes

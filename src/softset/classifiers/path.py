@@ -65,6 +65,26 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class FittedPath:
+    """The coefficients of the start and of the chosen point, both for all rows; and of the sample
+    the out-of-fold scores of both (None if nothing is tuned) and the models of the chosen point
+    without each fold."""
+
+    start: Array
+    flat: Array
+    path: list[PathPoint]
+    chosen: int
+    oof: tuple[Array, Array] | None
+    folds: dict[int, Array]
+
+
+def origins_of(fitted: list[FittedPath], scores: list[Array]) -> list[Origin]:
+    """Where the models come from, with the scores of the starts."""
+    pairs = zip(fitted, scores, strict=True)
+    return [Origin(Target(f.start, f.path[:1], 0), z, f.folds) for f, z in pairs]
+
+
+@dataclass(frozen=True)
 class Training:
     """What ``scorecard`` and ``logistic_part`` need of fit. Files and pickles do not hold it."""
 
