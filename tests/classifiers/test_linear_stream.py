@@ -15,9 +15,11 @@ from scipy import sparse
 
 import softset as ss
 from softset.classifiers import path
-from softset.classifiers.linear_stream import counted_scores, fit_stream
+from softset.classifiers.linear_stream import StreamedRows, counted_scores, fit_stream, survey
+from softset.losses.ranks import RankError
 from softset.metrics.registry import get_goal
 from softset.storage.files import SavedFileError
+from softset.tables.streams import ClassCounts
 from softset.training.linear import LinearProblem
 from softset.training.linear_passes import LinearPasses, RankSums
 from tests.classifiers.run_linear_ranks import FEW, METRICS, QUICK, SECONDS, blocks, evaluated, rows
@@ -173,8 +175,13 @@ def check_fault(folder, what):
     if what == "killed":
         assert told[1] is None
     else:
-        assert told[1][0] == {"nan": "ValueError", "columns": "RankError"}[what]
-    expected = {"killed": "does not answer", "nan": "rank 1 has failed", "columns": "columns"}
+        assert told[1][0] == ("ValueError" if what == "nan" else "RankError")
+    expected = {
+        "killed": "does not answer",
+        "nan": "rank 1 has failed",
+        "columns": "columns",
+        "empty": "none on rank 1",
+    }
     assert expected[what] in told[0][1]
 
 
@@ -188,7 +195,19 @@ def test_a_fault_of_one_rank_ends_all(tmp_path, what):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(10))
 def test_ten_faults_of_ten_end_all(tmp_path, number):
-    check_fault(tmp_path, ["killed", "nan", "columns"][number % 3])
+    check_fault(tmp_path, ["killed", "nan", "columns", "empty"][number % 4])
+
+
+def test_a_rank_without_rows_is_refused():
+    """By all ranks, as all of them see what each has gathered."""
+
+    class WithAnother(RankSums):
+        def gather(self, make):
+            return [make(), (ClassCounts(), None, None)]
+
+    model = ss.MetricLinearClassifier("f1")
+    with pytest.raises(RankError, match=r"got none on rank 1\. Start fewer ranks"):
+        survey(model, StreamedRows(model, blocks(*rows())), WithAnother())
 
 
 class StoppedError(Exception):

@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 from softset import load_model
 from softset.cli import on_disk
+from softset.losses.ranks import RankError
 from softset.tables import parquet_rows
 
 
@@ -105,6 +106,15 @@ def test_ranks_of_other_recipes_are_refused(run, folder, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     run("train", folder[0], *SMALL, code=2)
     assert "several ranks (torchrun) train the recipes linear" in run.err
+
+
+def test_what_another_rank_has_met_is_told_in_one_line(run, folder, monkeypatch):
+    def failed(*_, **__):
+        raise RankError("rank 1 has failed; its own error says why.")
+
+    monkeypatch.setattr("softset.classifiers.model.train_model", failed)
+    run("train", folder[0], "-t", "y", "--recipe", "linear", code=2)
+    assert run.err.splitlines()[-1] == "softset: error: rank 1 has failed; its own error says why."
 
 
 @pytest.mark.filterwarnings("always:column 'kind'")

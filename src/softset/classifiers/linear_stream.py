@@ -150,9 +150,15 @@ def _first_pass(
             high = most if high is None else np.maximum(high, most)
         return counts, low, high
 
-    parts = [part for part in sums.gather(local) if part[0].rows]
-    if not parts:
+    parts = sums.gather(local)
+    empty = [str(rank) for rank, (counts, *_) in enumerate(parts) if not counts.rows]
+    if len(empty) == len(parts):
         raise ValueError("the stream of rows gave no row of positive weight.")
+    if empty:
+        raise RankError(
+            f"every rank needs rows of positive weight, got none on rank {', '.join(empty)}. Start "
+            "fewer ranks, or divide the rows among all of them (Parquet files: by row groups)."
+        )
     widths = [len(low) for _, low, _ in parts if low is not None]
     if len(set(widths)) > 1:
         raise RankError(f"ranks have rows of different columns: {widths} of them.")

@@ -98,6 +98,8 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
     except (ValueError, OSError, ImportError) as error:
         _fail(error)
     except Exception as error:
+        if type(error).__name__ == "RankError":  # of torchrun; its module takes long to import
+            _fail(error)
         if not hasattr(error, "format_message"):  # not a complaint of the argument parser
             raise
         if type(error).__name__ == "NoArgsIsHelpError":
