@@ -186,12 +186,6 @@ def check_fault(folder, what):
 
 
 @needs_gloo
-@pytest.mark.parametrize("what", ["killed"])
-def test_a_fault_of_one_rank_ends_all(tmp_path, what):
-    check_fault(tmp_path, what)
-
-
-@needs_gloo
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(10))
 def test_ten_faults_of_ten_end_all(tmp_path, number):
