@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from torch import nn
 
 import softset as ss
@@ -58,3 +59,10 @@ def test_mistakes_are_found_where_they_are_made(settings, message):
 def test_what_is_no_recipe_is_refused(recipe):
     with pytest.raises(ValueError, match="recipe must"):
         make_phases(recipe, "f1", BINARY)
+
+
+def test_losses_of_recipes_know_that_networks_give_logits():
+    """Else scores that happen to lie in [0, 1] at the start are warned of."""
+    (phase,) = make_phases("metric", "f1", BINARY)
+    loss = phase.loss(torch.full((64,), 0.5), torch.arange(64) % 2)
+    assert torch.isfinite(loss)

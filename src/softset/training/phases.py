@@ -98,9 +98,9 @@ class Phases:
                 "the recipe averages over thresholds, which task='multiclass' has not. Use "
                 "recipe='metric'."
             )
-        loss = MetricLoss(
-            self.metric, step=step, thresholds=thresholds, per=self.per, **self.shared
-        )
+        given: Settings = {"step": step, "thresholds": thresholds, "per": self.per, **self.shared}
+        # Networks give logits: nobody has to be warned that they might be probabilities.
+        loss = MetricLoss(self.metric, from_logits=True, **given)
         return Phase(loss, rate, cooling)
 
 
