@@ -13,7 +13,7 @@ from softset.checks import check_choice
 from softset.counting.arguments import as_numbers
 from softset.counting.kernels.choice import kernel_for, usual_kernel
 from softset.counting.kernels.interface import Counted, Kernel, count, differentiable, laid_out
-from softset.counting.kernels.multiclass import MulticlassKernel
+from softset.counting.kernels.multiclass import MatrixCounted, MulticlassKernel, by_true_class
 from softset.counting.numerics import (
     all_but_each,
     at_least_zero,
@@ -472,15 +472,14 @@ def _with_matrix(counting: Counting) -> Confusion:
     """Row i of the matrix is the sum of memberships of examples of class i."""
     problem, kernel = counting.problem, counting.kernel
     assert isinstance(kernel, MulticlassKernel)
-    g = kernel.members(raised(problem.z, kernel.dtype))
-    check_not_nan(problem.z, torch.isnan(g).any(-1))
-    classes, g = problem.classes, g.to(wide(g.device))
-    if problem.w is not None:
-        g = g * problem.w.unsqueeze(-1)
-    if problem.soft:
-        c = Confusion.from_matrix(problem.y.to(g.dtype).mT @ g)
+    z, y, w = problem.z, problem.y, problem.w
+    if not readable(z, y, w) and not under_transform(z, y, w) and not counting.learned:
+        matrix = MatrixCounted.apply(z, y, w, kernel)  # type: ignore[no-untyped-call]
+        if problem.invalid is not None:
+            matrix = torch.where(problem.invalid, torch.nan, matrix)
     else:
-        zeros = g.new_zeros(*g.shape[:-2], classes, classes)
-        at = problem.y.unsqueeze(-1).expand_as(g)
-        c = Confusion.from_matrix(zeros.scatter_add(-2, at, g))
-    return in_units(c, problem)
+        g = kernel.members(raised(z, kernel.dtype))
+        check_not_nan(z, torch.isnan(g).any(-1))
+        g = g.to(wide(g.device))
+        matrix = by_true_class(g if w is None else g * w.unsqueeze(-1), y, problem.soft)
+    return in_units(Confusion.from_matrix(matrix), problem)

@@ -86,6 +86,32 @@ def root(x: Tensor, degree: int | Tensor = 2) -> Tensor:
     return torch.where(normal, torch.where(normal, x, 1.0) ** (1 / degree), chord.clamp(min=0))
 
 
+def trapezoids(y: Tensor, x: Tensor) -> Tensor:
+    """The area below heights ``y`` at ``x``, along the last dimension, in which both fall from 1 to
+    0: the end points are added.
+
+    >>> trapezoids(torch.tensor([0.5]), torch.tensor([0.0])).item()
+    0.75
+    """
+    if isinstance(y, Traced):
+        return y.trapezoids(x)  # type: ignore[no-any-return]
+    one, zero = torch.ones_like(y[..., :1]), torch.zeros_like(y[..., :1])
+    y, x = torch.cat([one, y, zero], -1), torch.cat([one, x, zero], -1)
+    return ((y[..., 1:] + y[..., :-1]) * (x[..., :-1] - x[..., 1:])).sum(-1) / 2
+
+
+def steps(y: Tensor, x: Tensor) -> Tensor:
+    """The sum of heights ``y``, each times the difference of ``x`` to the next, of which the last
+    is 0; along the last dimension.
+
+    >>> steps(torch.tensor([1.0, 2.0]), torch.tensor([0.75, 0.5])).item()
+    1.25
+    """
+    if isinstance(y, Traced):
+        return y.steps(x)  # type: ignore[no-any-return]
+    return (y * (x - torch.nn.functional.pad(x[..., 1:], (0, 1)))).sum(-1)
+
+
 def log_odds(z: Tensor) -> Tensor:
     """``log p - log(1 - p)`` of every class of logits ``[..., C]``, in float64: each against all
     others. They differ where probabilities are rounded to 0 or 1.

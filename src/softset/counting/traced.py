@@ -25,22 +25,48 @@ class NotTracedError(AttributeError):
 
 
 class Traced:
+    """Numbers of a formula that stand for tensors; what ``numerics`` asks of them."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # NumPy leaves operators to this class
+
+    def ratio(self, den: Traced, nothing: float, empty: float) -> Any:
+        """``numerics.ratio``."""
+        raise NotImplementedError
+
+    def root(self, degree: Any, tiny: float) -> Any:
+        """``numerics.root``."""
+        raise NotImplementedError
+
+    def above(self, low: float) -> bool:
+        """Whether all of them are known to be."""
+        raise NotImplementedError
+
+    def trapezoids(self, x: Any) -> Any:
+        """``numerics.trapezoids``."""
+        raise NotTracedError("trapezoids")
+
+    def steps(self, x: Any) -> Any:
+        """``numerics.steps``."""
+        raise NotTracedError("steps")
+
+
+class Taped(Traced):
     """Numbers, and how a derivative by them becomes one by those they were computed from."""
 
     __slots__ = ("grad", "pull", "sums", "tape", "value")
-    __array_ufunc__ = None  # NumPy leaves operators to this class
 
-    def __init__(self, value: Array, tape: list[Traced] | None, pull: _Pull | None = None) -> None:
+    def __init__(self, value: Array, tape: list[Taped] | None, pull: _Pull | None = None) -> None:
         self.value, self.tape, self.pull, self.grad = value, tape, pull, None
-        self.sums: dict[int, tuple[Traced, Traced]] = {}  # what was added to it, and the sum
+        self.sums: dict[int, tuple[Taped, Taped]] = {}  # what was added to it, and the sum
         if tape is not None:  # else it is a constant
             tape.append(self)
 
-    def _made(self, value: Array, pull: _Pull, other: Any = None) -> Traced:
+    def _made(self, value: Array, pull: _Pull, other: Any = None) -> Taped:
         tape = self.tape
-        if tape is None and isinstance(other, Traced):
+        if tape is None and isinstance(other, Taped):
             tape = other.tape
-        return Traced(value, tape, pull)
+        return Taped(value, tape, pull)
 
     def add(self, g: Array) -> None:
         """Add to the derivative, summed over the dimensions along which the number was repeated."""
@@ -53,7 +79,7 @@ class Traced:
 
     # --- arithmetic
 
-    def __add__(self, other: Any) -> Traced:
+    def __add__(self, other: Any) -> Taped:
         if id(other) in self.sums:
             return self.sums[id(other)][1]
         b = _value(other)
@@ -70,10 +96,10 @@ class Traced:
 
     __radd__ = __add__
 
-    def __neg__(self) -> Traced:
+    def __neg__(self) -> Taped:
         return self._made(-self.value, lambda g: self.add(-g))
 
-    def __sub__(self, other: Any) -> Traced:
+    def __sub__(self, other: Any) -> Taped:
         b = _value(other)
 
         def pull(g: Array) -> None:
@@ -83,10 +109,10 @@ class Traced:
 
         return self._made(self.value - b, pull, other)
 
-    def __rsub__(self, other: Any) -> Traced:
+    def __rsub__(self, other: Any) -> Taped:
         return self._made(_value(other) - self.value, lambda g: self.add(-g))
 
-    def __mul__(self, other: Any) -> Traced:
+    def __mul__(self, other: Any) -> Taped:
         b = _value(other)
 
         def pull(g: Array) -> None:
@@ -98,7 +124,7 @@ class Traced:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Traced:
+    def __truediv__(self, other: Any) -> Taped:
         b = _value(other)
         value = self.value / b
 
@@ -109,22 +135,22 @@ class Traced:
 
         return self._made(value, pull, other)
 
-    def __rtruediv__(self, other: Any) -> Traced:
+    def __rtruediv__(self, other: Any) -> Taped:
         value = _value(other) / self.value
         return self._made(value, lambda g: self.add(-g * value / self.value))
 
-    def __pow__(self, power: Any) -> Traced:
+    def __pow__(self, power: Any) -> Taped:
         """Of an exponent without a derivative."""
         n = _value(power)
         return self._made(self.value**n, lambda g: self.add(g * n * self.value ** (n - 1)))
 
-    def __rpow__(self, base: float) -> Traced:
+    def __rpow__(self, base: float) -> Taped:
         """Of an exponent without a derivative."""
         if self.tape is not None:
             raise NotTracedError("powers of which the exponent has a derivative")
-        return Traced(base**self.value, None)
+        return Taped(base**self.value, None)
 
-    def root(self, degree: Any, tiny: float) -> Traced:
+    def root(self, degree: Any, tiny: float) -> Taped:
         """``numerics.root``: the root, and below ``tiny`` its chord from the origin."""
         power, x = 1 / _value(degree), self.value
         if isinstance(x, torch.Tensor):
@@ -142,8 +168,9 @@ class Traced:
         value = np.where(normal, value, np.maximum(x * chord, 0.0))[()]
         return self._made(value, lambda g: self.add(g * slope))
 
-    def ratio(self, den: Traced, nothing: float, empty: float) -> Traced:
+    def ratio(self, den: Traced, nothing: float, empty: float) -> Taped:
         """``numerics.ratio``: ``empty`` where the denominator is nothing, without a derivative."""
+        assert isinstance(den, Taped)
         none = den.value <= nothing
         inverse = _choose(none, 0.0, 1 / _choose(none, 1.0, den.value))
         value = self.value * inverse
@@ -166,29 +193,29 @@ class Traced:
         all_of_them = self.value > low
         return bool(all_of_them if not all_of_them.ndim else all_of_them.all())
 
-    def __gt__(self, other: Any) -> Traced:
-        return Traced(self.value > _value(other), None)
+    def __gt__(self, other: Any) -> Taped:
+        return Taped(self.value > _value(other), None)
 
-    def __lt__(self, other: Any) -> Traced:
-        return Traced(self.value < _value(other), None)
+    def __lt__(self, other: Any) -> Taped:
+        return Taped(self.value < _value(other), None)
 
-    def __le__(self, other: Any) -> Traced:
-        return Traced(self.value <= _value(other), None)
+    def __le__(self, other: Any) -> Taped:
+        return Taped(self.value <= _value(other), None)
 
-    def __and__(self, other: Any) -> Traced:
-        return Traced(self.value & _value(other), None)
+    def __and__(self, other: Any) -> Taped:
+        return Taped(self.value & _value(other), None)
 
-    def __or__(self, other: Any) -> Traced:
-        return Traced(self.value | _value(other), None)
+    def __or__(self, other: Any) -> Taped:
+        return Taped(self.value | _value(other), None)
 
-    def any(self, dim: int) -> Traced:
-        return Traced(self.value.any(dim), None)
+    def any(self, dim: int) -> Taped:
+        return Taped(self.value.any(dim), None)
 
-    def to(self, dtype: torch.dtype) -> Traced:
+    def to(self, dtype: torch.dtype) -> Taped:
         if self.tape is not None:
             return self
         value = self.value
-        return Traced(value.to(dtype) if isinstance(value, torch.Tensor) else value * 1.0, None)
+        return Taped(value.to(dtype) if isinstance(value, torch.Tensor) else value * 1.0, None)
 
     # --- shapes
 
@@ -210,7 +237,7 @@ class Traced:
     def dim(self) -> int:
         return len(self.value.shape)
 
-    def sum(self, dim: int, keepdim: bool = False) -> Traced:
+    def sum(self, dim: int, keepdim: bool = False) -> Taped:
         def pull(g: Array) -> None:
             if not keepdim:
                 g = g.unsqueeze(dim) if _is_tensor(g) else np.expand_dims(g, dim)
@@ -218,23 +245,23 @@ class Traced:
 
         return self._made(self.value.sum(dim, keepdims=keepdim), pull)
 
-    def mean(self, dim: int) -> Traced:
+    def mean(self, dim: int) -> Taped:
         return self.sum(dim) * (1 / self.value.shape[dim])
 
-    def movedim(self, source: int, to: int) -> Traced:
+    def movedim(self, source: int, to: int) -> Taped:
         value = self.value
         if not _is_tensor(value):
             raise NotTracedError("movedim")
         if source == to:
             return self
         made = self._made(value.movedim(source, to), lambda g: self.add(g.movedim(to, source)))
-        return made if self.tape is not None else Traced(made.value, None)
+        return made if self.tape is not None else Taped(made.value, None)
 
-    def diff(self, dim: int) -> Traced:
+    def diff(self, dim: int) -> Taped:
         """Of neighbors in the last dimension."""
         return self[..., 1:] - self[..., :-1]
 
-    def prod(self, dim: int) -> Traced:
+    def prod(self, dim: int) -> Taped:
         value = self.value
         if isinstance(value, torch.Tensor):
             ones = value[..., :1] * 0 + 1
@@ -246,7 +273,7 @@ class Traced:
         after[..., :-1] = value[..., :0:-1].cumprod(-1)[..., ::-1]
         return self._made(value.prod(dim), lambda g: self.add(g[..., None] * before * after))
 
-    def clamp(self, min: float = -np.inf, max: float = np.inf) -> Traced:
+    def clamp(self, min: float = -np.inf, max: float = np.inf) -> Taped:
         value = self.value
         if not _is_tensor(value):
             made = np.maximum(value, min) if max == np.inf else np.clip(value, min, max)
@@ -254,7 +281,7 @@ class Traced:
             made = value.clamp(min=min) if max == np.inf else value.clamp(max=max)
         return self._made(made, lambda g: self.add(g * ((value >= min) & (value <= max))))
 
-    def __getitem__(self, at: Any) -> Traced:
+    def __getitem__(self, at: Any) -> Taped:
         def pull(g: Array) -> None:
             if _is_tensor(g) and isinstance(at, tuple) and isinstance(at[-1], slice):
                 start, stop, _ = at[-1].indices(self.value.shape[-1])
@@ -274,14 +301,14 @@ class Traced:
         cls, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         ours = _FUNCTIONS.get(function)
-        if ours is None or not all(issubclass(t, Traced) for t in types):
+        if ours is None or not all(issubclass(t, Taped) for t in types):
             raise NotTracedError(str(function))
         return ours(*args, **(kwargs or {}))
 
 
 def _value(x: Any) -> Any:
     """The numbers themselves; ``x`` if it is a number already."""
-    if isinstance(x, Traced):
+    if isinstance(x, Taped):
         return x.value
     if isinstance(x, int | float | np.ndarray | np.generic | torch.Tensor):
         return x
@@ -302,9 +329,9 @@ def _spread(g: Array, like: Array) -> Array:
     return g.expand_as(like) if isinstance(g, torch.Tensor) else g + 0 * like
 
 
-def _where(condition: Any, a: Any, b: Any) -> Traced:
+def _where(condition: Any, a: Any, b: Any) -> Taped:
     mask, x, y = _value(condition), _value(a), _value(b)
-    tape = next((t.tape for t in (a, b) if isinstance(t, Traced) and t.tape is not None), None)
+    tape = next((t.tape for t in (a, b) if isinstance(t, Taped) and t.tape is not None), None)
 
     def pull(g: Array) -> None:
         if x is not a and a.tape is not None:
@@ -312,10 +339,10 @@ def _where(condition: Any, a: Any, b: Any) -> Traced:
         if y is not b and b.tape is not None:
             b.add(_choose(mask, 0.0, g))
 
-    return Traced(_choose(mask, x, y), tape, pull)
+    return Taped(_choose(mask, x, y), tape, pull)
 
 
-def _stack(parts: Sequence[Traced], dim: int) -> Traced:
+def _stack(parts: Sequence[Taped], dim: int) -> Taped:
     if dim != -1:
         raise NotTracedError("stack")
 
@@ -328,7 +355,7 @@ def _stack(parts: Sequence[Traced], dim: int) -> Traced:
     return parts[0]._made(stack(values, -1), pull)
 
 
-def _cat(parts: Sequence[Traced], dim: int) -> Traced:
+def _cat(parts: Sequence[Taped], dim: int) -> Taped:
     values = [t.value for t in parts]
     if dim != -1 or not _is_tensor(values[0]):
         raise NotTracedError("cat")
@@ -338,16 +365,16 @@ def _cat(parts: Sequence[Traced], dim: int) -> Traced:
         for t, part in zip(parts, g.split([v.shape[-1] for v in values], -1), strict=True):
             t.add(part)
 
-    return Traced(torch.cat(values, -1), tape, pull)
+    return Taped(torch.cat(values, -1), tape, pull)
 
 
-def _filled(t: Traced, number: float) -> Traced:
+def _filled(t: Taped, number: float) -> Taped:
     if _is_tensor(t.value):
-        return Traced(torch.full_like(t.value, number), None)
-    return Traced(np.full_like(t.value, number), None)
+        return Taped(torch.full_like(t.value, number), None)
+    return Taped(np.full_like(t.value, number), None)
 
 
-_FUNCTIONS: dict[Any, Callable[..., Traced]] = {
+_FUNCTIONS: dict[Any, Callable[..., Taped]] = {
     torch.where: _where,
     torch.stack: _stack,
     torch.cat: _cat,
@@ -364,14 +391,14 @@ class Known(NamedTuple):
     by: Array
 
 
-def gradient(formula: Callable[..., Traced], cells: Array) -> Known | None:
+def gradient(formula: Callable[..., Taped], cells: Array) -> Known | None:
     """``1 - formula(tp, fp, fn, tn)``, one number, and its derivatives; none if it can't be traced.
     The cells are an array or a tensor ``[4, ...]``."""
-    tape: list[Traced] = []
-    tp, fp, fn, tn = leaves = [Traced(cell, tape) for cell in cells]
+    tape: list[Taped] = []
+    tp, fp, fn, tn = leaves = [Taped(cell, tape) for cell in cells]
     pairs = cells[:2] + cells[2:]
     for pair, (one, other) in zip(pairs, ((tp, fn), (fp, tn)), strict=True):
-        total = Traced(pair, None)  # which does not depend on the scores
+        total = Taped(pair, None)  # which does not depend on the scores
         one.sums[id(other)], other.sums[id(one)] = (other, total), (one, total)
     try:
         with np.errstate(all="ignore"):
@@ -388,7 +415,7 @@ def gradient(formula: Callable[..., Traced], cells: Array) -> Known | None:
     return Known(1 - value.value, torch.stack(by) if _is_tensor(by[0]) else np.array(by))
 
 
-def _change(one: Traced, other: Traced) -> Array:
+def _change(one: Taped, other: Taped) -> Array:
     """The derivative by what is added to one and taken from the other."""
     if other.grad is None:
         return one.value * 0 if one.grad is None else one.grad

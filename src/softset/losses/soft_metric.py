@@ -205,7 +205,9 @@ def _one_node(
     one call of the kernel. None where there is more to be done.
     """
     metric = goal.metric
-    if isinstance(metric, Custom) or problem.in_sets or problem.batch_dims:
+    if isinstance(metric, Custom) or problem.numbers is not None:
+        return None
+    if problem.batch_dims and not (problem.batch_dims == 1 and problem.sets):
         return None
     if metric.wants_matrix(problem.task, problem.classes, training=True):
         return None
@@ -215,6 +217,8 @@ def _one_node(
     if counting is None or counting.kernel is None:
         return None
     problem, dtype = counting.problem, working(problem.scores)
+    if problem.sets and readable(problem.scores):
+        return None
     counted, scores = counting.in_place(), problem.scores
     if counted is None:
         counted, scores = counting.laid_out(), problem.z
@@ -223,7 +227,8 @@ def _one_node(
     known = derivatives(goal, counting.oriented(counted.cells), problem, empty, dtype)
     if known is None:
         cells = differentiable(scores, counting.kernel, problem, counted)
-        return (1 - goal.soft_value(counting.confusion(cells, unit=1.0), empty)).to(dtype)
+        c = counting.confusion(cells, unit=1.0)
+        return (1 - goal.soft_value(c, empty, problem.sets)).to(dtype)
     node = _Node(counting, counted, goal, empty, known)
     return _OneNode.apply(scores, node)  # type: ignore[no-untyped-call]
 
@@ -258,14 +263,16 @@ class _OneNode(torch.autograd.Function):
         if torch.is_grad_enabled() or under_transform(adjoint):
             cells = composed(counting.kernel, counting.problem)
             with torch.enable_grad():
-                loss = 1 - goal.soft_value(counting.confusion(cells), empty)
+                c = counting.confusion(cells)
+                loss = 1 - goal.soft_value(c, empty, counting.problem.sets)
             (grad,) = torch.autograd.grad(loss, scores, adjoint.to(loss.dtype), create_graph=True)
             return grad, None
         by = known.by
         if not isinstance(by, Tensor):
             by = torch.from_numpy(by * adjoint.item())
         else:
-            by = (by * adjoint).to(counting.kernel.dtype)
+            out = torch.empty(by.shape, dtype=counting.kernel.dtype, device=by.device)
+            by = torch.mul(by, adjoint, out=out)
         positive, negative = counting.oriented(by)
         with full_precision(scores):
             return counted.gradient(positive, negative), None

@@ -12,7 +12,7 @@ from torch import Tensor
 from softset.checks import check_choice
 from softset.counting.cells import Confusion
 from softset.counting.numerics import all_positive, ratio, readable
-from softset.counting.traced import Traced
+from softset.counting.traced import Taped, Traced
 from softset.tasks import BINARY, MULTICLASS, Task
 
 AVERAGES = ("macro", "micro", "weighted", None)
@@ -163,7 +163,7 @@ class Metric:
 
 def others(c: Confusion) -> Tensor:
     """Mask of all classes but the one that ``ignore_index`` names."""
-    if isinstance(c.tp, Traced) and not isinstance(c.tp.value, Tensor):
+    if isinstance(c.tp, Taped) and not isinstance(c.tp.value, Tensor):
         return np.arange(c.tp.shape[-1]) != c.left_out
     return torch.arange(c.tp.shape[-1], device=c.tp.device).ne(c.left_out or 0)
 
@@ -177,9 +177,10 @@ def _in_reach(c: Confusion) -> Confusion:
     on the unit of weights."""
     if isinstance(c.tp, Traced):
         return c  # traced counts are of moderate size
-    totals = c.total if c.task.single else c.total.amax(-1, keepdim=True)
+    totals = c.total.detach()  # no metric changes with the unit
+    totals = totals if c.task.single else totals.amax(-1, keepdim=True)
     if readable(totals):
-        low, high = torch.aminmax(totals.detach())
+        low, high = torch.aminmax(totals)
         if REACH[0] <= float(low) and float(high) <= REACH[1]:
             return c
     unit = torch.where(totals > 0, totals, 1.0)

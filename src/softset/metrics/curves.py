@@ -9,7 +9,7 @@ from torch import Tensor
 
 from softset.checks import check_number
 from softset.counting.cells import Confusion
-from softset.counting.numerics import ratio
+from softset.counting.numerics import ratio, steps, trapezoids
 from softset.metrics.base import Metric
 
 
@@ -66,21 +66,23 @@ class AUROC(Curve):
 
     def integrate(self, c: Confusion) -> Tensor:
         tpr, fpr = ratio(c.tp, c.support), ratio(c.fp, c.negatives)
+        partial = self.max_fpr is not None and self.max_fpr != 1
+        area = self._partial(tpr, fpr) if partial else trapezoids(tpr, fpr)
+        defined = (c.support.mean(-1) > 0) & (c.negatives.mean(-1) > 0)
+        return torch.where(defined, area, torch.nan)
+
+    def _partial(self, tpr: Tensor, fpr: Tensor) -> Tensor:
+        """Of each trapezoid, the area below the highest rate."""
         one, zero = torch.ones_like(tpr[..., :1]), torch.zeros_like(tpr[..., :1])
         tpr, fpr = torch.cat([one, tpr, zero], -1), torch.cat([one, fpr, zero], -1)
         high, low = tpr[..., :-1], tpr[..., 1:]
         width = fpr[..., :-1] - fpr[..., 1:]
-        if self.max_fpr is None or self.max_fpr == 1:
-            area = ((low + high) * width).sum(-1) / 2
-        else:  # of each trapezoid, the area below the highest rate
-            m = self.max_fpr
-            inside = -fpr.clamp(max=m).diff(dim=-1)
-            fraction = torch.where(inside < width, ratio(inside, width), 1.0)
-            area = (inside * (low + (high - low) * fraction / 2)).sum(-1)
-            chance = m * m / 2
-            area = (1 + (area - chance) / (m - chance)) / 2
-        defined = (c.support > 0) & (c.negatives > 0)
-        return torch.where(defined[..., 0], area, torch.nan)
+        m = self.max_fpr or 1.0
+        inside = -fpr.clamp(max=m).diff(dim=-1)
+        fraction = torch.where(inside < width, ratio(inside, width), 1.0)
+        area = (inside * (low + (high - low) * fraction / 2)).sum(-1)
+        chance = m * m / 2
+        return (1 + (area - chance) / (m - chance)) / 2
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,6 @@ class AveragePrecision(Curve):
 
     def integrate(self, c: Confusion) -> Tensor:
         recall, precision = ratio(c.tp, c.support), ratio(c.tp, c.predicted)
-        one, zero = torch.ones_like(recall[..., :1]), torch.zeros_like(recall[..., :1])
-        prevalence = ratio(c.support, c.total)[..., :1]
-        recall = torch.cat([one, recall, zero], -1)
-        precision = torch.cat([prevalence, precision], -1)
-        area = ((recall[..., :-1] - recall[..., 1:]) * precision).sum(-1)
+        prevalence = ratio(c.support, c.total)[..., 0]
+        area = (1 - recall[..., 0]) * prevalence + steps(precision, recall)
         return torch.where(c.support[..., 0] > 0, area, 0.0)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softset.counting.cells import Confusion
+from softset.counting.duals import dual_gradient
 from softset.counting.numerics import NOTHING, Constants, readable
 from softset.counting.problem import Problem
 from softset.counting.traced import Traced, gradient
@@ -39,7 +40,7 @@ def derivatives(
 
     def value(tp: Traced, fp: Traced, fn: Traced, tn: Traced) -> Traced:
         c = Confusion(tp, fp, fn, tn, task, None, problem.left_out)  # type: ignore[arg-type]
-        return goal.where.value(metric, c, empty)  # type: ignore[return-value]
+        return goal.soft_value(c, empty, problem.in_sets)  # type: ignore[return-value]
 
     if readable(cells):
         numbers = cells.numpy()
@@ -49,10 +50,13 @@ def derivatives(
         known = gradient(value, numbers)
         return None if known is None else Derivatives(float(known.value), known.by)
     alone = not (task.single and metric.both_classes) and problem.left_out is None
-    if isinstance(metric, Fraction) and metric.average == "macro" and alone:
+    if isinstance(metric, Fraction) and metric.average == "macro" and alone and not problem.sets:
         fraction = None if goal.where.grid else _fraction(metric)
         if fraction is not None:
             return fraction.derivatives(cells, task, empty, dtype)
+    rows = dual_gradient(value, cells)
+    if rows is not None:
+        return Derivatives(rows[0].flatten()[0].to(dtype), rows[1:])
     known = gradient(value, cells)
     return None if known is None else Derivatives(known.value.to(dtype), known.by)
 
@@ -81,27 +85,29 @@ class _OneFraction:
     def derivatives(self, cells: Tensor, task: Task, empty: str, dtype: torch.dtype) -> Derivatives:
         weights, by = self.constants.beside(cells)
         sums = weights @ cells
-        there = sums[4] > 0  # there are positives
+        present = sums[4].sign()  # 1 where there are positives
         by = by if task.single else by.unsqueeze(-1)
         penalized = empty == "penalize" and not task.exclusive
-        if penalized:  # a batch without positives: the fraction of right decisions
+        if penalized:  # a batch without positives: the fraction of correct decisions
+            there = present > 0
             num, den = torch.where(there, sums[:2], sums[2:4])
             by = torch.where(there, by[0], by[1])
         else:
             (num, den), by = sums[:2], by[0]
         den = den.clamp(min=NOTHING)
         value = num / den
-        by = torch.addcmul(by[0], value, by[1]).div_(den)
+        by = torch.addcmul(by[0], value, by[1])
         if task.single:
+            by = by.div_(den)
             if not penalized:
+                there = present > 0
                 value, by = torch.where(there, value, 1.0), torch.where(there, by, 0.0)
         elif penalized:
-            value, by = value.mean(), by / value.shape[-1]
+            value, by = value.mean(), by.div_(den * value.shape[-1])
         else:
-            share = there.to(den.dtype)
-            share /= share.sum().clamp_(min=1)
-            value, by = torch.dot(value, share), by * share
+            fraction = present / present.sum().clamp_(min=1)
+            value, by = torch.dot(value, fraction), by.mul_(fraction / den)
             if empty == "ignore":
-                value = torch.where(there.any(), value, 1.0)
+                value = torch.where((present > 0).any(), value, 1.0)
         loss = torch.empty((), dtype=dtype, device=cells.device)
         return Derivatives(torch.sub(1.0, value, out=loss), by)

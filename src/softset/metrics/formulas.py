@@ -275,11 +275,10 @@ def _covariance(c: Confusion) -> Tensor:
     return c.tp * c.tn - c.fp * c.fn
 
 
-def _of_pairs(c: Confusion, *products: Tensor) -> list[Tensor]:
-    """Products of two counts as fractions of all pairs of rows."""
-    pairs = c.total * c.total
-    each = ratio(torch.ones_like(pairs), pairs)
-    return [product * each for product in products]
+def _rates(c: Confusion) -> Confusion:
+    """Counts as fractions of all rows: products of two of them are fractions of all pairs."""
+    total = c.total
+    return c.each(lambda t: ratio(t, total))
 
 
 @dataclass(frozen=True)
@@ -298,16 +297,16 @@ class MCC(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
-        # Summed over both classes, which are alike.
-        decided, true = c.predicted * c.rejected, c.support * c.negatives
-        return self._of(*(2 * a for a in _of_pairs(c, _covariance(c), decided, true)))
+        c = _rates(c)  # twice each product: summed over both classes, which are alike
+        decided, true = 2 * (c.predicted * c.rejected), 2 * (c.support * c.negatives)
+        return ratio(2 * _covariance(c), root(decided) * root(true))
 
     def score_jointly(self, c: Confusion) -> Tensor:
-        decided, true = c.predicted * c.rejected, c.support * c.negatives
-        return self._of(*(a.sum(-1) for a in _of_pairs(c, _covariance(c), decided, true)))
-
-    def _of(self, covariance: Tensor, decided: Tensor, true: Tensor) -> Tensor:
-        return ratio(covariance, root(decided) * root(true))
+        c = _rates(c)
+        left = torch.stack([c.tp, c.fp, c.predicted, c.support], -1)
+        products = (left * torch.stack([c.tn, c.fn, c.rejected, c.negatives], -1)).sum(-2)
+        roots = root(products[..., 2:])
+        return ratio(products[..., 0] - products[..., 1], roots[..., 0] * roots[..., 1])
 
 
 @dataclass(frozen=True)
@@ -324,13 +323,13 @@ class CohenKappa(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
+        c = _rates(c)
         chance = c.predicted * c.negatives + c.support * c.rejected
-        covariance, chance = _of_pairs(c, _covariance(c), chance)
-        return ratio(2 * covariance, chance)
+        return ratio(2 * _covariance(c), chance)
 
     def score_jointly(self, c: Confusion) -> Tensor:
-        covariance, chance = _of_pairs(c, _covariance(c), c.predicted * c.negatives)
-        return ratio(covariance.sum(-1), chance.sum(-1))
+        c = _rates(c)
+        return ratio(_covariance(c).sum(-1), (c.predicted * c.negatives).sum(-1))
 
 
 KAPPA_WEIGHTS = ("linear", "quadratic")
@@ -366,9 +365,10 @@ class WeightedKappa(CohenKappa):
             return super().score_jointly(c)
         number = torch.arange(classes, dtype=c.tp.dtype, device=c.tp.device)
         apart = (number.unsqueeze(-1) - number).abs() ** (1 if self.weights == "linear" else 2)
-        observed = (apart * ratio(c.matrix, c.total.unsqueeze(-1))).sum((-2, -1))
-        true, predicted = ratio(c.support, c.total), ratio(c.predicted, c.total)
-        chance = (apart * true.unsqueeze(-1) * predicted.unsqueeze(-2)).sum((-2, -1))
+        m = c.matrix
+        m = ratio(m, m.sum((-2, -1), keepdim=True))
+        chance = m.sum(-1).unsqueeze(-1) * m.sum(-2).unsqueeze(-2)
+        observed, chance = (apart * m).sum((-2, -1)), (apart * chance).sum((-2, -1))
         return ratio(chance - observed, chance)
 
 

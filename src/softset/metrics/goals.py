@@ -241,12 +241,13 @@ def mean_over_groups(
     >>> float(mean_over_groups(F1(), [(F1()(c), c)], empty="ignore"))
     0.6666666666666666
     """
-    total, count = torch.zeros(()), torch.zeros(())
+    sums = []
     for value, c in values:
         counts = _counting_groups(metric, c, empty, grid)
         dim = -2 if metric.average is None and not c.task.single else -1
-        sums = torch.where(counts, value, 0.0).sum(dim)
-        total, count = total.to(sums) + sums, count.to(sums) + counts.sum(dim)
+        count = counts.to(value.dtype).sum(dim)
+        sums.append((torch.where(counts, value, 0.0).sum(dim), count))
+    total, count = (sum(each[1:], each[0]) for each in zip(*sums, strict=True))
     return ratio(total, count, 0.0 if empty is None else 1.0)
 
 

@@ -49,17 +49,17 @@ class GridKernel(BinaryKernel):
         """The bins that the corners begin."""
         return (self.table[:2] * self.bins).round().long()
 
-    def places(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The bin of each score, as a float, and ``min(p, 1 - p)`` in units of a bin, from its
-        outer edge on."""
+    def places(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The bin of each score, as a float; ``min(p, 1 - p)`` in units of a bin, from its outer
+        edge on; and itself."""
         z = z.to(self.dtype)
         if self.from_logits:
             upper, least = z > 0, torch.sigmoid(-z.abs())
         else:
             upper, least = z > 0.5, torch.minimum(z, 1 - z)
-        least = least * self.bins
-        outer = least.floor()
-        return outer + upper * torch.rsub(outer, self.bins - 1, alpha=2), least - outer
+        scaled = least * self.bins
+        outer = scaled.floor()
+        return torch.where(upper, self.bins - 1 - outer, outer), scaled - outer, least
 
     def indices(self, place: Tensor, y: Tensor) -> Tensor:
         """Positives after all bins of the negatives; a NaN, whose bin is none, goes anywhere."""
@@ -79,7 +79,7 @@ class GridKernel(BinaryKernel):
 
     def into_bins(self, z: Tensor, y: Tensor, w: Tensor | None) -> Tensor:
         """Mass and moment ``[*lead, 2, bins + 1, 2]`` of negatives and positives."""
-        place, beyond = self.places(z)
+        place, beyond, _ = self.places(z)
         mass, beyond = self.sums(self.indices(place, y), beyond, w)
         edges = torch.arange(self.bins + 1, device=z.device)
         edges = edges.minimum(self.bins - 1 - edges).clamp_(min=0)
@@ -124,7 +124,9 @@ class GridKernel(BinaryKernel):
         sign = np.where(upper, -1.0, 1.0)
         yes = np.concatenate([yes + sign * slope * edge, sign * slope / bins])
         no = np.concatenate([no - sign * slope * edge, -sign * slope / bins])
-        return Constants(np.concatenate([yes, no], 1), np.ascontiguousarray(slope.T))
+        to_cells = np.concatenate([yes, no], 1)
+        to_cells[bins] = to_cells[-1] = 0  # nothing is there but what fills a block
+        return Constants(to_cells, np.pad(slope.T, ((0, 0), (0, bins + 1))))
 
     def from_bins(self, bins: Tensor) -> Tensor:
         """The cells at all thresholds, from sums over the bins below each corner, and above."""
@@ -165,7 +167,7 @@ class GridKernel(BinaryKernel):
         self, z: Tensor, y: Tensor, w: Tensor | None, positive: Tensor, negative: Tensor
     ) -> Tensor:
         of_both = torch.cat([self.slopes(negative), self.slopes(positive)], -1).to(self.dtype)
-        place, _ = self.places(z)
+        place, _, _ = self.places(z)
         g = torch.gather(of_both, -1, self.indices(place, y))
         g = g if w is None else g * w.to(g.dtype)
         if self.from_logits:
@@ -180,25 +182,35 @@ class _Grid:
 
     def __init__(self, kernel: GridKernel, z: Tensor, y: Tensor, w: Tensor | None) -> None:
         self.kernel, self.dtype, self.w = kernel, z.dtype, w
-        place, beyond = kernel.places(z)
-        self.at = kernel.indices(place, y)
-        self.z = z
-        sums = kernel.sums(self.at, beyond, w)
+        place, beyond, self.least = kernel.places(z)
+        # In a row: mass and beyond of the bins of negatives, then of positives.
+        size = 2 * (kernel.bins + 1)
+        at = torch.add(place.long(), y.long(), alpha=size)
+        self.at = at.clamp_(0, size + kernel.bins)
+        mass = beyond.new_ones(()) if w is None else w.to(beyond.dtype)
+        terms = [mass.expand(at.shape), beyond if w is None else beyond * mass]
+        lead, n = at.shape[:-1], at.shape[-1]
+        block = min(n, BLOCK)
+        if missing := -n % block:
+            at = torch.nn.functional.pad(at, (0, missing), value=kernel.bins)
+            terms = [torch.nn.functional.pad(t, (0, missing)) for t in terms]
+        at, *terms = (t.reshape(*lead, -1, block) for t in (at, *terms))
+        sums = beyond.new_zeros(*at.shape[:-1], 2 * size)
+        sums.scatter_add_(-1, at, terms[0])
+        sums[..., kernel.bins + 1 :].scatter_add_(-1, at, terms[1])
         to_cells, self.slopes = kernel.maps.beside(z)
-        sums = sums.movedim(0, -2).flatten(-2)  # [*lead, negatives and positives, mass and beyond]
-        cells = (sums @ to_cells).view(*sums.shape[:-1], 2, -1)  # [*lead, 2, yes or no, thresholds]
-        negative, positive = cells.unbind(-3)
-        both = torch.stack([positive, negative], 0)
-        self.cells = both.movedim(-2, 0).flatten(0, 1)
+        sums = sums.sum(-2, dtype=to_cells.dtype).view(*lead, 2, size)
+        tn_fp, tp_fn = (sums @ to_cells).unflatten(-1, (2, -1)).unbind(-3)
+        self.cells = torch.stack(
+            [tp_fn[..., 0, :], tn_fp[..., 0, :], tp_fn[..., 1, :], tn_fp[..., 1, :]]
+        )
 
     def gradient(self, positive: Tensor, negative: Tensor) -> Tensor:
         """The derivative by the scores."""
         kernel = self.kernel
         both = torch.stack([negative, positive], -2).to(self.slopes.dtype)
-        by_bin = (both @ self.slopes).flatten(-2).to(kernel.dtype)
-        g = by_bin.gather(-1, self.at)
+        g = (both @ self.slopes).flatten(-2).to(kernel.dtype).gather(-1, self.at)
         g = g if self.w is None else g * self.w.to(g.dtype)
-        if kernel.from_logits:
-            p, q = kernel.both(self.z)
-            g = g * p * q
+        if kernel.from_logits:  # p (1 - p), of the smaller of the two
+            g = torch.ops.aten.sigmoid_backward(g, self.least)
         return lowered(g, self.dtype)

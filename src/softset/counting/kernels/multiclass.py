@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softset.counting.kernels.operators import count, describable
-from softset.counting.numerics import lowered, readable, summed, wide
+from softset.counting.numerics import Constants, lowered, readable, summed, wide
 from softset.counting.steps import IdentityStep, LinearStep, SigmoidStep, Step
 from softset.counting.values import check_rows
 
@@ -16,8 +18,9 @@ if TYPE_CHECKING:
     from softset.counting.kernels.interface import Counted
     from softset.counting.problem import Problem
 
-# Fewer classes than this are faster on a CPU class by class than row by row.
-FEW_CLASSES = 64
+# A smaller ``delta`` of a step is taken for this one: slopes are in units of the first.
+FLAT = 1e-12
+threshold_backward = torch.ops.aten.threshold_backward
 
 
 def largest(x: Tensor, among: Tensor | None = None) -> Tensor:
@@ -89,97 +92,132 @@ class MulticlassKernel:
         return _Multiclass(self, z, y, w).gradient(positive, negative)
 
 
+@lru_cache(maxsize=16)
+def _classes(count: int) -> Constants:
+    """Their numbers, one below the other."""
+    return Constants(np.arange(count, dtype=np.float64)[:, None])
+
+
 class _Multiclass:
     """The cells in one pass, and their gradient. Tensors are ``[*lead, C, N]`` here."""
 
     def __init__(self, kernel: MulticlassKernel, z: Tensor, y: Tensor, w: Tensor | None) -> None:
         self.kernel, self.dtype, self.soft = kernel, z.dtype, kernel.soft
-        self.y = y.mT.to(kernel.dtype) if self.soft else y.unsqueeze(-2)
+        # Which class is that of the row: a mask, or fractions.
+        (classes,) = _classes(z.shape[-1]).beside(z)
+        self.y = y.mT.to(kernel.dtype) if self.soft else y.unsqueeze(-2) == classes
         self.w = None if w is None else w.to(kernel.dtype).expand(z.shape[:-1]).unsqueeze(-2)
-        self.p = p = self._probabilities(z)
-        largest, first = p.max(-2, keepdim=True)
-        if isinstance(kernel.step, IdentityStep):
-            self.degrees: _Degrees = _Identity(p)
+        z = z.mT.to(kernel.dtype)
+        if kernel.from_logits:
+            self.p = torch.softmax(z, -2)
         else:
-            p.scatter_(-2, first, -1.0)
-            second, at = p.max(-2, keepdim=True)
-            p.scatter_(-2, first, largest)
-            two, total = torch.cat([first, at], -2), largest + second
-            step = kernel.step
-            if type(step) is LinearStep and kernel.from_logits:
-                self.degrees = _Linear(step, p, two, total)
-            elif type(step) is SigmoidStep:
-                self.degrees = _Sigmoid(step, p, two, total)
-            else:
-                self.degrees = _Any(step, p, two, total)
-        h = self.degrees.h
+            self.p = z.contiguous()
+        both = self.p.new_empty(2, *self.p.shape)
+        self.degrees, first = self._degrees(both[0])
+        h = both[0]
         self.sum = h.sum(-2, keepdim=True)
         others = h.scatter(-2, first, 0.0).sum(-2, keepdim=True)
-        both = p.new_empty(2, *h.shape)
-        torch.div(h, self.sum, out=both[0])
-        torch.sub(1.0, both[0], out=both[1])
-        both[1].scatter_(-2, first, others / self.sum)
+        torch.sub(self.sum, h, out=both[1])
+        both[1].scatter_(-2, first, others)  # which a difference would have lost
+        both.div_(self.sum)
         if self.w is not None:
             both.mul_(self.w)
-        self.cells = self._cells(both)
-        self.g = both[0]
+        self.g, self.cells = both[0], self._cells(both)
         if readable(z, y, w):
-            check_rows(z, self.cells)
+            check_rows(z.mT, self.cells)
 
-    def _probabilities(self, z: Tensor) -> Tensor:
-        """As a tensor that may be changed for a moment."""
-        z = z.to(self.kernel.dtype)
-        few = z.is_cpu and z.shape[-1] < FEW_CLASSES
-        if not self.kernel.from_logits:
-            return z.mT.clone(memory_format=torch.contiguous_format) if few else z.clone().mT
-        if few or z.stride(-1) != 1:
-            return torch.softmax(z.mT, -2)
-        return torch.softmax(z, -1).mT
+    def _degrees(self, h: Tensor) -> tuple[_Degrees, Tensor]:
+        """Into ``h``; and the number of the largest class."""
+        p, step = self.p, self.kernel.step
+        shape = (*p.shape[:-2], 2, p.shape[-1])
+        values, two = p.new_empty(shape), torch.empty(shape, dtype=torch.long, device=p.device)
+        (largest, second), (first, at) = (t.split(1, -2) for t in (values, two))
+        torch.max(p, -2, keepdim=True, out=(largest, first))
+        if isinstance(step, IdentityStep):
+            return _Identity(p, h), first
+        torch.max(p.scatter(-2, first, -1.0), -2, keepdim=True, out=(second, at))
+        total = values.sum(-2, keepdim=True)
+        if type(step) is LinearStep and self.kernel.from_logits:
+            return _Linear(step, p, two, total, h), first
+        kind = _Sigmoid if type(step) is SigmoidStep else _Any
+        return kind(step, p, two, total, h), first  # type: ignore[arg-type]
 
     def _cells(self, both: Tensor) -> Tensor:
+        terms = both.new_empty(2, *both.shape)
+        own, others = terms[:, 0], terms[:, 1]
+        torch.mul(both, self.y, out=own)
         if self.soft:
-            own = both * self.y
-            others = both * (1 - self.y)
-            return torch.stack([summed(own), summed(others)], 1).flatten(0, 1)
-        at = self.y.expand(2, *self.y.shape)
-        self.own = own = both.gather(-2, at)
-        both.scatter_(-2, at, 0.0)
-        cells = torch.zeros(2, 2, *both.shape[1:-1], dtype=wide(both.device), device=both.device)
-        cells[:, 0].scatter_add_(-1, at.squeeze(-2), own.squeeze(-2).to(cells.dtype))
-        summed(both, out=cells[:, 1])
-        return cells.flatten(0, 1)
+            torch.mul(both, 1 - self.y, out=others)
+        else:  # exactly the one or the other
+            torch.sub(both, own, out=others)
+        return summed(terms).flatten(0, 1)
 
     def gradient(self, positive: Tensor, negative: Tensor) -> Tensor:
         """The derivative by the scores."""
-        positive, negative = (x.to(self.kernel.dtype) for x in (positive, negative))
-        w, by = self.w, negative.unsqueeze(-1)
+        positive, negative = (x.to(self.kernel.dtype).unsqueeze(-1) for x in (positive, negative))
         if self.soft:
-            r = torch.addcmul(by, self.y, positive.unsqueeze(-1) - by)
-            mean = (r * self.g).sum(-2, keepdim=True)
-            q = (r if w is None else r * w) - mean
+            r = torch.addcmul(negative, self.y, positive - negative)
         else:
-            own = positive.gather(-1, self.y.squeeze(-2)).unsqueeze(-2)
-            mean = (self.g * by).sum(-2, keepdim=True).addcmul_(own, self.own[0])
-            q = (by if w is None else by * w) - mean
-            q.scatter_(-2, self.y, (own if w is None else own * w) - mean)
-        out = self.degrees.pull(q.div_(self.sum))
+            r = torch.where(self.y, positive, negative)
+        return self.from_memberships(r)
+
+    def from_memberships(self, r: Tensor) -> Tensor:
+        """The derivative by the scores, from that by the memberships."""
+        mean = (r * self.g).sum(-2, keepdim=True)
+        r = r if self.w is None else r * self.w
+        out = self.degrees.pull(r.sub_(mean).div_(self.sum))
         if self.kernel.from_logits:
             out = torch._softmax_backward_data(out, self.p, -2, out.dtype)
         return lowered(out, self.dtype).mT
 
 
-class _Degrees:
-    """``h = H(p, tau)`` of every class, and the derivative by ``p`` from one by ``h``."""
+def by_true_class(g: Tensor, y: Tensor, soft: bool) -> Tensor:
+    """Memberships ``[*lead, N, C]`` added up in the row of their true class, ``[*lead, C, C]``."""
+    if soft:
+        return y.to(g.dtype).mT @ g
+    zeros = g.new_zeros(*g.shape[:-2], g.shape[-1], g.shape[-1])
+    return zeros.scatter_add(-2, y.unsqueeze(-1).expand_as(g), g)
 
-    h: Tensor
+
+class MatrixCounted(torch.autograd.Function):
+    """The matrix of several classes as one node of the graph."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, z: Tensor, y: Tensor, w: Tensor | None, kernel: MulticlassKernel
+    ) -> Tensor:
+        ctx.save_for_backward(z, y, w)
+        ctx.kernel, ctx.counted = kernel, _Multiclass(kernel, z, y, w)
+        return by_true_class(ctx.counted.g.mT.to(wide(z.device)), y, kernel.soft)
+
+    @staticmethod
+    def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor | None, ...]:
+        z, y, w = ctx.saved_tensors
+        kernel, dtype = ctx.kernel, ctx.kernel.dtype
+        if torch.is_grad_enabled():  # a second derivative is wanted
+            g = kernel.members(z).to(wide(z.device))
+            matrix = by_true_class(g if w is None else g * w.unsqueeze(-1), y, kernel.soft)
+            return (*torch.autograd.grad(matrix, z, adjoint, create_graph=True), None, None, None)
+        adjoint = adjoint.to(dtype)
+        if kernel.soft:
+            r = (y.to(dtype) @ adjoint).mT
+        else:
+            shape = (*z.shape[:-1], z.shape[-1])
+            r = adjoint.gather(-2, y.unsqueeze(-1).expand(shape)).mT
+        return ctx.counted.from_memberships(r.contiguous()), None, None, None
+
+
+class _Degrees:
+    """``h = H(p, tau)`` of every class, times any number of the row; and the derivative by ``p``
+    from one by ``h``."""
 
     def pull(self, q: Tensor) -> Tensor:
         raise NotImplementedError
 
 
 class _Identity(_Degrees):
-    def __init__(self, p: Tensor) -> None:
-        self.h = p
+    def __init__(self, p: Tensor, h: Tensor) -> None:
+        h.copy_(p)
 
     def pull(self, q: Tensor) -> Tensor:
         return q
@@ -187,37 +225,48 @@ class _Identity(_Degrees):
 
 class _Linear(_Degrees):
     """In ``u = p / (2 tau)`` the corners are the same for all rows, and only the largest class can
-    be above the upper one: of probabilities that add up to 1, ``tau`` is at most 1/2."""
+    be above the upper one: of probabilities that add up to 1, ``tau`` is at most 1/2.
 
-    def __init__(self, step: LinearStep, p: Tensor, two: Tensor, total: Tensor) -> None:
+    In units of its first slope the degree is ``u + steeper (u - a)+ - bend (u - b)+``, in which
+    ``bend`` depends on ``total = 2 tau``.
+    """
+
+    def __init__(self, step: LinearStep, p: Tensor, two: Tensor, total: Tensor, h: Tensor) -> None:
         delta, width = step.delta, step.width
-        self.two, self.total = two, total
-        corners = (1 - width / 2) / 2, (1 + width / 2) / 2
-        slopes = 2 * delta / (1 - width / 2), 2 * (1 - 2 * delta) / width  # by u
-        a, b, self.low, self.middle, delta = (
-            x.to(p.dtype) if isinstance(x, Tensor) else x for x in (*corners, *slopes, delta)
+        delta = delta.clamp(min=FLAT) if isinstance(delta, Tensor) else max(delta, FLAT)
+        a, b = (1 - width / 2) / 2, (1 + width / 2) / 2
+        middle = (1 - 2 * delta) * 2 * a / (delta * width)
+        numbers = a, b, a / b, middle - 1, a / b + middle, b * b / a, -b / a
+        a, b, self.ratio, self.steeper, bend, slope, at_zero = (
+            x.to(p.dtype) if isinstance(x, Tensor) else x for x in numbers
         )
+        self.two, self.total = two, total
         self.u = p / total
-        self.past = _above(self.u, b)
-        self.over = self.u.clamp(a, b).sub_(a)
-        self.beyond = _line(total, 1.0, -b)
-        self.high = delta * total / self.beyond
-        h = _plus(self.u.clamp(max=a).mul_(self.low), self.over, self.middle)
-        self.h = h.addcmul_(self.past, self.high)
+        self.over, self.past = _above(self.u, a), _above(self.u, b)
+        self.falling = _line(total, at_zero, slope).reciprocal_()
+        self.bend = self.falling + bend
+        _plus(self.u, self.over, self.steeper, h)
+        h.addcmul_(self.past, self.bend, value=-1)
 
     def pull(self, q: Tensor) -> Tensor:
-        slope = _line(self.over.sign(), self.low, self.middle - self.low)
-        by_u = torch.lerp(slope, self.high, self.past.sign()).mul_(q)
-        # The derivative by the total, times the total: u falls with it, and the last slope rises.
-        by_total = q.mul_(self.past).mul_(self.high / self.beyond)
+        by_u = _plus(q, threshold_backward(q, self.over, 0), self.steeper)
+        by_u.addcmul_(threshold_backward(q, self.past, 0), self.bend, value=-1)
+        # The derivative by the total, times the total: u falls with it, and so does the bend.
+        each = (self.falling,) * 3
+        if isinstance(self.ratio, Tensor):
+            bending = self.falling + self.falling**2 / self.ratio
+        else:
+            bending = torch.addcmul(*each, value=1 / self.ratio)
+        by_total = q.mul_(self.past).mul_(bending)
         by_total = by_total.addcmul_(by_u, self.u, value=-1).sum(-2, keepdim=True)
         return by_u.scatter_add_(-2, self.two, by_total.expand_as(self.two)).div_(self.total)
 
 
 class _Sigmoid(_Degrees):
-    def __init__(self, step: SigmoidStep, p: Tensor, two: Tensor, total: Tensor) -> None:
+    def __init__(self, step: SigmoidStep, p: Tensor, two: Tensor, total: Tensor, h: Tensor) -> None:
         self.two, self.k = two, step.k
         self.h = torch.sigmoid(step.k * (p - total / 2))
+        h.copy_(self.h)
 
     def pull(self, q: Tensor) -> Tensor:
         by = q * self.k * self.h * (1 - self.h)
@@ -227,12 +276,13 @@ class _Sigmoid(_Degrees):
 class _Any(_Degrees):
     """A step of the user's own, differentiated by autograd."""
 
-    def __init__(self, step: Step, p: Tensor, two: Tensor, total: Tensor) -> None:
+    def __init__(self, step: Step, p: Tensor, two: Tensor, total: Tensor, h: Tensor) -> None:
         self.two = two
         with torch.enable_grad():
             self.p, self.tau = p.detach().requires_grad_(), (total / 2).requires_grad_()
             made = step(self.p, self.tau)
-        self.made, self.h = made, made.detach().to(p.dtype)
+        self.made = made
+        h.copy_(made.detach())
 
     def pull(self, q: Tensor) -> Tensor:
         if not self.made.requires_grad:
@@ -262,6 +312,8 @@ def _line(x: Tensor, at_zero: float | Tensor, slope: float | Tensor) -> Tensor:
     return torch.rsub(x, at_zero, alpha=-slope)
 
 
-def _plus(h: Tensor, x: Tensor, factor: float | Tensor) -> Tensor:
-    """``h + factor x``, in the place of ``h``."""
-    return h.addcmul_(x, factor) if isinstance(factor, Tensor) else h.add_(x, alpha=factor)
+def _plus(h: Tensor, x: Tensor, factor: float | Tensor, out: Tensor | None = None) -> Tensor:
+    """``h + factor x``."""
+    if isinstance(factor, Tensor):
+        return torch.addcmul(h, x, factor, out=out)
+    return torch.add(h, x, alpha=factor, out=out)

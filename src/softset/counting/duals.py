@@ -1,0 +1,583 @@
+"""Numbers on a device with their derivatives: a formula of counts and its gradient in one pass.
+
+On a GPU each small operation of a formula is a launch, and so is each one of its backward pass. So
+a formula may be called with ``Dual`` numbers instead of tensors: the same code, and the derivatives
+come out with the value. Two are wanted of each class: by what a positive adds to ``tp`` and takes
+from ``fn``, and by what a negative adds to ``fp`` and takes from ``tn``. They are two more rows of
+the same tensor.
+
+A derivative belongs to the cells at its own position. That holds for what is computed position by
+position, and for totals over positions, whose derivatives by all cells stand at all positions. What
+mixes totals with single positions, or neighbors, raises ``NotTracedError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softset.counting.numerics import Constants
+from softset.counting.traced import NotTracedError, Traced
+
+Weights = tuple[float, ...]  # of tp, fp, fn and tn in a sum
+Axes = tuple[int, ...]
+# The sums that formulas read most: a product of neighboring ones is one operation.
+SUMS: dict[Weights, int] = {
+    (1, 0, 0, 0): 0, (0, 1, 0, 0): 1, (1, 1, 0, 0): 2, (1, 0, 1, 0): 3,
+    (0, 0, 0, 1): 4, (0, 0, 1, 0): 5, (0, 0, 1, 1): 6, (0, 1, 0, 1): 7,
+    (1, 1, 1, 1): 8,
+}  # fmt: skip
+# Of the cells, by a positive and by a negative.
+CHANGES = np.array([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, -1.0]])
+
+
+@lru_cache(maxsize=256)
+def _sums_of(weights: tuple[Weights, ...]) -> Constants:
+    """Sums of cells, and their derivatives, as one product of matrices."""
+    each = np.array(weights, dtype=np.float64)
+    by = CHANGES @ each.T
+    matrix = np.concatenate([each, np.zeros((2 * len(each), 4))])
+    return Constants(matrix, np.concatenate([np.zeros(len(each)), *by])[:, None])
+
+
+@lru_cache(maxsize=256)
+def _number(value: float) -> Constants:
+    """A number without derivatives."""
+    return Constants(np.array([value, 0.0, 0.0]))
+
+
+@lru_cache(maxsize=16)
+def _trapezoids(size: int) -> Constants:
+    """The area below heights ``y`` at ``x``, from (1, 1) down to (0, 0), is
+    ``1/2 + y (x D + e) - x e``: by parts, with half the difference of neighbors in ``D``."""
+    differences = (np.eye(size, k=1) - np.eye(size, k=-1)) / 2
+    at_start = np.eye(1, size) / 2
+    by_x = np.stack([0 * differences, -differences, -differences])
+    return Constants(differences, at_start, by_x, np.stack([-at_start] * 3))
+
+
+@lru_cache(maxsize=16)
+def _steps(size: int) -> Constants:
+    """``y (x D)``, with the difference of each to the next in ``D``."""
+    differences = np.eye(size) - np.eye(size, k=-1)
+    by_x = np.stack([0 * differences, differences.T, differences.T])
+    return Constants(differences, np.zeros((1, size)), by_x, np.zeros((3, 1, size)))
+
+
+@lru_cache(maxsize=16)
+def _only(size: int, index: int) -> Constants:
+    return Constants(np.eye(size)[index])
+
+
+class Dual(Traced):
+    """``rows`` are the value and its two derivatives, ``[3, *shape]``; a constant has a value only.
+
+    All numbers of a formula have the dimensions of the cells, in their order: ``axes`` says which
+    of these a formula sees, one for each dimension. A dimension that was summed away has size 1, or
+    holds derivatives (``totals``).
+    """
+
+    __slots__ = ("_rows", "_value", "axes", "cells", "totals")
+    __array_ufunc__ = None
+
+    def __init__(
+        self,
+        cells: Cells,
+        value: Tensor | None,
+        axes: Axes,
+        rows: Tensor | None = None,
+        totals: frozenset[int] = frozenset(),
+    ) -> None:
+        self.cells, self._value, self.axes, self._rows, self.totals = (
+            cells, value, axes, rows, totals
+        )  # fmt: skip
+
+    @property
+    def constant(self) -> bool:
+        """Whether it does not depend on the scores."""
+        return self.rows is None
+
+    @property
+    def rows(self) -> Tensor | None:
+        """Value and derivatives."""
+        return self._rows
+
+    @property
+    def value(self) -> Tensor:
+        """Without the derivatives."""
+        return self._rows[0] if self._value is None else self._value  # type: ignore[index]
+
+    def _made(self, rows: Tensor, *others: Dual) -> Dual:
+        """A number that depends on the scores as ``self`` and others do."""
+        totals = self.totals.union(*(x.totals for x in others))
+        axes = max((self.axes, *(x.axes for x in others)), key=len)
+        for x in (self, *others):
+            if x.axes and x.axes != axes:
+                raise NotTracedError("dimensions that are not the same")
+        if totals.intersection(axes):
+            raise NotTracedError("a total beside single positions")
+        return Dual(self.cells, None, axes, rows, totals)
+
+    def _fixed(self, value: Tensor, *others: Dual) -> Dual:
+        axes = max((self.axes, *(x.axes for x in others)), key=len)
+        return Dual(self.cells, value, axes)
+
+    def _other(self, x: Any) -> Dual | float:
+        """The other side of an operation; its dimensions are those of this one from the last on."""
+        if isinstance(x, Dual):
+            if x.value.dim() != self.value.dim():
+                raise NotTracedError("stacked numbers beside others")
+            return x
+        if isinstance(x, int | float):
+            return x
+        if not isinstance(x, Tensor) or x.dim() > len(self.axes):
+            raise NotTracedError(type(x).__name__)
+        axes = self.axes[len(self.axes) - x.dim() :]
+        if list(axes) != sorted(axes):
+            raise NotTracedError("dimensions in another order")
+        shape = [1] * self.value.dim()
+        for axis, size in zip(axes, x.shape, strict=True):
+            shape[axis] = size
+        return Dual(self.cells, x.reshape(shape), axes)
+
+    def _number(self, x: float) -> Tensor:
+        return self.cells.constant(x, self.value.dim())
+
+    def _lifted(self, x: Dual | float) -> Tensor:
+        """Rows of whatever is on the other side."""
+        if not isinstance(x, Dual):
+            return self._number(x)
+        return x.rows if x.rows is not None else x.value * x._number(1.0)
+
+    # --- arithmetic
+
+    def __add__(self, other: Any) -> Dual:
+        b = self._other(other)
+        if isinstance(b, Dual) and self.constant and b.constant:
+            return self._fixed(self.value + b.value, b)
+        if self.constant and not isinstance(b, Dual):
+            return self._fixed(self.value + b)
+        others = (b,) if isinstance(b, Dual) else ()
+        return self._made(self._lifted(self) + self._lifted(b), *others)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Dual:
+        return self * -1.0
+
+    def __sub__(self, other: Any) -> Dual:
+        b = self._other(other)
+        if not isinstance(b, Dual):
+            return self + -b
+        if self.constant and b.constant:
+            return self._fixed(self.value - b.value, b)
+        return self._made(self._lifted(self) - self._lifted(b), b)
+
+    def __rsub__(self, other: Any) -> Dual:
+        if self.constant:
+            return self._fixed(_value(self._other(other)) - self.value)
+        return self._made(self._lifted(self._other(other)) - self.rows)  # type: ignore[operator]
+
+    def __mul__(self, other: Any) -> Dual:
+        b = self._other(other)
+        x, y = self.rows, b.rows if isinstance(b, Dual) else None
+        if x is None and y is None:
+            return self._fixed(self.value * _value(b), *((b,) if isinstance(b, Dual) else ()))
+        if x is None:
+            return b._made(y * self.value, self)  # type: ignore[union-attr,operator]
+        product = x * _value(b)
+        if y is not None:
+            product[1:].addcmul_(self.value, y[1:])
+        return self._made(product, *((b,) if isinstance(b, Dual) else ()))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Dual:
+        b = self._other(other)
+        if not isinstance(b, Dual):
+            return self * (1 / b)
+        return self._divided(b)
+
+    def _divided(self, b: Dual) -> Dual:
+        if self.constant and b.constant:
+            return self._fixed(self.value / b.value, b)
+        quotient = self._lifted(self) / b.value
+        if b.rows is not None:
+            quotient[1:].addcmul_(quotient[0], b.rows[1:] / b.value, value=-1)
+        return self._made(quotient, b)
+
+    def ratio(self, den: Traced, nothing: float, empty: float) -> Dual:
+        """``numerics.ratio``: ``empty`` where the denominator is nothing, without a derivative."""
+        assert isinstance(den, Dual)
+        quotient, none = self._divided(den), den.value <= nothing
+        if quotient.rows is None:
+            return quotient._fixed(torch.where(none, empty, quotient.value))
+        missing = 0.0 if empty == 0 else quotient._number(empty)
+        return quotient._made(torch.where(none, missing, quotient.rows))
+
+    def root(self, degree: Any, tiny: float) -> Dual:
+        """``numerics.root``: the root, and below ``tiny`` its chord from the origin."""
+        # x^(1/d) = x c with c = max(x, tiny)^(1/d - 1), which below tiny is the chord.
+        power = 1 / _value(self._other(degree))
+        chord = self.value.clamp(min=tiny) ** (power - 1)
+        if self.rows is None:
+            return self._fixed(self.value * chord)
+        rows = self.rows * chord
+        rows[1:].mul_(torch.where(self.value > tiny, power, 1.0))
+        return self._made(rows)
+
+    # --- what has no derivative
+
+    def above(self, low: float) -> bool:
+        """Whether all of them are known to be: on a device nobody looks."""
+        return False
+
+    def __gt__(self, other: float) -> Dual:
+        return self._fixed(self.value > other)
+
+    def __lt__(self, other: float) -> Dual:
+        return self._fixed(self.value < other)
+
+    def __le__(self, other: float) -> Dual:
+        return self._fixed(self.value <= other)
+
+    def __and__(self, other: Any) -> Dual:
+        return self._fixed(self.value & _value(self._other(other)))
+
+    def __or__(self, other: Any) -> Dual:
+        return self._fixed(self.value | _value(self._other(other)))
+
+    def to(self, dtype: torch.dtype) -> Dual:
+        return self._fixed(self.value.to(dtype)) if self.constant else self
+
+    def clamp(self, min: float) -> Dual:
+        if not self.constant:
+            raise NotTracedError("clamp")
+        return self._fixed(self.value.clamp(min=min))
+
+    # --- shapes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.value.shape[axis] for axis in self.axes)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.value.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.value.device
+
+    def dim(self) -> int:
+        return len(self.axes)
+
+    def _without(self, dim: int) -> Axes:
+        dim %= len(self.axes)
+        return self.axes[:dim] + self.axes[dim + 1 :]
+
+    def sum(self, dim: int, keepdim: bool = False) -> Dual:
+        axis, axes = self.axes[dim], self.axes if keepdim else self._without(dim)
+        stacked = axis == self.cells.dims  # numbers that the formula stacked
+        if self.rows is None:
+            return Dual(self.cells, self.value.sum(axis, keepdim=keepdim or not stacked), axes)
+        if stacked:
+            return Dual(self.cells, None, axes, self.rows.sum(-1, keepdim), self.totals)
+        return self._total(self.value.sum(axis, True), self.rows[1:], axis, axes)
+
+    def _total(self, total: Tensor, by: Tensor, axis: int, axes: Axes) -> Dual:
+        rows = torch.cat([total.expand(by.shape[1:]).unsqueeze(0), by])
+        return Dual(self.cells, None, axes, rows, self.totals | {axis})
+
+    def mean(self, dim: int) -> Dual:
+        return self.sum(dim) * (1 / self.shape[dim])
+
+    def prod(self, dim: int) -> Dual:
+        axis = self.axes[dim]
+        if self.rows is None or axis >= self.cells.dims:
+            raise NotTracedError("prod")
+        ones = torch.ones_like(self.value.narrow(axis, 0, 1))
+        last = self.value.shape[axis] - 1
+        before = torch.cat([ones, self.value.narrow(axis, 0, last)], axis).cumprod(axis)
+        after = torch.cat([self.value.narrow(axis, 1, last), ones], axis).flip(axis)
+        others = before * after.cumprod(axis).flip(axis)
+        by, total = self.rows[1:] * others, self.value.prod(axis, True)
+        return self._total(total, by, axis, self._without(dim))
+
+    def trapezoids(self, x: Dual) -> Dual:
+        """``numerics.trapezoids``, along the last dimension."""
+        return self._paired(x, _trapezoids) + 0.5
+
+    def steps(self, x: Dual) -> Dual:
+        """``numerics.steps``, along the last dimension."""
+        return self._paired(x, _steps)
+
+    def _paired(self, x: Dual, constants: Callable[[int], Constants]) -> Dual:
+        """The sum of ``y (x D + e) + x f``; ``constants`` are those of values and derivatives."""
+        axis = self.axes[-1]
+        if self.rows is None or x.rows is None or x.axes != self.axes or axis == self.cells.dims:
+            raise NotTracedError("pairs")
+        size = self.value.shape[axis]
+        differences, at_start, by_x, at_x = constants(size).beside(self.value)
+        heights, widths = (t.rows.movedim(axis + 1, -1) for t in (self, x))  # type: ignore[union-attr]
+        shape = heights.shape
+        heights, widths = (t.reshape(3, -1, size) for t in (heights, widths))
+        area = heights * torch.addmm(at_start, widths[0], differences)
+        by = torch.baddbmm(at_x, heights[0].expand(3, -1, -1), by_x)
+        area = area.addcmul_(widths, by).view(shape).movedim(-1, axis + 1)
+        return self._total(area[0].sum(axis, True), area[1:], axis, self.axes[:-1])
+
+    def any(self, dim: int) -> Dual:
+        return Dual(self.cells, self.value.any(self.axes[dim], True), self._without(dim))
+
+    def movedim(self, source: int, to: int) -> Dual:
+        axes = list(self._without(source))
+        axes.insert(to % len(self.axes), self.axes[source])
+        return self._seen(tuple(axes))
+
+    def _seen(self, axes: Axes) -> Dual:
+        return Dual(self.cells, self._value, axes, self._rows, self.totals)
+
+    def __getitem__(self, at: Any) -> Dual:
+        """Of the last dimension."""
+        axis, one, index = self.axes[-1], isinstance(at[-1], int), at[-1]
+        axes = self._without(-1) if one else self.axes
+        if self.rows is not None and axis < self.cells.dims:
+            if not one:
+                raise NotTracedError("single positions")
+            (only,) = _only(self.shape[-1], index).beside(self.value)
+            by = self.rows[1:] * only.view(-1, *[1] * (self.value.dim() - 1 - axis))
+            return self._total(self.value.narrow(axis, index, 1), by, axis, axes)
+        if axis == self.cells.dims:  # the last one in memory, too
+            if self.rows is None:
+                return Dual(self.cells, self.value[..., index], axes)
+            return Dual(self.cells, None, axes, self.rows[..., index], self.totals)
+        start, stop, _ = (slice(index, index + 1) if one else index).indices(self.shape[-1])
+        return Dual(self.cells, self.value.narrow(axis, start, stop - start), axes)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotTracedError(name)
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        ours = _FUNCTIONS.get(function)
+        if ours is None or not all(issubclass(t, Dual) for t in types):
+            raise NotTracedError(str(function))
+        return ours(*args, **(kwargs or {}))
+
+
+class Sum(Dual):
+    """A sum of cells, each times a number: it is computed when somebody asks for its value.
+    ``summed`` are the dimensions that it is the sum over, or the mean (``~axis``)."""
+
+    __slots__ = ("summed", "weights")
+
+    def __init__(self, cells: Cells, weights: Weights, axes: Axes, summed: Axes = ()) -> None:
+        super().__init__(cells, None, axes, None, frozenset(max(i, ~i) for i in summed))
+        self.weights, self.summed = weights, summed
+        if self.constant:
+            self.totals = frozenset()
+
+    @property
+    def constant(self) -> bool:
+        tp, fp, fn, tn = self.weights
+        return tp == fn and fp == tn
+
+    @property
+    def rows(self) -> Tensor | None:
+        return None if self.constant else self.cells.sums(self.weights, self.summed)
+
+    @property
+    def value(self) -> Tensor:
+        return self.cells.sums(self.weights, self.summed)[0]
+
+    def _like(self, other: Any) -> bool:
+        return isinstance(other, Sum) and (other.cells, other.summed, other.axes) == (
+            self.cells, self.summed, self.axes
+        )  # fmt: skip
+
+    def _weighted(self, weights: Weights) -> Sum:
+        return Sum(self.cells, weights, self.axes, self.summed)
+
+    def __add__(self, other: Any) -> Dual:
+        if not self._like(other):
+            return super().__add__(other)
+        return self._weighted(
+            tuple(a + b for a, b in zip(self.weights, other.weights, strict=True))
+        )
+
+    def __sub__(self, other: Any) -> Dual:
+        if not self._like(other):
+            return super().__sub__(other)
+        return self._weighted(
+            tuple(a - b for a, b in zip(self.weights, other.weights, strict=True))
+        )
+
+    def __mul__(self, other: Any) -> Dual:
+        if not isinstance(other, int | float):
+            return super().__mul__(other)
+        return self._weighted(tuple(other * a for a in self.weights))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def ratio(self, den: Traced, nothing: float, empty: float) -> Dual:
+        """By a constant: one division for all sums."""
+        if isinstance(den, Sum) and den.constant and empty == 0 and self._like(den):
+            return Sum(self.cells.divided(den, nothing), self.weights, self.axes, self.summed)
+        return super().ratio(den, nothing, empty)
+
+    def __gt__(self, other: float) -> Dual:
+        key = (">", self.weights, self.summed, other)
+        if key not in self.cells.known:
+            self.cells.known[key] = self.value > other
+        return self._fixed(self.cells.known[key])
+
+    def sum(self, dim: int, keepdim: bool = False) -> Dual:
+        if keepdim or not self.cells.plain:
+            return super().sum(dim, keepdim)
+        return self._reduced(dim, self.axes[dim])
+
+    def mean(self, dim: int) -> Dual:
+        return self._reduced(dim, ~self.axes[dim]) if self.cells.plain else super().mean(dim)
+
+    def _reduced(self, dim: int, axis: int) -> Sum:
+        summed = (*self.summed, axis)
+        return Sum(self.cells, self.weights, self._without(dim), summed)
+
+    def _seen(self, axes: Axes) -> Dual:
+        return Sum(self.cells, self.weights, axes, self.summed)
+
+
+class Cells:
+    """The cells of a formula ``[4, *shape]``, and the sums of them that were asked for."""
+
+    plain = True
+
+    def __init__(self, cells: Tensor) -> None:
+        self.tensor, self.dims = cells, cells.dim() - 1
+        self.known: dict[tuple[object, ...], Any] = {}
+
+    def constant(self, value: float, rank: int) -> Tensor:
+        (number,) = _number(float(value)).beside(self.tensor)
+        return number.view(3, *[1] * rank)
+
+    def sums(self, weights: Weights, summed: Axes) -> Tensor:
+        """A sum and its derivatives."""
+        if weights in SUMS:
+            return self.usual(summed)[:, SUMS[weights]]
+        key = ("sum", weights, summed)
+        if key not in self.known:
+            self.known[key] = self._computed((weights,), summed)[:, 0]
+        return self.known[key]  # type: ignore[no-any-return]
+
+    def usual(self, summed: Axes) -> Tensor:
+        """Those of ``SUMS`` ``[3, sums, *shape]``."""
+        if summed not in self.known:
+            self.known[summed] = self._computed(tuple(SUMS), summed)
+        return self.known[summed]  # type: ignore[no-any-return]
+
+    def _computed(self, weights: tuple[Weights, ...], summed: Axes) -> Tensor:
+        key, share = ("cells", summed), 1.0
+        for axis in summed:
+            share /= self.tensor.shape[~axis + 1] if axis < 0 else 1
+        if key not in self.known:
+            cells = self.tensor
+            for axis in summed:
+                reduce = torch.mean if axis < 0 else torch.sum
+                cells = reduce(cells, max(axis, ~axis) + 1, keepdim=True)
+            self.known[key] = cells
+        cells = self.known[key]
+        matrix, by = _sums_of(weights).beside(cells)
+        rows = torch.addmm(by, matrix, cells.reshape(4, -1), beta=share)
+        return rows.view(3, len(weights), *cells.shape[1:])
+
+    def divided(self, den: Sum, nothing: float) -> Cells:
+        """All sums, divided by one of them that does not depend on the scores."""
+        key = ("divided", den.weights, den.summed)
+        if key not in self.known:
+            self.known[key] = _Divided(self, den, nothing)
+        return self.known[key]  # type: ignore[no-any-return]
+
+
+class _Divided(Cells):
+    plain = False
+
+    def __init__(self, cells: Cells, den: Sum, nothing: float) -> None:
+        super().__init__(cells.tensor)
+        value = den.value
+        quotients = cells.usual(den.summed) / value
+        self.known[den.summed] = torch.where(value <= nothing, 0.0, quotients)
+
+    def _computed(self, weights: tuple[Weights, ...], summed: Axes) -> Tensor:
+        usual, (each,) = self.known[summed], weights
+        cells = [usual[:, [0, 1, 5, 4][i]] * w for i, w in enumerate(each) if w]
+        return sum(cells[1:], cells[0]).unsqueeze(1)  # type: ignore[no-any-return]
+
+
+def _value(x: Dual | float) -> Any:
+    return x.value if isinstance(x, Dual) else x
+
+
+def _where(condition: Dual, a: Dual | float, b: Dual | float) -> Dual:
+    duals = [x for x in (a, b) if isinstance(x, Dual)]
+    if all(x.constant for x in duals):
+        return condition._fixed(torch.where(condition.value, _value(a), _value(b)), *duals)
+    plain = [0.0 if not isinstance(x, Dual) and x == 0 else condition._lifted(x) for x in (a, b)]
+    return duals[0]._made(torch.where(condition.value, *plain), condition, *duals[1:])
+
+
+def _stack(numbers: Sequence[Dual], dim: int) -> Dual:
+    """Along a new last dimension."""
+    if dim != -1:
+        raise NotTracedError("stack")
+    first, cells = numbers[0], numbers[0].cells
+    rows = _neighbors(numbers)
+    if rows is None:
+        if len({x.axes for x in numbers}) > 1:
+            raise NotTracedError("dimensions that are not the same")
+        shape = torch.broadcast_shapes(*(x.value.shape for x in numbers))
+        rows = torch.stack([first._lifted(x).expand(3, *shape) for x in numbers], -1)
+    totals = frozenset[int]().union(*(x.totals for x in numbers))
+    return Dual(cells, None, (*first.axes, rows.dim() - 2), rows, totals)
+
+
+def _neighbors(numbers: Sequence[Dual]) -> Tensor | None:
+    """Sums that are neighbors in ``SUMS`` lie in memory as they are."""
+    first = numbers[0]
+    if not isinstance(first, Sum) or first.weights not in SUMS:
+        return None
+    start = SUMS[first.weights]
+    wanted = list(SUMS)[start : start + len(numbers)]
+    if [x.weights if first._like(x) else None for x in numbers] != wanted:  # type: ignore[attr-defined]
+        return None
+    return first.cells.usual(first.summed)[:, start : start + len(numbers)].movedim(1, -1)
+
+
+_FUNCTIONS: dict[Any, Callable[..., Dual]] = {
+    torch.where: _where,
+    torch.stack: _stack,
+    torch.ones_like: lambda x: x._fixed(torch.ones_like(x.value)),
+    torch.zeros_like: lambda x: x._fixed(torch.zeros_like(x.value)),
+}
+
+
+def dual_gradient(formula: Callable[..., Dual], cells: Tensor) -> Tensor | None:
+    """``1 - formula(tp, fp, fn, tn)``, one number, and its two derivatives, ``[3, *shape]`` for
+    cells ``[4, *shape]``; none if it can't be traced."""
+    source = Cells(cells)
+    axes = tuple(range(source.dims))
+    leaves = [Sum(source, tuple(float(i == k) for i in range(4)), axes) for k in range(4)]
+    try:
+        loss = 1 - formula(*leaves)
+    except NotTracedError:
+        return None
+    if loss.axes:
+        return None
+    return loss._lifted(loss).expand(3, *cells.shape[1:])
