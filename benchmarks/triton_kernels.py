@@ -37,8 +37,8 @@ from torch import Tensor
 
 import softset as ss
 from softset.counting.kernels.binary import BinaryKernel
+from softset.counting.kernels.layout import STEPS
 from softset.counting.kernels.multiclass import MulticlassKernel
-from softset.counting.kernels.native.kernels import STEPS
 from softset.counting.kernels.triton import operators
 from softset.counting.kernels.triton.kernels import levels_of
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion
+from softset.counting.confusion import Confusion
 from softset.tasks import Task
 
 # A cut below or above all scores lies one logit away from them: its gap counts as two logits.

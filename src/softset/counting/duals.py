@@ -15,34 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from softset.counting.numerics import Constants
-from softset.counting.traced import NotTracedError, Traced
+from softset.counting.numerics import Constants, NotTracedError, Traced
 
-Weights = tuple[float, ...]  # of tp, fp, fn and tn in a sum
+if TYPE_CHECKING:
+    from softset.counting.sums import Cells
+
 Axes = tuple[int, ...]
-# The sums that formulas read most: a product of neighboring ones is one operation.
-SUMS: dict[Weights, int] = {
-    (1, 0, 0, 0): 0, (0, 1, 0, 0): 1, (1, 1, 0, 0): 2, (1, 0, 1, 0): 3,
-    (0, 0, 0, 1): 4, (0, 0, 1, 0): 5, (0, 0, 1, 1): 6, (0, 1, 0, 1): 7,
-    (1, 1, 1, 1): 8,
-}  # fmt: skip
-# Of the cells, by a positive and by a negative.
-CHANGES = np.array([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, -1.0]])
-
-
-@lru_cache(maxsize=256)
-def _sums_of(weights: tuple[Weights, ...]) -> Constants:
-    """Sums of cells, and their derivatives, as one product of matrices."""
-    each = np.array(weights, dtype=np.float64)
-    by = CHANGES @ each.T
-    matrix = np.concatenate([each, np.zeros((2 * len(each), 4))])
-    return Constants(matrix, np.concatenate([np.zeros(len(each)), *by])[:, None])
 
 
 @lru_cache(maxsize=256)
@@ -146,7 +130,8 @@ class Dual(Traced):
         return Dual(self.cells, x.reshape(shape), axes)
 
     def _number(self, x: float) -> Tensor:
-        return self.cells.constant(x, self.value.dim())
+        (rows,) = _number(float(x)).beside(self.value)
+        return rows.view(3, *[1] * self.value.dim())
 
     def _lifted(self, x: Dual | float) -> Tensor:
         """Rows of whatever is on the other side."""
@@ -360,6 +345,11 @@ class Dual(Traced):
         start, stop, _ = (slice(index, index + 1) if one else index).indices(self.shape[-1])
         return Dual(self.cells, self.value.narrow(axis, start, stop - start), axes)
 
+    def neighbors(self, numbers: Sequence[Dual]) -> Tensor | None:
+        """Numbers that lie in memory as ``torch.stack`` would put them, of which it is the first;
+        none if they do not."""
+        return None
+
     def __getattr__(self, name: str) -> Any:
         raise NotTracedError(name)
 
@@ -373,154 +363,6 @@ class Dual(Traced):
         return ours(*args, **(kwargs or {}))
 
 
-class Sum(Dual):
-    """A sum of cells, each times a number: it is computed when somebody asks for its value.
-    ``summed`` are the dimensions that it is the sum over, or the mean (``~axis``)."""
-
-    __slots__ = ("summed", "weights")
-
-    def __init__(self, cells: Cells, weights: Weights, axes: Axes, summed: Axes = ()) -> None:
-        super().__init__(cells, None, axes, None, frozenset(max(i, ~i) for i in summed))
-        self.weights, self.summed = weights, summed
-        if self.constant:
-            self.totals = frozenset()
-
-    @property
-    def constant(self) -> bool:
-        tp, fp, fn, tn = self.weights
-        return tp == fn and fp == tn
-
-    @property
-    def rows(self) -> Tensor | None:
-        return None if self.constant else self.cells.sums(self.weights, self.summed)
-
-    @property
-    def value(self) -> Tensor:
-        return self.cells.sums(self.weights, self.summed)[0]
-
-    def _like(self, other: Any) -> bool:
-        return isinstance(other, Sum) and (other.cells, other.summed, other.axes) == (
-            self.cells, self.summed, self.axes
-        )  # fmt: skip
-
-    def _weighted(self, weights: Weights) -> Sum:
-        return Sum(self.cells, weights, self.axes, self.summed)
-
-    def __add__(self, other: Any) -> Dual:
-        if not self._like(other):
-            return super().__add__(other)
-        return self._weighted(
-            tuple(a + b for a, b in zip(self.weights, other.weights, strict=True))
-        )
-
-    def __sub__(self, other: Any) -> Dual:
-        if not self._like(other):
-            return super().__sub__(other)
-        return self._weighted(
-            tuple(a - b for a, b in zip(self.weights, other.weights, strict=True))
-        )
-
-    def __mul__(self, other: Any) -> Dual:
-        if not isinstance(other, int | float):
-            return super().__mul__(other)
-        return self._weighted(tuple(other * a for a in self.weights))
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def ratio(self, den: Traced, nothing: float, empty: float) -> Dual:
-        """By a constant: one division for all sums."""
-        if isinstance(den, Sum) and den.constant and empty == 0 and self._like(den):
-            return Sum(self.cells.divided(den, nothing), self.weights, self.axes, self.summed)
-        return super().ratio(den, nothing, empty)
-
-    def __gt__(self, other: float) -> Dual:
-        key = (">", self.weights, self.summed, other)
-        if key not in self.cells.known:
-            self.cells.known[key] = self.value > other
-        return self._fixed(self.cells.known[key])
-
-    def sum(self, dim: int, keepdim: bool = False) -> Dual:
-        if keepdim or not self.cells.plain:
-            return super().sum(dim, keepdim)
-        return self._reduced(dim, self.axes[dim])
-
-    def mean(self, dim: int) -> Dual:
-        return self._reduced(dim, ~self.axes[dim]) if self.cells.plain else super().mean(dim)
-
-    def _reduced(self, dim: int, axis: int) -> Sum:
-        summed = (*self.summed, axis)
-        return Sum(self.cells, self.weights, self._without(dim), summed)
-
-    def _seen(self, axes: Axes) -> Dual:
-        return Sum(self.cells, self.weights, axes, self.summed)
-
-
-class Cells:
-    """The cells of a formula ``[4, *shape]``, and the sums of them that were asked for."""
-
-    plain = True
-
-    def __init__(self, cells: Tensor) -> None:
-        self.tensor, self.dims = cells, cells.dim() - 1
-        self.known: dict[tuple[object, ...], Any] = {}
-
-    def constant(self, value: float, rank: int) -> Tensor:
-        (number,) = _number(float(value)).beside(self.tensor)
-        return number.view(3, *[1] * rank)
-
-    def sums(self, weights: Weights, summed: Axes) -> Tensor:
-        """A sum and its derivatives."""
-        if weights in SUMS:
-            return self.usual(summed)[:, SUMS[weights]]
-        key = ("sum", weights, summed)
-        if key not in self.known:
-            self.known[key] = self._computed((weights,), summed)[:, 0]
-        return self.known[key]  # type: ignore[no-any-return]
-
-    def usual(self, summed: Axes) -> Tensor:
-        """Those of ``SUMS`` ``[3, sums, *shape]``."""
-        if summed not in self.known:
-            self.known[summed] = self._computed(tuple(SUMS), summed)
-        return self.known[summed]  # type: ignore[no-any-return]
-
-    def _computed(self, weights: tuple[Weights, ...], summed: Axes) -> Tensor:
-        key, share = ("cells", summed), 1.0
-        for axis in summed:
-            share /= self.tensor.shape[~axis + 1] if axis < 0 else 1
-        if key not in self.known:
-            cells = self.tensor
-            for axis in summed:
-                reduce = torch.mean if axis < 0 else torch.sum
-                cells = reduce(cells, max(axis, ~axis) + 1, keepdim=True)
-            self.known[key] = cells
-        cells = self.known[key]
-        matrix, by = _sums_of(weights).beside(cells)
-        rows = torch.addmm(by, matrix, cells.reshape(4, -1), beta=share)
-        return rows.view(3, len(weights), *cells.shape[1:])
-
-    def divided(self, den: Sum, nothing: float) -> Cells:
-        """All sums, divided by one of them that does not depend on the scores."""
-        key = ("divided", den.weights, den.summed)
-        if key not in self.known:
-            self.known[key] = _Divided(self, den, nothing)
-        return self.known[key]  # type: ignore[no-any-return]
-
-
-class _Divided(Cells):
-    plain = False
-
-    def __init__(self, cells: Cells, den: Sum, nothing: float) -> None:
-        super().__init__(cells.tensor)
-        value = den.value
-        quotients = cells.usual(den.summed) / value
-        self.known[den.summed] = torch.where(value <= nothing, 0.0, quotients)
-
-    def _computed(self, weights: tuple[Weights, ...], summed: Axes) -> Tensor:
-        usual, (each,) = self.known[summed], weights
-        cells = [usual[:, [0, 1, 5, 4][i]] * w for i, w in enumerate(each) if w]
-        return sum(cells[1:], cells[0]).unsqueeze(1)  # type: ignore[no-any-return]
-
-
 def _value(x: Dual | float) -> Any:
     return x.value if isinstance(x, Dual) else x
 
@@ -529,8 +371,9 @@ def _where(condition: Dual, a: Dual | float, b: Dual | float) -> Dual:
     duals = [x for x in (a, b) if isinstance(x, Dual)]
     if all(x.constant for x in duals):
         return condition._fixed(torch.where(condition.value, _value(a), _value(b)), *duals)
-    plain = [0.0 if not isinstance(x, Dual) and x == 0 else condition._lifted(x) for x in (a, b)]
-    return duals[0]._made(torch.where(condition.value, *plain), condition, *duals[1:])
+    one, other = (0.0 if isinstance(x, float) and x == 0 else condition._lifted(x) for x in (a, b))
+    chosen = torch.where(condition.value, one, other)
+    return duals[0]._made(chosen, condition, *duals[1:])
 
 
 def _stack(numbers: Sequence[Dual], dim: int) -> Dual:
@@ -538,26 +381,13 @@ def _stack(numbers: Sequence[Dual], dim: int) -> Dual:
     if dim != -1:
         raise NotTracedError("stack")
     first, cells = numbers[0], numbers[0].cells
-    rows = _neighbors(numbers)
+    rows = first.neighbors(numbers)
     if rows is None:
         if len({x.axes for x in numbers}) > 1:
             raise NotTracedError("dimensions that are not the same")
-        shape = torch.broadcast_shapes(*(x.value.shape for x in numbers))
-        rows = torch.stack([first._lifted(x).expand(3, *shape) for x in numbers], -1)
+        rows = torch.stack(torch.broadcast_tensors(*(x._lifted(x) for x in numbers)), -1)  # type: ignore[no-untyped-call]
     totals = frozenset[int]().union(*(x.totals for x in numbers))
     return Dual(cells, None, (*first.axes, rows.dim() - 2), rows, totals)
-
-
-def _neighbors(numbers: Sequence[Dual]) -> Tensor | None:
-    """Sums that are neighbors in ``SUMS`` lie in memory as they are."""
-    first = numbers[0]
-    if not isinstance(first, Sum) or first.weights not in SUMS:
-        return None
-    start = SUMS[first.weights]
-    wanted = list(SUMS)[start : start + len(numbers)]
-    if [x.weights if first._like(x) else None for x in numbers] != wanted:  # type: ignore[attr-defined]
-        return None
-    return first.cells.usual(first.summed)[:, start : start + len(numbers)].movedim(1, -1)
 
 
 _FUNCTIONS: dict[Any, Callable[..., Dual]] = {
@@ -566,18 +396,3 @@ _FUNCTIONS: dict[Any, Callable[..., Dual]] = {
     torch.ones_like: lambda x: x._fixed(torch.ones_like(x.value)),
     torch.zeros_like: lambda x: x._fixed(torch.zeros_like(x.value)),
 }
-
-
-def dual_gradient(formula: Callable[..., Dual], cells: Tensor) -> Tensor | None:
-    """``1 - formula(tp, fp, fn, tn)``, one number, and its two derivatives, ``[3, *shape]`` for
-    cells ``[4, *shape]``; none if it can't be traced."""
-    source = Cells(cells)
-    axes = tuple(range(source.dims))
-    leaves = [Sum(source, tuple(float(i == k) for i in range(4)), axes) for k in range(4)]
-    try:
-        loss = 1 - formula(*leaves)
-    except NotTracedError:
-        return None
-    if loss.axes:
-        return None
-    return loss._lifted(loss).expand(3, *cells.shape[1:])

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion
+from softset.counting.confusion import Confusion
 from softset.tasks import Task
 
 CELLS = ("tp", "fp", "fn", "tn")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,37 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from softset.counting.traced import Traced
+
+class NotTracedError(AttributeError):
+    """A formula does what only tensors can."""
+
+
+class Traced:
+    """Numbers of a formula that stand for tensors; what ``numerics`` asks of them."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # NumPy leaves operators to this class
+
+    def ratio(self, den: Traced, nothing: float, empty: float) -> Any:
+        """``numerics.ratio``."""
+        raise NotImplementedError
+
+    def root(self, degree: Any, tiny: float) -> Any:
+        """``numerics.root``."""
+        raise NotImplementedError
+
+    def above(self, low: float) -> bool:
+        """Whether all of them are known to be."""
+        raise NotImplementedError
+
+    def trapezoids(self, x: Any) -> Any:
+        """``numerics.trapezoids``."""
+        raise NotTracedError("trapezoids")
+
+    def steps(self, x: Any) -> Any:
+        """``numerics.steps``."""
+        raise NotTracedError("steps")
+
 
 _wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 # Counts below this are nothing: a reciprocal, and what it is multiplied by, must stay finite.
@@ -94,7 +125,7 @@ def trapezoids(y: Tensor, x: Tensor) -> Tensor:
     0.75
     """
     if isinstance(y, Traced):
-        return y.trapezoids(x)  # type: ignore[no-any-return]
+        return y.trapezoids(x)
     one, zero = torch.ones_like(y[..., :1]), torch.zeros_like(y[..., :1])
     y, x = torch.cat([one, y, zero], -1), torch.cat([one, x, zero], -1)
     return ((y[..., 1:] + y[..., :-1]) * (x[..., :-1] - x[..., 1:])).sum(-1) / 2
@@ -108,7 +139,7 @@ def steps(y: Tensor, x: Tensor) -> Tensor:
     1.25
     """
     if isinstance(y, Traced):
-        return y.steps(x)  # type: ignore[no-any-return]
+        return y.steps(x)
     return (y * (x - torch.nn.functional.pad(x[..., 1:], (0, 1)))).sum(-1)
 
 

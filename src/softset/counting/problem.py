@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice, check_integer, check_number
-from softset.counting.arguments import Arguments, as_numbers, by_class, of_classes
+from softset.counting.arguments import (
+    Arguments,
+    Shapes,
+    as_numbers,
+    by_class,
+    check_shapes,
+    of_classes,
+)
 from softset.counting.numerics import (
     checks_on_device,
     log_odds,
@@ -21,7 +28,6 @@ from softset.counting.numerics import (
     wide,
     working,
 )
-from softset.counting.shapes import Shapes, check_shapes
 from softset.counting.steps import LinearStep, Step
 from softset.counting.values import check_rows
 from softset.tasks import BINARY, MULTILABEL, Task, get_task
@@ -47,9 +53,6 @@ class Problem:
 
     ``left_out`` is the class that ``ignore_index`` names, if it names one. ``exclusive`` labels are
     classes, of which each row has one.
-
-    ``invalid`` is a flag on the device, of values that were not read on the host: counts are NaN
-    where it is set.
 
     ``invalid`` is a flag on the device, of values that are not read on the host: counts are NaN
     where it is set.

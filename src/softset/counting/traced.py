@@ -16,39 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from softset.counting.numerics import NotTracedError, Traced
+
 Array = Any  # np.ndarray, np.float64 or torch.Tensor
 _Pull = Callable[[Array], None]
-
-
-class NotTracedError(AttributeError):
-    """A formula does what only tensors can."""
-
-
-class Traced:
-    """Numbers of a formula that stand for tensors; what ``numerics`` asks of them."""
-
-    __slots__ = ()
-    __array_ufunc__ = None  # NumPy leaves operators to this class
-
-    def ratio(self, den: Traced, nothing: float, empty: float) -> Any:
-        """``numerics.ratio``."""
-        raise NotImplementedError
-
-    def root(self, degree: Any, tiny: float) -> Any:
-        """``numerics.root``."""
-        raise NotImplementedError
-
-    def above(self, low: float) -> bool:
-        """Whether all of them are known to be."""
-        raise NotImplementedError
-
-    def trapezoids(self, x: Any) -> Any:
-        """``numerics.trapezoids``."""
-        raise NotTracedError("trapezoids")
-
-    def steps(self, x: Any) -> Any:
-        """``numerics.steps``."""
-        raise NotTracedError("steps")
 
 
 class Taped(Traced):
@@ -391,7 +362,7 @@ class Known(NamedTuple):
     by: Array
 
 
-def gradient(formula: Callable[..., Taped], cells: Array) -> Known | None:
+def gradient(formula: Callable[..., Traced], cells: Array) -> Known | None:
     """``1 - formula(tp, fp, fn, tn)``, one number, and its derivatives; none if it can't be traced.
     The cells are an array or a tensor ``[4, ...]``."""
     tape: list[Taped] = []
@@ -403,6 +374,7 @@ def gradient(formula: Callable[..., Taped], cells: Array) -> Known | None:
     try:
         with np.errstate(all="ignore"):
             value = formula(*leaves)
+            assert isinstance(value, Taped)
             if value.tape is not None:
                 one = value.value
                 value.add(torch.full_like(one, -1.0) if _is_tensor(one) else one * 0 - 1.0)

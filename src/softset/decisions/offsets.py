@@ -9,7 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion, MatrixNotCountedError, confusion
+from softset.counting.cells import confusion
+from softset.counting.confusion import Confusion, MatrixNotCountedError
 from softset.counting.cuts import EQUAL, OUTER, gaps, pick
 from softset.counting.problem import arrange, to_logits
 from softset.decisions.shrinking import shrunk_offsets

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice
-from softset.counting.cells import Confusion
-from softset.counting.numerics import all_positive, ratio, readable
-from softset.counting.traced import Taped, Traced
+from softset.counting.confusion import Confusion
+from softset.counting.numerics import Traced, all_positive, ratio, readable
+from softset.counting.traced import Taped
 from softset.tasks import BINARY, MULTICLASS, Task
 
 AVERAGES = ("macro", "micro", "weighted", None)

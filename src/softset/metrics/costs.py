@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion
+from softset.counting.confusion import Confusion
 from softset.counting.numerics import ratio
 from softset.metrics.base import Metric
 from softset.tasks import Task

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_number
-from softset.counting.cells import Confusion
+from softset.counting.confusion import Confusion
 from softset.counting.numerics import ratio, steps, trapezoids
 from softset.metrics.base import Metric
 

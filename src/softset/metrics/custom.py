@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion, MatrixNotCountedError
+from softset.counting.confusion import Confusion, MatrixNotCountedError
 from softset.counting.numerics import without_values
 from softset.metrics.base import Metric
 from softset.tasks import BINARY, MULTICLASS, Task

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softset.counting.cells import Confusion
-from softset.counting.duals import dual_gradient
-from softset.counting.numerics import NOTHING, Constants, readable
+from softset.counting.confusion import Confusion
+from softset.counting.numerics import NOTHING, Constants, Traced, readable
 from softset.counting.problem import Problem
-from softset.counting.traced import Traced, gradient
+from softset.counting.sums import dual_gradient
+from softset.counting.traced import gradient
 from softset.metrics.base import REACH, Fraction
 from softset.metrics.formulas import FBeta
 from softset.metrics.goals import Goal

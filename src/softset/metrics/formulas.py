@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice, check_number
-from softset.counting.cells import Confusion
+from softset.counting.confusion import Confusion
 from softset.counting.numerics import ratio, root
 from softset.metrics.base import Fraction, Metric, others
 from softset.tasks import Task

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion, Counting, count_cells
+from softset.counting.cells import Counting, count_cells
+from softset.counting.confusion import Confusion
 from softset.counting.cuts import EQUAL
 from softset.counting.numerics import raised, ratio, working
 from softset.counting.problem import Problem

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from softset.counting.cells import Confusion, Counting, count_cells
+from softset.counting.cells import Counting, count_cells
+from softset.counting.confusion import Confusion
 from softset.counting.cuts import all_cuts
 from softset.counting.numerics import readable
 from softset.counting.problem import Problem

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_choice, check_integer, check_number, repeated
-from softset.counting.cells import Confusion, count_cells, in_units
+from softset.counting.cells import count_cells, in_units
+from softset.counting.confusion import Confusion
 from softset.counting.cuts import all_cuts
 from softset.counting.numerics import NOTHING, raised, ratio, readable, working
 from softset.counting.problem import Problem

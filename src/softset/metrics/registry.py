@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from softset.checks import nearest
-from softset.counting.cells import Confusion
+from softset.counting.confusion import Confusion
 from softset.metrics.base import AVERAGES, Metric
 from softset.metrics.costs import Cost
 from softset.metrics.curves import AUROC, AveragePrecision

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from softset.checks import check_integer
-from softset.counting.cells import Confusion, count_cells
+from softset.counting.cells import count_cells
+from softset.counting.confusion import Confusion
 from softset.counting.numerics import ratio
 from softset.counting.problem import Problem
 from softset.counting.steps import Step

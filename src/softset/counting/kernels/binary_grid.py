@@ -200,7 +200,7 @@ class _Grid:
         sums[..., kernel.bins + 1 :].scatter_add_(-1, at, terms[1])
         to_cells, self.slopes = kernel.maps.beside(z)
         sums = sums.sum(-2, dtype=to_cells.dtype).view(*lead, 2, size)
-        tn_fp, tp_fn = (sums @ to_cells).unflatten(-1, (2, -1)).unbind(-3)
+        tn_fp, tp_fn = (sums @ to_cells).view(*lead, 2, 2, -1).unbind(-3)
         self.cells = torch.stack(
             [tp_fn[..., 0, :], tn_fp[..., 0, :], tp_fn[..., 1, :], tn_fp[..., 1, :]]
         )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,9 +16,9 @@ from softset.checks import check_choice
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.binary_grid import GridKernel
 from softset.counting.kernels.interface import Kernel
+from softset.counting.kernels.layout import STEPS
 from softset.counting.kernels.multiclass import MulticlassKernel
 from softset.counting.kernels.native.kernels import (
-    STEPS,
     NativeBinary,
     NativeGrid,
     NativeMulticlass,
@@ -28,9 +28,11 @@ from softset.counting.kernels.native.library import native
 from softset.counting.kernels.triton.kernels import TritonBinary, TritonMulticlass
 from softset.counting.kernels.triton.operators import INSTALLED
 from softset.counting.numerics import readable, wide
-from softset.counting.problem import Problem
 from softset.counting.steps import LinearStep, SigmoidStep, Step
 from softset.tasks import Task
+
+if TYPE_CHECKING:
+    from softset.counting.problem import Problem
 
 # A slope above which the rounding of float32 probabilities shows in the step.
 STEEP = 1e3

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from softset.counting.kernels.native.kernels import SIZE, Layout
+from softset.counting.kernels.layout import Layout
+from softset.counting.kernels.native.kernels import SIZE
 from softset.counting.kernels.native.library import native
 
 

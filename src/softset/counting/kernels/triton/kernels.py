@@ -7,19 +7,21 @@ and what they find to be bad these refuse, where values are read on the host.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from softset.counting.arguments import USUAL_WEIGHTS, holds
 from softset.counting.kernels.binary import BinaryKernel
+from softset.counting.kernels.layout import EXACT, STEPS, Rows
 from softset.counting.kernels.multiclass import MulticlassKernel
-from softset.counting.kernels.native.kernels import EXACT, STEPS, Rows
 from softset.counting.kernels.triton.operators import cells, cells_gradient
 from softset.counting.numerics import readable, under_transform
-from softset.counting.problem import Problem
 from softset.counting.steps import LinearStep, SigmoidStep, Step
+
+if TYPE_CHECKING:
+    from softset.counting.problem import Problem
 
 POSITIONS = 2**31  # at most: their numbers are int32
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softset.counting.kernels.native.kernels import SIGMOID, Layout
+from softset.counting.kernels.layout import SIGMOID, Layout
 
 INSTALLED = find_spec("triton") is not None
 # Classes in a tile, at most; and positions times classes, in float32 and in float64.
