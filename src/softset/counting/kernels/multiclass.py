@@ -103,8 +103,11 @@ class _Multiclass:
     def __init__(self, kernel: MulticlassKernel, z: Tensor, y: Tensor, w: Tensor | None) -> None:
         self.kernel, self.dtype, self.soft = kernel, z.dtype, kernel.soft
         # Which class is that of the row: a mask, or fractions.
-        (classes,) = _classes(z.shape[-1]).beside(z)
-        self.y = y.mT.to(kernel.dtype) if self.soft else y.unsqueeze(-2) == classes
+        if self.soft:
+            self.y = y.mT.to(kernel.dtype)
+        else:
+            (classes,) = _classes(z.shape[-1]).beside(z)
+            self.y = y.unsqueeze(-2) == classes
         self.w = None if w is None else w.to(kernel.dtype).expand(z.shape[:-1]).unsqueeze(-2)
         z = z.mT.to(kernel.dtype)
         if kernel.from_logits:
