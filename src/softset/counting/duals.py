@@ -13,9 +13,10 @@ mixes totals with single positions, or neighbors, raises ``NotTracedError``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from types import EllipsisType
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
 import torch
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from softset.counting.sums import Cells
 
 Axes = tuple[int, ...]
+Operand: TypeAlias = "Dual | Tensor | float"
+Index: TypeAlias = "tuple[int | slice | EllipsisType, ...]"
 
 
 @lru_cache(maxsize=256)
@@ -111,7 +114,7 @@ class Dual(Traced):
         axes = max((self.axes, *(x.axes for x in others)), key=len)
         return Dual(self.cells, value, axes)
 
-    def _other(self, x: Any) -> Dual | float:
+    def _other(self, x: Operand) -> Dual | float:
         """The other side of an operation; its dimensions are those of this one from the last on."""
         if isinstance(x, Dual):
             if x.value.dim() != self.value.dim():
@@ -141,7 +144,7 @@ class Dual(Traced):
 
     # --- arithmetic
 
-    def __add__(self, other: Any) -> Dual:
+    def __add__(self, other: Operand) -> Dual:
         b = self._other(other)
         if isinstance(b, Dual) and self.constant and b.constant:
             return self._fixed(self.value + b.value, b)
@@ -155,7 +158,7 @@ class Dual(Traced):
     def __neg__(self) -> Dual:
         return self * -1.0
 
-    def __sub__(self, other: Any) -> Dual:
+    def __sub__(self, other: Operand) -> Dual:
         b = self._other(other)
         if not isinstance(b, Dual):
             return self + -b
@@ -163,12 +166,12 @@ class Dual(Traced):
             return self._fixed(self.value - b.value, b)
         return self._made(self._lifted(self) - self._lifted(b), b)
 
-    def __rsub__(self, other: Any) -> Dual:
+    def __rsub__(self, other: Operand) -> Dual:
         if self.constant:
             return self._fixed(_value(self._other(other)) - self.value)
         return self._made(self._lifted(self._other(other)) - self.rows)  # type: ignore[operator]
 
-    def __mul__(self, other: Any) -> Dual:
+    def __mul__(self, other: Operand) -> Dual:
         b = self._other(other)
         x, y = self.rows, b.rows if isinstance(b, Dual) else None
         if x is None and y is None:
@@ -182,7 +185,7 @@ class Dual(Traced):
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Dual:
+    def __truediv__(self, other: Operand) -> Dual:
         b = self._other(other)
         if not isinstance(b, Dual):
             return self * (1 / b)
@@ -205,7 +208,7 @@ class Dual(Traced):
         missing = 0.0 if empty == 0 else quotient._number(empty)
         return quotient._made(torch.where(none, missing, quotient.rows))
 
-    def root(self, degree: Any, tiny: float) -> Dual:
+    def root(self, degree: int | Tensor, tiny: float) -> Dual:
         """``numerics.root``: the root, and below ``tiny`` its chord from the origin."""
         # x^(1/d) = x c with c = max(x, tiny)^(1/d - 1), which below tiny is the chord.
         power = 1 / _value(self._other(degree))
@@ -231,10 +234,10 @@ class Dual(Traced):
     def __le__(self, other: float) -> Dual:
         return self._fixed(self.value <= other)
 
-    def __and__(self, other: Any) -> Dual:
+    def __and__(self, other: Operand) -> Dual:
         return self._fixed(self.value & _value(self._other(other)))
 
-    def __or__(self, other: Any) -> Dual:
+    def __or__(self, other: Operand) -> Dual:
         return self._fixed(self.value | _value(self._other(other)))
 
     def to(self, dtype: torch.dtype) -> Dual:
@@ -294,22 +297,24 @@ class Dual(Traced):
         by, total = self.rows[1:] * others, self.value.prod(axis, True)
         return self._total(total, by, axis, self._without(dim))
 
-    def trapezoids(self, x: Dual) -> Dual:
+    def trapezoids(self, x: Traced | Tensor) -> Dual:
         """``numerics.trapezoids``, along the last dimension."""
         return self._paired(x, _trapezoids) + 0.5
 
-    def steps(self, x: Dual) -> Dual:
+    def steps(self, x: Traced | Tensor) -> Dual:
         """``numerics.steps``, along the last dimension."""
         return self._paired(x, _steps)
 
-    def _paired(self, x: Dual, constants: Callable[[int], Constants]) -> Dual:
+    def _paired(self, x: Traced | Tensor, constants: Callable[[int], Constants]) -> Dual:
         """The sum of ``y (x D + e) + x f``; ``constants`` are those of values and derivatives."""
-        axis = self.axes[-1]
-        if self.rows is None or x.rows is None or x.axes != self.axes or axis == self.cells.dims:
+        axis, y = self.axes[-1], self.rows
+        if not isinstance(x, Dual) or x.axes != self.axes or axis == self.cells.dims:
             raise NotTracedError("pairs")
+        if y is None or x.rows is None:
+            raise NotTracedError("pairs of constants")
         size = self.value.shape[axis]
         differences, at_start, by_x, at_x = constants(size).beside(self.value)
-        heights, widths = (t.rows.movedim(axis + 1, -1) for t in (self, x))  # type: ignore[union-attr]
+        heights, widths = (t.movedim(axis + 1, -1) for t in (y, x.rows))
         shape = heights.shape
         heights, widths = (t.reshape(3, -1, size) for t in (heights, widths))
         area = heights * torch.addmm(at_start, widths[0], differences)
@@ -328,12 +333,14 @@ class Dual(Traced):
     def _seen(self, axes: Axes) -> Dual:
         return Dual(self.cells, self._value, axes, self._rows, self.totals)
 
-    def __getitem__(self, at: Any) -> Dual:
+    def __getitem__(self, at: Index) -> Dual:
         """Of the last dimension."""
-        axis, one, index = self.axes[-1], isinstance(at[-1], int), at[-1]
-        axes = self._without(-1) if one else self.axes
+        axis, index = self.axes[-1], at[-1]
+        if isinstance(index, EllipsisType):
+            raise NotTracedError("other dimensions")
+        axes = self._without(-1) if isinstance(index, int) else self.axes
         if self.rows is not None and axis < self.cells.dims:
-            if not one:
+            if not isinstance(index, int):
                 raise NotTracedError("single positions")
             (only,) = _only(self.shape[-1], index).beside(self.value)
             by = self.rows[1:] * only.view(-1, *[1] * (self.value.dim() - 1 - axis))
@@ -342,7 +349,7 @@ class Dual(Traced):
             if self.rows is None:
                 return Dual(self.cells, self.value[..., index], axes)
             return Dual(self.cells, None, axes, self.rows[..., index], self.totals)
-        start, stop, _ = (slice(index, index + 1) if one else index).indices(self.shape[-1])
+        start, stop, _ = _range(index).indices(self.shape[-1])
         return Dual(self.cells, self.value.narrow(axis, start, stop - start), axes)
 
     def neighbors(self, numbers: Sequence[Dual]) -> Tensor | None:
@@ -350,21 +357,29 @@ class Dual(Traced):
         none if they do not."""
         return None
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise NotTracedError(name)
 
     @classmethod
     def __torch_function__(
-        cls, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        cls,
+        function: Callable[..., object],
+        types: Iterable[type],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> Dual:
         ours = _FUNCTIONS.get(function)
         if ours is None or not all(issubclass(t, Dual) for t in types):
             raise NotTracedError(str(function))
         return ours(*args, **(kwargs or {}))
 
 
-def _value(x: Dual | float) -> Any:
+def _value(x: Dual | float) -> Tensor | float:
     return x.value if isinstance(x, Dual) else x
+
+
+def _range(index: int | slice) -> slice:
+    return slice(index, index + 1) if isinstance(index, int) else index
 
 
 def _where(condition: Dual, a: Dual | float, b: Dual | float) -> Dual:
@@ -390,7 +405,7 @@ def _stack(numbers: Sequence[Dual], dim: int) -> Dual:
     return Dual(cells, None, (*first.axes, rows.dim() - 2), rows, totals)
 
 
-_FUNCTIONS: dict[Any, Callable[..., Dual]] = {
+_FUNCTIONS: dict[Callable[..., object], Callable[..., Dual]] = {
     torch.where: _where,
     torch.stack: _stack,
     torch.ones_like: lambda x: x._fixed(torch.ones_like(x.value)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Self
 
 import numpy as np
 import torch
@@ -24,11 +24,11 @@ class Traced:
     __slots__ = ()
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
-    def ratio(self, den: Traced, nothing: float, empty: float) -> Any:
+    def ratio(self, den: Traced, nothing: float, empty: float) -> Self:
         """``numerics.ratio``."""
         raise NotImplementedError
 
-    def root(self, degree: Any, tiny: float) -> Any:
+    def root(self, degree: int | Tensor, tiny: float) -> Self:
         """``numerics.root``."""
         raise NotImplementedError
 
@@ -36,11 +36,11 @@ class Traced:
         """Whether all of them are known to be."""
         raise NotImplementedError
 
-    def trapezoids(self, x: Any) -> Any:
+    def trapezoids(self, x: Traced | Tensor) -> Self:
         """``numerics.trapezoids``."""
         raise NotTracedError("trapezoids")
 
-    def steps(self, x: Any) -> Any:
+    def steps(self, x: Traced | Tensor) -> Self:
         """``numerics.steps``."""
         raise NotTracedError("steps")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from softset.counting.duals import Axes, Dual
+from softset.counting.duals import Axes, Dual, Operand
 from softset.counting.numerics import Constants, NotTracedError, Traced
 
 Weights = tuple[float, ...]  # of tp, fp, fn and tn in a sum
@@ -59,7 +59,7 @@ class Sum(Dual):
     def value(self) -> Tensor:
         return self.cells.sums(self.weights, self.summed)[0]
 
-    def _like(self, other: Any) -> bool:
+    def _like(self, other: object) -> TypeGuard[Sum]:
         return isinstance(other, Sum) and (other.cells, other.summed, other.axes) == (
             self.cells, self.summed, self.axes
         )  # fmt: skip
@@ -67,28 +67,28 @@ class Sum(Dual):
     def _weighted(self, weights: Weights) -> Sum:
         return Sum(self.cells, weights, self.axes, self.summed)
 
-    def __add__(self, other: Any) -> Dual:
+    def __add__(self, other: Operand) -> Dual:
         if not self._like(other):
             return super().__add__(other)
         return self._weighted(
             tuple(a + b for a, b in zip(self.weights, other.weights, strict=True))
         )
 
-    def __sub__(self, other: Any) -> Dual:
+    def __sub__(self, other: Operand) -> Dual:
         if not self._like(other):
             return super().__sub__(other)
         return self._weighted(
             tuple(a - b for a, b in zip(self.weights, other.weights, strict=True))
         )
 
-    def __mul__(self, other: Any) -> Dual:
+    def __mul__(self, other: Operand) -> Dual:
         if not isinstance(other, int | float):
             return super().__mul__(other)
         return self._weighted(tuple(other * a for a in self.weights))
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def ratio(self, den: Traced, nothing: float, empty: float) -> Dual:
+    def ratio(self, den: Traced, nothing: float, empty: float) -> Dual:  # type: ignore[override]
         """By a constant: one division for all sums."""
         if isinstance(den, Sum) and den.constant and empty == 0 and self._like(den):
             return Sum(self.cells.divided(den, nothing), self.weights, self.axes, self.summed)
@@ -132,7 +132,8 @@ class Cells:
 
     def __init__(self, cells: Tensor) -> None:
         self.tensor, self.dims = cells, cells.dim() - 1
-        self.known: dict[tuple[object, ...], Any] = {}
+        self.known: dict[tuple[object, ...], Tensor] = {}
+        self.quotients: dict[tuple[object, ...], Cells] = {}
 
     def sums(self, weights: Weights, summed: Axes) -> Tensor:
         """A sum and its derivatives."""
@@ -166,10 +167,10 @@ class Cells:
 
     def divided(self, den: Sum, nothing: float) -> Cells:
         """All sums, divided by one of them that does not depend on the scores."""
-        key = ("divided", den.weights, den.summed)
-        if key not in self.known:
-            self.known[key] = _Divided(self, den, nothing)
-        return self.known[key]
+        key = (den.weights, den.summed)
+        if key not in self.quotients:
+            self.quotients[key] = _Divided(self, den, nothing)
+        return self.quotients[key]
 
 
 class _Divided(Cells):

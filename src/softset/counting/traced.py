@@ -10,8 +10,8 @@ autograd serves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -121,7 +121,7 @@ class Taped(Traced):
             raise NotTracedError("powers of which the exponent has a derivative")
         return Taped(base**self.value, None)
 
-    def root(self, degree: Any, tiny: float) -> Taped:
+    def root(self, degree: int | torch.Tensor | Taped, tiny: float) -> Taped:
         """``numerics.root``: the root, and below ``tiny`` its chord from the origin."""
         power, x = 1 / _value(degree), self.value
         if isinstance(x, torch.Tensor):
@@ -264,13 +264,17 @@ class Taped(Traced):
 
         return self._made(self.value[at], pull)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise NotTracedError(name)
 
     @classmethod
     def __torch_function__(
-        cls, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        cls,
+        function: Callable[..., object],
+        types: Iterable[type],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> Taped:
         ours = _FUNCTIONS.get(function)
         if ours is None or not all(issubclass(t, Taped) for t in types):
             raise NotTracedError(str(function))
@@ -345,7 +349,7 @@ def _filled(t: Taped, number: float) -> Taped:
     return Taped(np.full_like(t.value, number), None)
 
 
-_FUNCTIONS: dict[Any, Callable[..., Taped]] = {
+_FUNCTIONS: dict[Callable[..., object], Callable[..., Taped]] = {
     torch.where: _where,
     torch.stack: _stack,
     torch.cat: _cat,
