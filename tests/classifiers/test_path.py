@@ -5,9 +5,16 @@ import pytest
 from sklearn.datasets import make_classification
 
 import softset as ss
-from softset.classifiers.path import CLEAR, CLEAR_OF_FEW, choose, errors_needed, rarest_rows
+from softset.classifiers.path import (
+    CLEAR,
+    CLEAR_OF_FEW,
+    choose,
+    errors_needed,
+    is_better,
+    rarest_rows,
+)
 from softset.decisions.tuner import Tuner
-from softset.metrics.registry import get_metric
+from softset.metrics.registry import get_goal, get_metric
 
 Y = np.repeat([0, 1], [400, 100])
 W = np.ones(500)
@@ -80,3 +87,12 @@ def test_a_goal_at_a_constraint_is_judged_by_its_ranking():
     start = ss.MetricLinearClassifier(goal, cv=3, path=()).fit(x, y)
     assert model.path_[0].value == pytest.approx(ss.evaluate(start.oof_scores_, y, goal))
     assert chosen.value >= model.path_[0].value
+
+
+def test_scores_are_better_only_beyond_their_noise():
+    random = np.random.default_rng(0)
+    y = (random.random(400) < 0.3).astype(int)
+    tuner = Tuner(get_goal("precision@recall>=0.8"), "binary")
+    start = random.normal(size=400) + y
+    for moved, better in [(start, False), (start - y, False), (start + y, True)]:
+        assert is_better(start, moved, y, np.ones(400), tuner) == better

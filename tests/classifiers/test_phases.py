@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
+from softset.classifiers import boosting, network
 from softset.classifiers.network import MetricMLPClassifier, PhasedClassifier
 
 SMALL = {"max_epochs": 4, "patience": 4, "n_networks": 2, "random_state": 0}
@@ -27,3 +28,30 @@ def test_the_first_phase_is_that_of_a_fit_alone(recipe, threshold):
     assert first.threshold_ == alone.threshold_
     assert first.history_ == alone.history_
     assert both.first_phase_share == pytest.approx(0.5, abs=0.2) if recipe == "warm" else 1
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_training_for_a_constraint_is_taken_only_where_it_is_better_out_of_fold(
+    better, monkeypatch
+):
+    X, y = make_classification(400, weights=[0.7], flip_y=0.1, random_state=2)
+    goal, seen = "precision@recall>=0.8", []
+
+    def judge(start, moved, *rest):
+        seen.append((start, moved))
+        return better
+
+    for module in (network, boosting):
+        monkeypatch.setattr(module, "is_better", judge)
+    both = PhasedClassifier(goal, recipe="warm", **SMALL).fit(X, y)
+    first = both.first_phase(recipe="cross-entropy")
+    assert np.array_equal(both.predict_proba(X), first.predict_proba(X)) != better
+    assert not np.array_equal(*seen[0])
+    trees = boosting.MetricBoostingClassifier(
+        goal, n_estimators=2, n_metric_estimators=20, random_state=0
+    ).fit(X, y)
+    assert len(seen) == 2
+    assert (trees.n_metric_estimators_ > 0) == better
+    # Other metrics are trained for as they are asked for.
+    MetricMLPClassifier("f1", recipe="warm", **SMALL).fit(X, y)
+    assert len(seen) == 2

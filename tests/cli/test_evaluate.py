@@ -97,3 +97,25 @@ def test_probabilities_that_add_up_to_nearly_1_are_divided_by_their_sum(run):
     )
     assert value(facts, "auroc") == pytest.approx(wanted, abs=1e-12)
     assert abs(other - wanted) > 1e-6
+
+
+def test_costs_of_each_row_are_read_from_the_file(run, scored):
+    frame = scored.assign(amount=np.random.default_rng(1).exponential(30, 400).round(1))
+    frame.to_csv("p.csv", index=False)
+    metric = "cost(fn=amount, fp=5)"
+    facts = run.json("evaluate", "p.csv", "-t", "label", "-m", f"{metric},f1")
+    missed = (frame["label"] == "yes") & (frame["prediction"] == "no")
+    false = (frame["label"] == "no") & (frame["prediction"] == "yes")
+    spent = np.where(missed, frame["amount"], np.where(false, 5.0, 0.0))
+    assert value(facts, metric) == pytest.approx(-spent.mean())
+    assert [row["metric"] for row in facts["metrics"]] == [metric, "f1"]
+    assert facts["costs"][0].startswith(f"cost of these 400 rows: {spent.sum():,.6g} ")
+    rows = pd.DataFrame({"x": frame["p_yes"], "amount": frame["amount"], "label": frame["label"]})
+    rows.to_csv("rows.csv", index=False)
+    arguments = ["train", "rows.csv", "-t", "label", "-m", metric, "--recipe", "linear"]
+    assert "Decide by" in run(*arguments, "-o", "m.softset")
+    assert "cost of these 400 rows" in run(
+        "evaluate", "rows.csv", "-t", "label", "--model", "m.softset"
+    )
+    wrong = ["evaluate", "p.csv", "-t", "label", "-m", "cost(fn=price, fp=5)"]
+    assert "column 'price' has the costs of fn, and is not there" in run.refused(*wrong)

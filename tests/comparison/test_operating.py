@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import precision_score, recall_score
 
-from softset import compare, evaluate
+from softset import MetricLinearClassifier, compare, evaluate
 from softset.comparison.operating import mean_point, operating_point
-from softset.comparison.result import OperatingPoint
+from softset.comparison.result import Comparison, OperatingPoint
 from softset.metrics.registry import get_goal
 from softset.report import render
+from softset.tables.encoder import TableEncoder, infer_schema
+from softset.tables.splits import repeated_folds
 
 GOAL = "precision@recall>=0.8"
 
@@ -114,3 +117,29 @@ def test_costs_are_in_money_in_the_report():
     assert cost[3] == round((y == 0).mean() * 10_000)
     assert cost[4] == round(20 * y.mean() * 10_000)
     assert cost[2] == min(cost)
+
+
+def test_costs_of_each_row_are_compared_and_reported_in_money():
+    random = np.random.default_rng(0)
+    n = 400
+    X = pd.DataFrame({"a": random.normal(size=n), "amount": np.exp(2 * random.normal(size=n) + 2)})
+    y = (random.random(n) < 1 / (1 + np.exp(1 - 2 * X["a"]))).astype(int).to_numpy()
+    ids = ["linear", "linear-tuned"]
+    result = compare(X, y, "cost(fn=amount, fp=5)", candidates=ids, n_jobs=1, quick=True, cv=2)
+    scores = {c.id: c.scores for c in result.candidates}
+    # Each split by hand: the threshold 0.5 of logistic regression, one row after the other.
+    plan = repeated_folds(y, None, 2, 1, 0)[0]
+    for split in range(2):
+        train, test = plan != split, plan == split
+        encoder = TableEncoder(infer_schema(X)).fit(X[train])
+        model = MetricLinearClassifier("f1", path=(), threshold=None)
+        said = model.fit(encoder.transform(X[train]), y[train]).predict(encoder.transform(X[test]))
+        spent = np.where(y[test] > said, X["amount"][test], np.where(y[test] < said, 5.0, 0.0))
+        assert scores["linear"][split] == pytest.approx(-spent.mean())
+    assert result.costs.sentence.startswith("Decide by expected costs of each row")
+    assert Comparison.from_dict(result.to_dict()).costs == result.costs
+    page = render(result)
+    assert "cost per 10,000 rows" in page
+    assert "expected costs of each row" in page
+    with pytest.raises(ValueError, match="costs of each row are for two classes"):
+        compare(X, np.arange(n) % 3, "cost(fn=amount, fp=5)")

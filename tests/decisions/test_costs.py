@@ -12,9 +12,9 @@ from softset.decisions.calibration import Calibration
 from softset.decisions.costs import (
     cheapest_threshold,
     cost_decision,
-    flagged_by_cost,
     mean_cost,
     sample_costs,
+    saved_by_flagging,
 )
 
 
@@ -39,9 +39,9 @@ def test_the_threshold_is_the_cheapest_of_all(tied):
 def test_each_row_is_decided_by_the_cheaper_expectation():
     z, _, _, costs = rows(0)
     p = expit(z)
-    for flagged, q, (tp, fp, fn, tn) in zip(flagged_by_cost(p, costs), p, costs, strict=True):
+    for saved, q, (tp, fp, fn, tn) in zip(saved_by_flagging(p, costs), p, costs, strict=True):
         expected = {1: q * tp + (1 - q) * fp, 0: q * fn + (1 - q) * tn}
-        assert flagged == min(expected, key=expected.get)
+        assert (saved > 0) == min(expected, key=expected.get)
 
 
 def simulated(n=4000):

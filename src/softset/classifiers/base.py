@@ -14,16 +14,21 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softset.checks import check_choice, check_number, warn_user
+from softset.classifiers.row_costs import Costs, mean_prices, row_costs, rows_at
 from softset.classifiers.shifting import Shifting
 from softset.decisions.constants import ConstantWarning, against_constant
+from softset.decisions.costs import CostDecision, cheapest_decision, mean_cost
 from softset.decisions.decision import Decision
 from softset.decisions.evaluation import evaluate
 from softset.decisions.promises import Promise, promisable, promised_decision
 from softset.decisions.tuner import Tuner
+from softset.metrics.costs import Cost
+from softset.metrics.goals import Goal
 from softset.metrics.registry import (
     MetricLike,
     decided_elsewhere,
     get_goal,
+    get_metric,
     label_of,
     one_number,
     pack_metric,
@@ -38,6 +43,7 @@ from softset.typing import (
     Array,
     ArrayLike,
     ClassWeight,
+    Floats,
     Label,
     Labels,
     PathLike,
@@ -61,6 +67,9 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
     confidence: float | None = None
     class_weight: ClassWeight
     pos_label: Label | None
+    _costs: Floats | None = None  # of each row of fit
+    _mean_cost: Cost | None = None  # what is trained for in their place, in this unit
+    _unit = 1.0
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -99,15 +108,26 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
             "None."
         )
 
-    def _start(self, X: Array, y: Labels, sample_weight: ArrayLike | None) -> Examples:
+    def _start(
+        self,
+        X: Array,
+        y: Labels,
+        sample_weight: ArrayLike | None,
+        costs: Floats | None = None,
+    ) -> Examples:
         """Set ``classes_`` and the task; the rows with class numbers and weights.
 
         Weights are those of the samples times those of the classes, with the mean 1: their scale
-        means nothing. Of two classes the positive one has number 1.
+        means nothing. Of two classes the positive one has number 1. ``costs`` are those of each
+        row (``row_costs``).
         """
         goal = one_number(decided_elsewhere(self.metric))
         self._labels, codes = self._read_labels(y)
-        goal.check(self._task)
+        self._costs, self._mean_cost = costs, None
+        if costs is None:
+            goal.check(self._task)
+        elif not self._task.single:
+            raise ValueError(f"costs of each row are for two classes, got task={self._task!s}.")
         n = X.shape[0]
         if len(codes) != n:
             raise ValueError(f"y must have one label for each of {n} rows, got {len(codes)}.")
@@ -119,6 +139,8 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         if len(np.unique(codes[weight > 0], axis=0)) < 2:
             raise ValueError("y must hold at least two classes, got one class of positive weight.")
         self._check_threshold()
+        if costs is not None:
+            self._mean_cost, self._unit = mean_prices(costs, codes, weight)
         missing = np.setdiff1d(codes, codes[weight > 0])
         if self._task.exclusive and len(missing):
             raise ValueError(
@@ -167,9 +189,17 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
                     f"{self.threshold!r}."
                 )
 
+    def _row_costs(self, X: Rows, sample_cost: Costs) -> Floats | None:
+        names = list(getattr(self, "feature_names_in_", ()))
+        return row_costs(get_goal(self.metric), X, sample_cost, names)
+
+    def _goal(self) -> Goal:
+        """What is trained and tuned for: the metric, or mean costs where rows have their own."""
+        return get_goal(self.metric) if self._mean_cost is None else get_goal(self._mean_cost)
+
     def _tunes(self) -> bool:
         """Whether the threshold is tuned, which needs held-out rows."""
-        return isinstance(self.threshold, str) and get_goal(self.metric).tunes
+        return isinstance(self.threshold, str) and self._goal().tunes
 
     def _decide_by(
         self, scores: Array | None, y: Array, w: Array, place: Array | None = None
@@ -190,13 +220,19 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         elif scores is None:
             self._keep(Decision.plain(self._task, count))
         else:
-            self._keep(self._tuned(scores, y, w))
+            rows = None if place is None else rows_at(place)
+            self._keep(self._tuned(scores, y, w, rows=rows))
         self._remember(scores, y, w)
         if scores is not None:
             self._warn_if_useless(scores, y, w)
 
     def _warn_if_useless(self, scores: Array, y: Array, w: Array) -> None:
         """Warn of a decision that is no better than a constant on held-out rows."""
+        if self._decision.costs is not None:
+            rule = self._decision.costs
+            if min(rule.row_cost, rule.threshold_cost) >= rule.constant_cost:
+                warn_user(f"no better than without a model. {rule}", ConstantWarning)
+            return
         found = against_constant(self._tuner(), self._decision, scores, y, w)
         if found is None or found.value > found.constant + 1e-9:
             return
@@ -213,10 +249,23 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         )
 
     def _tuner(self) -> Tuner:
-        return Tuner(get_goal(self.metric), self._task)
+        return Tuner(self._goal(), self._task)
 
-    def _tuned(self, scores: Array, y: Array, w: Array, crossed: Array | None = None) -> Decision:
-        """The tuned decision; with ``confidence``, one that keeps the constraint of the metric."""
+    def _tuned(
+        self,
+        scores: Array,
+        y: Array,
+        w: Array,
+        crossed: Array | None = None,
+        rows: Array | None = None,
+    ) -> Decision:
+        """The tuned decision; with ``confidence``, one that keeps the constraint of the metric.
+        ``rows`` are the numbers of these rows among those of ``fit``, for their costs."""
+        if self._costs is not None and rows is not None:
+            cost = get_metric(self.metric)
+            assert isinstance(cost, Cost)
+            rule = cheapest_decision(cost, scores, y, w, self._costs[rows])
+            return Decision(self._task, np.asarray(rule.logit), costs=rule)
         decision = self._tuner().tune(scores, y, w, crossed)
         if self.confidence is None:
             return decision
@@ -256,7 +305,8 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         return self.__dict__.get("_oof_scores")
 
     def __getstate__(self) -> State:
-        return {k: v for k, v in super().__getstate__().items() if k != "_oof_scores"}
+        unsaved = ("_oof_scores", "_costs")
+        return {k: v for k, v in super().__getstate__().items() if k not in unsaved}
 
     def with_threshold(self, threshold: Threshold | None = None) -> Self:
         """A copy of the fitted classifier that decides at another threshold.
@@ -299,30 +349,56 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
             return p
         return np.column_stack([1 - p, p] if self._labels.positive == 1 else [p, 1 - p])
 
-    def predict_both(self, X: Rows) -> tuple[Array, Array]:
+    def _margin(self, scores: Array, X: Rows, sample_cost: Costs) -> Array:
+        """Above 0 where the decision is 1: by the threshold, or by the costs of each row."""
+        rule = self._decision.costs
+        needed = sample_cost is not None or (rule is not None and rule.by_row)
+        costs = self._row_costs(X, sample_cost) if needed else None
+        return self._decision.margin(scores) if rule is None else rule.margin(scores, costs)
+
+    def _decided(self, scores: Array, X: Rows, sample_cost: Costs) -> Array:
+        if self._decision.costs is None:
+            if sample_cost is not None:
+                self._row_costs(X, sample_cost)  # raises ValueError where there is no use for them
+            return self._decision(scores)
+        return (self._margin(scores, X, sample_cost) > 0).astype(np.int64)
+
+    def predict_both(self, X: Rows, sample_cost: Costs = None) -> tuple[Array, Array]:
         """``predict_proba(X)`` and ``predict(X)``, for the time of one of them."""
         p, scores = self._scored(self._checked(X))
-        return self._by_class(p), self._labels.decode(self._decision(scores))
+        return self._by_class(p), self._labels.decode(self._decided(scores, X, sample_cost))
 
-    def decision_function(self, X: Rows) -> Array:
+    def decision_function(self, X: Rows, sample_cost: Costs = None) -> Array:
         """``logit p - logit threshold`` of ``classes_[1]``: above 0 exactly where it is predicted.
+        Where rows are decided by their costs, what is expected to be saved by predicting it.
 
         Multiclass: log-probabilities with their offsets, ``(n, classes)``; of labels,
         ``(n, labels)``.
         """
-        x = self._checked(X)
-        d = self._decision.margin(self._scores(x))
+        d = self._margin(self._scores(self._checked(X)), X, sample_cost)
         return d if self._labels.positive == 1 else -d
 
-    def predict(self, X: Rows) -> Array:
-        """Classes ``(n,)``, or 0/1 ``(n, labels)``, by the tuned (or given) threshold."""
+    def predict(self, X: Rows, sample_cost: Costs = None) -> Array:
+        """Classes ``(n,)``, or 0/1 ``(n, labels)``, by the tuned (or given) threshold; or by the
+        costs of each row, which are columns of ``X`` or ``sample_cost``, where that is cheaper."""
         x = self._checked(X)
-        return self._labels.decode(self._decision(self._scores(x)))
+        return self._labels.decode(self._decided(self._scores(x), X, sample_cost))
 
-    def score(self, X: Rows, y: Labels, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: Rows,
+        y: Labels,
+        sample_weight: ArrayLike | None = None,
+        sample_cost: Costs = None,
+    ) -> float:
         """The metric of ``predict``; of the scores for areas and other goals that judge them."""
         scores, goal = self._scores(self._checked(X)), get_goal(self.metric)
         target = self._labels.encode(y, unseen="number")
+        costs = self._row_costs(X, sample_cost)
+        if costs is not None:
+            weight = checked_weights(sample_weight, scores)
+            flagged = self._decided(scores, X, sample_cost)
+            return -mean_cost(flagged, target == 1, weight, costs)
         logits = goal.by_scores
         scores = scores if logits else self._decision.one_hot(scores)
         unseen = target.max() + 1 - scores.shape[1] if self._task.exclusive else 0
@@ -350,6 +426,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         check_is_fitted(self)
         params = {k: plain(v) for k, v in self.get_params(deep=False).items() if k != "metric"}
         names = getattr(self, "feature_names_in_", None)
+        rule = self._decision.costs
         fitted = {
             "task": self._task,
             "positive": self._labels.positive,
@@ -359,6 +436,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
             "cut": torch.from_numpy(np.array(self._decision.cut)),
             "promises": [plain(promise.packed()) for promise in self._decision.promises],
             **self._packed_reference(),
+            "costs": None if rule is None else plain(rule.packed()),
             **self._learned(),
         }
         return {"metric": pack_metric(self.metric), "params": params, "fitted": fitted}
@@ -395,7 +473,10 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
                 "a finite threshold for each label, or an offset for each class, expected"
             )
         promises = tuple(Promise.unpacked(data) for data in fitted.get("promises", ()))
-        return Decision(self._task, cut, promises)
+        costs, cost = fitted.get("costs"), get_goal(self.metric).metric
+        if costs is None or not isinstance(cost, Cost):
+            return Decision(self._task, cut, promises)
+        return Decision(self._task, cut, promises, CostDecision.unpacked(cost, costs))
 
     def save(self, path: PathLike) -> None:
         """Write the fitted classifier to one file, without pickle; see ``state``."""

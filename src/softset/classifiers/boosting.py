@@ -17,20 +17,25 @@ from softset.boosting.rounds import Boosted, boost
 from softset.boosting.spool import Spool
 from softset.checks import check_choice, check_number
 from softset.classifiers.base import DecidingClassifier
+from softset.classifiers.path import is_better
+from softset.classifiers.row_costs import Costs, rows_at
 from softset.classifiers.streamed import draw_seeds, survey
 from softset.decisions.decision import Decision
+from softset.decisions.tuner import Tuner
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, one_number
 from softset.storage.files import scratch_directory
 from softset.tables.rows import Examples, ordered_rows
 from softset.tables.splits import content_split
 from softset.tables.streams import Stream, is_stream
+from softset.tasks import BINARY
 from softset.typing import (
     JSON,
     Array,
     ArrayLike,
     ClassWeight,
     Frame,
+    Ints,
     Label,
     Labels,
     PathLike,
@@ -140,15 +145,26 @@ class MetricBoostingClassifier(DecidingClassifier):
 
     # --- fit -------------------------------------------------------------------------------------
 
-    def fit(self, X: Rows, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Rows,
+        y: Labels | None = None,
+        sample_weight: ArrayLike | None = None,
+        sample_cost: Costs = None,
+    ) -> Self:
         """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1; or on a
-        stream of such blocks, as ``ParquetRows`` is one."""
+        stream of such blocks, as ``ParquetRows`` is one.
+
+        ``sample_cost`` has costs of each row: columns that the metric names, or ``(n, 4)``.
+        """
         if y is None and is_stream(X):
             self._fit_stream(X)
             return self
-        metric = self._check_settings()
+        self._check_settings()
         x = self._checked_inputs(X, y)
-        rows, _ = ordered_rows(*self._start(x, y, sample_weight))
+        costs = self._row_costs(X, sample_cost)
+        rows, place = ordered_rows(*self._start(x, y, sample_weight, costs))
+        metric = self._goal()
         random = check_random_state(self.random_state)
         salt, seed = (int(v) for v in random.randint(2**31 - 1, size=2))
         train, held = content_split(rows, self.validation_fraction, salt)
@@ -156,16 +172,22 @@ class MetricBoostingClassifier(DecidingClassifier):
         rows, checks = rows.take(train), rows.take(held)
         if not self._task.independent:
             self._warn_of_absent(rows.y, checks.y)
-        self._fit_targets(rows, checks, metric, seed)
+        held_place = np.full(len(place) + 1, -1)  # the last is of rows without weight
+        held_place[held] = np.arange(len(held))
+        self._fit_targets(rows, checks, metric, seed, held_place[place])
         return self
 
-    def _fit_targets(self, rows: Examples, checks: Examples, metric: Goal, seed: int) -> None:
-        """Boost every target, and decide by the rows that were held out."""
+    def _fit_targets(
+        self, rows: Examples, checks: Examples, metric: Goal, seed: int, place: Ints | None = None
+    ) -> None:
+        """Boost every target, and decide by the rows that were held out; ``place`` is that of each
+        row of ``fit`` among them, -1 for none."""
         targets = self._task.targets(len(self.classes_))
         self._parts = [self._boost(rows, checks, metric, k, seed) for k in targets]
         self._describe()
-        self._log_loss_decision = self._tuned_on([p.log_loss_part() for p in self._parts], checks)
-        self._decide_by(self._joined(self._parts, checks.x), checks.y, checks.w)
+        parts = [p.log_loss_part() for p in self._parts]
+        self._log_loss_decision = self._tuned_on(parts, checks, place)
+        self._decide_by(self._joined(self._parts, checks.x), checks.y, checks.w, place)
 
     def _fit_stream(self, stream: Stream, checkpoint: PathLike | None = None) -> None:
         """``fit`` of rows that come block by block: inputs go to a file in the temporary
@@ -217,7 +239,7 @@ class MetricBoostingClassifier(DecidingClassifier):
             categorical,
             self.params or {},
         )
-        return boost(
+        model = boost(
             library,
             rows,
             checks,
@@ -228,6 +250,11 @@ class MetricBoostingClassifier(DecidingClassifier):
             patience=int(self.patience),
             verbose=self.verbose,
         )
+        if metric.where.exact and model.warm is not None and model.booster is not None:
+            scores = model.start(checks.x), model(checks.x)
+            if not is_better(*scores, checks.y, checks.w, Tuner(metric, BINARY)):
+                model.booster, model.n_metric_estimators = None, 0
+        return model
 
     def _describe(self) -> None:
         """The attributes that tell how training went; lists of them for multilabel targets."""
@@ -250,8 +277,11 @@ class MetricBoostingClassifier(DecidingClassifier):
         counts = sum((trees.splits() for trees in grown), np.zeros(self.n_features_in_))
         return counts / max(1.0, counts.sum())
 
-    def _tuned_on(self, parts: list[Boosted], checks: Examples) -> Decision:
-        return self._tuned(self._joined(parts, checks.x), checks.y, checks.w)
+    def _tuned_on(
+        self, parts: list[Boosted], checks: Examples, place: Ints | None = None
+    ) -> Decision:
+        rows = None if place is None else rows_at(place)
+        return self._tuned(self._joined(parts, checks.x), checks.y, checks.w, rows=rows)
 
     def log_loss_part(self, threshold: Threshold | str | None = "tuned") -> Self:
         """What ``n_metric_estimators=0`` would have given with the same random state, from this

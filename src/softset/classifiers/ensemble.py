@@ -25,9 +25,10 @@ from softset.classifiers.folds import Splits, cv_splits, is_count
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.network import MetricMLPClassifier
 from softset.classifiers.parts import pack_part, unpack_part
+from softset.classifiers.row_costs import Costs
 from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.decisions.tuner import Tuner
-from softset.metrics.registry import MetricLike, get_goal, label_of
+from softset.metrics.registry import MetricLike, label_of
 from softset.tables.rows import Examples, strata_of
 from softset.tasks import Task
 from softset.training.progress import progress
@@ -205,13 +206,16 @@ class MetricEnsembleClassifier(DecidingClassifier):
 
     # --- fit -------------------------------------------------------------------------------------
 
-    def fit(self, X: Rows, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1."""
+    def fit(
+        self, X: Rows, y: Labels, sample_weight: ArrayLike | None = None, sample_cost: Costs = None
+    ) -> Self:
+        """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1;
+        ``sample_cost`` has costs of each row, by column or ``(n, 4)``."""
         started = time.monotonic()
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit, 0, float("inf"))
         x = self._checked_inputs(X, y)
-        given = self._start(x, y, sample_weight)
+        given = self._start(x, y, sample_weight, self._row_costs(X, sample_cost))
         random = check_random_state(self.random_state)
         seed, order = (int(v) for v in random.randint(2**31 - 1, size=2))
         place = np.flatnonzero(given.w > 0)
@@ -222,7 +226,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         fits: list[_Fit] = []
         self.left_out_ = self._not_fitted(kinds, rows.x.size)
         kinds = [name for name in kinds if name not in self.left_out_]
-        settings = Order(self.metric, seed, self.n_jobs)
+        settings = Order(self._mean_cost or self.metric, seed, self.n_jobs)
         limit = math.inf if self.time_limit is None else float(self.time_limit)
         clock = _Clock(started, limit)
         seconds = self._estimated_seconds(kinds, rows, splits, settings, clock)
@@ -238,7 +242,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
                 reason = f"would take longer than the limit of {limit:g} seconds (time_limit)"
                 self.left_out_[name] = reason
         steps.close()
-        self._blend(fits, rows)
+        self._blend(fits, rows, place, len(given.y))
         return self
 
     def _estimated_seconds(
@@ -328,11 +332,14 @@ class MetricEnsembleClassifier(DecidingClassifier):
                 usable *= left / last
         return list(fits.values())
 
-    def _blend(self, fits: list[_Fit], rows: Examples) -> None:
+    def _blend(self, fits: list[_Fit], rows: Examples, numbers: Array, given: int) -> None:
+        """Weights and the decision, by rows that have these ``numbers`` among those ``given``."""
         scores = np.stack([fit.scores for fit in fits])
         # Only rows that every base model has scored.
         some = np.isfinite(scores.reshape(len(fits), len(rows.y), -1)).all((0, 2))
         scores, rows = scores[:, some], rows.take(some)
+        place = np.full(given, -1)
+        place[numbers[some]] = np.arange(len(rows.y))
         tuner, y, w = self._tuner(), rows.y, rows.w
         weights = blend_weights(scores, y, w, tuner)
         for kept, fit in zip(weights >= LEAST_SHARE / len(fits), fits, strict=True):
@@ -350,26 +357,21 @@ class MetricEnsembleClassifier(DecidingClassifier):
         def value(weights: Array) -> float:
             if not tuner.can_tune(y):
                 return float("nan")
-            return float(tuner.values(tuner.crossed(blended(weights), y, w), y, w[None])[0])
+            values = tuner.values(tuner.crossed(blended(weights), y, w), y, w[None])
+            return float(values[0]) * self._unit
 
         whole = blended(weights)
-        self._decide_by(whole if self._tunes() else None, y, w)
+        self._decide_by(whole if self._tunes() else None, y, w, place)
         self.score_ = value(weights)
-        alone = len(fits) == 1
+        others = [np.where(np.arange(len(fits)) == i, 0, weights) for i in range(len(fits))]
+        rest = [value(other) for other in others] if len(fits) > 1 else [0.0]
         self.base_models_ = [
-            BaseModel(
-                fit.name,
-                fit.models,
-                float(weights[i]),
-                self.score_
-                - (0.0 if alone else value(np.where(np.arange(len(fits)) == i, 0, weights))),
-                fit.cost,
-            )
-            for i, fit in enumerate(fits)
+            BaseModel(fit.name, fit.models, float(weight), self.score_ - left, fit.cost)
+            for fit, weight, left in zip(fits, weights, rest, strict=True)
         ]
 
     def _tuner(self) -> Tuner:
-        return Tuner(get_goal(self.metric), self._task, clear=False)
+        return Tuner(self._goal(), self._task, clear=False)
 
     def summary(self) -> str:
         """The base models by their weight: what each adds, and what predicting costs."""

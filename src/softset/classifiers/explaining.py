@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from softset.checks import check_integer
+from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.model import Importance, Model
-from softset.typing import JSON, Array, ArrayLike, Frame, Label, Labels, Matrix, Rows
+from softset.classifiers.row_costs import prices
+from softset.typing import JSON, Array, ArrayLike, Floats, Frame, Label, Labels, Matrix, Rows
 
 Inputs: TypeAlias = Frame  # of a classifier: a data frame, or an array
 
@@ -189,14 +192,17 @@ def permutation_importances(
     check_integer("most_rows", most_rows, 2, 10**9)
     random = np.random.default_rng(random_state)
     model, x, target = _encoded(model, X, y)
+    costs = model.classifier._row_costs(X, None)  # those of the rows: they are not shuffled
     if len(x) > most_rows:
         some = np.sort(random.choice(len(x), int(most_rows), replace=False))
         x, target = x.iloc[some] if hasattr(x, "iloc") else x[some], target[some]
-    whole = model.classifier.score(x, target)
+        costs = None if costs is None else costs[some]
+    score = partial(_score, model.classifier, target, costs)
+    whole = score(x)
     found = []
     for column, block in _blocks(model, X):
         orders = [random.permutation(len(x)) for _ in range(int(repeats))]
-        falls = [whole - model.classifier.score(_shuffled(x, block, o), target) for o in orders]
+        falls = [whole - score(_shuffled(x, block, o)) for o in orders]
         found.append(Importance(column, float(np.mean(falls)), float(np.std(falls))))
     return sorted(found, key=lambda importance: -importance.falls)
 
@@ -219,7 +225,8 @@ def worst_mistakes(
     """
     check_integer("most", most, 1, 10**9)
     model, x, _ = _encoded(model, X, y)
-    margin = np.asarray(model.classifier.decision_function(x))
+    costs = prices(model.classifier.metric, model.classifier._row_costs(X, None))
+    margin = np.asarray(model.classifier.decision_function(x, costs))
     codes = model.codes(y)
     if model.task.exclusive:
         rows = np.arange(len(x))
@@ -240,6 +247,12 @@ def worst_mistakes(
         pairs = [(names[codes[i]], names[decided[i]]) for i in order]
     found = zip(order.tolist(), pairs, strict=True)
     return [Mistake(i, *pair, float(lead[i])) for i, pair in found]
+
+
+def _score(classifier: DecidingClassifier, y: Array, costs: Floats | None, x: Inputs) -> float:
+    if costs is None:
+        return classifier.score(x, y)
+    return classifier.score(x, y, sample_cost=prices(classifier.metric, costs))
 
 
 def _encoded(model: Model | BaseEstimator, X: Inputs, y: Labels) -> tuple[Model, Inputs, Array]:

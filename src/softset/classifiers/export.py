@@ -184,6 +184,11 @@ def to_torch(model: object) -> ExportedModule:
             "model must be a MetricMLPClassifier or a MetricLinearClassifier, or a Model of one of "
             f"them, to be exported, got {type(classifier).__name__}. Serve others with load_model."
         )
+    if classifier._decision.costs is not None and classifier._decision.costs.by_row:
+        raise ValueError(
+            "model decides by costs of each row, which its inputs do not hold. To export one "
+            "threshold, use model.with_threshold(model.threshold_)."
+        )
     return ExportedModule(classifier._layers(), classifier._labels, classifier._decision)
 
 

@@ -29,14 +29,10 @@ from softset.classifiers.path import (
     rarest_rows,
     sample_in_memory,
 )
+from softset.classifiers.row_costs import Costs, places
 from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
 from softset.decisions.tuner import Tuner
-from softset.metrics.registry import (
-    MetricLike,
-    get_goal,
-    label_of,
-    one_number,
-)
+from softset.metrics.registry import MetricLike, get_goal, label_of
 from softset.tables.parquet_rows import Block
 from softset.tables.rows import Examples, ordered_rows
 from softset.tables.scaling import FAR, center_and_spread, varies
@@ -157,10 +153,11 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         X: Rows,
         y: Labels | None = None,
         sample_weight: ArrayLike | None = None,
+        sample_cost: Costs = None,
     ) -> Self:
         """Train on ``X (n, features)``, dense or sparse, and ``y (n,)`` or ``(n, labels)``; or on a
         stream of such blocks, as ``ParquetRows`` is one. With ``sync``, every rank calls it with
-        rows of its own."""
+        rows of its own. ``sample_cost`` has costs of each row, by column or ``(n, 4)``."""
         check_number("C", self.C, 0, float("inf"))
         check_number("l1_ratio", self.l1_ratio, 0, 1, closed="both")
         check_number("path", list(self.path), 0, float("inf"))
@@ -174,10 +171,10 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             block: Block = (X, *rest)
             self._fit_stream([block])
             return self
-        goal = one_number(self.metric)
         x = self._checked_inputs(X, y)
         given, trains = given_folds(self.cv, x, y) or (None, None)
-        rows = self._start(x, y, sample_weight)
+        rows = self._start(x, y, sample_weight, self._row_costs(X, sample_cost))
+        goal = self._goal()
         signs = self._signs(x.shape[1])
         # Columns that do not vary tell nothing: without them nothing can depend on them.
         some = varies(x if (rows.w > 0).all() else x[rows.w > 0])
@@ -187,6 +184,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         if given is None or trains is None:
             rows, place = ordered_rows(*rows)
         else:
+            place = places(some_weight & (given >= 0))
             given, trains = given[some_weight], trains[:, some_weight]
             rows = rows.take(some_weight)
         tested = slice(None) if given is None else given >= 0  # the others have no say
@@ -259,7 +257,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         """A model for the classes, or for each label; ``whole`` are all rows, where the sample is
         not."""
         goal, settings = (
-            one_number(self.metric),
+            self._goal(),
             PathSettings(self.C, self.l1_ratio, self.path, self.verbose),
         )
         features = int(np.isfinite(self._scale).sum())
@@ -305,12 +303,11 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     def _tuner(self) -> Tuner:
         """With few positives a threshold is drawn to their fraction of the rows, where logistic
-        regression says
-        that both classes are as likely as in all rows; a model that has moved decides at 0."""
+        regression says that both are as likely as in all rows; a moved model decides at 0."""
         if not self._task.single:
             return super()._tuner()
         toward = 0.0 if self._targets[0].chosen else self._prior
-        return Tuner(get_goal(self.metric), self._task, toward=toward)
+        return Tuner(self._goal(), self._task, toward=toward)
 
     # --- what it has learned ---------------------------------------------------------------------
 

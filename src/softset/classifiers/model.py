@@ -19,6 +19,7 @@ from softset.classifiers.recipes import (
     classifier_class,
     default_recipe,
 )
+from softset.classifiers.row_costs import Costs, cost_columns
 from softset.decisions.shift import Prevalence, Shift
 from softset.metrics.registry import MetricLike, get_goal
 from softset.storage.arrays import pack_array, plain, unpack_array
@@ -207,6 +208,7 @@ class Model:
             return np.asarray(table, dtype=np.float64)
         table = _frame(table)
         unused = {*self.target, self.info.get("groups"), *(self.info.get("drop") or [])}
+        unused |= set(getattr(get_goal(self.classifier.metric).metric, "columns", {}).values())
         known = {c.name for c in self.encoder.columns_}
         used = [c for c in table.columns if str(c) in known or str(c) not in unused]
         return self.encoder.transform(table[used])
@@ -215,13 +217,17 @@ class Model:
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
         return np.asarray(self.classifier.predict_proba(self.inputs(table)))
 
-    def predict(self, table: Table) -> Array:
-        """Classes ``(n,)``, or 0 and 1 ``(n, labels)``."""
-        return self._named(self.classifier.predict(self.inputs(table)))
+    def predict(self, table: Table, sample_cost: Costs = None) -> Array:
+        """Classes ``(n,)``, or 0 and 1 ``(n, labels)``. Costs of each row are columns of the table,
+        or ``sample_cost``."""
+        return self.predict_both(table, sample_cost)[1]
 
-    def predict_both(self, table: Table) -> tuple[Array, Array]:
+    def predict_both(self, table: Table, sample_cost: Costs = None) -> tuple[Array, Array]:
         """Probabilities and classes; the table is encoded and scored once."""
-        p, found = self.classifier.predict_both(self.inputs(table))
+        costs, rule = sample_cost, self.classifier.decision_.costs
+        if costs is None and rule is not None and rule.by_row and self.encoder is not None:
+            costs = cost_columns(get_goal(self.classifier.metric), _frame(table))
+        p, found = self.classifier.predict_both(self.inputs(table), costs)
         return np.asarray(p), self._named(found)
 
     def _named(self, found: ArrayLike) -> Array:
@@ -298,6 +304,7 @@ def train_model(
     recipe: str | None = None,
     pos_label: Label | None = None,
     sample_weight: ArrayLike | None = None,
+    sample_cost: Costs = None,
     random_state: int = 0,
     info: Settings | None = None,
     checkpoint: PathLike | None = None,
@@ -305,9 +312,10 @@ def train_model(
 ) -> Model:
     """One classifier for one table: ``X`` a data frame, ``y`` labels ``(n,)`` or ``(n, labels)``.
 
-    ``recipe`` is one of ``RECIPES``, ``"best"`` by default; ``settings`` go to its classifier. The
-    classes of the model are ``[negative, positive]`` if there are two. Of a Dask frame all rows are
-    read into memory; write it as Parquet files if they do not fit.
+    ``recipe`` is one of ``RECIPES``, ``"best"`` by default; ``settings`` go to its classifier.
+    ``sample_cost`` has costs of each row that are not columns of ``X``: see ``Cost``. The classes
+    of the model are ``[negative, positive]`` if there are two. Of a Dask frame all rows are read
+    into memory; write it as Parquet files if they do not fit.
 
     A ``ParquetRows`` in the place of ``X`` holds labels and weights too, and need not fit into
     memory; its recipe is ``"cross-entropy"`` by default. Networks and linear models trained on one
@@ -330,6 +338,8 @@ def train_model(
     if isinstance(X, ParquetRows):
         if y is not None or sample_weight is not None:
             raise ValueError("ParquetRows names the columns with labels and weights itself.")
+        if sample_cost is not None or getattr(get_goal(metric).metric, "columns", None):
+            raise ValueError("costs of each row need all rows in memory: pass a data frame.")
         labels, encoder = _fit_stream(classifier, recipe, X, pos_label, checkpoint)
         info = {"target": X.target, "drop": X.left_out, "rows": X.rows, **(info or {})}
     else:
@@ -344,7 +354,10 @@ def train_model(
         with warnings.catch_warnings():
             for warned in (SpellingWarning, PositiveClassWarning):  # of y, above
                 warnings.simplefilter("ignore", warned)
-            classifier.fit(x, target, sample_weight=sample_weight)
+            costs = sample_cost
+            if costs is None:
+                costs = cost_columns(get_goal(metric), X) or None
+            classifier.fit(x, target, sample_weight=sample_weight, sample_cost=costs)
     known = {} if labels.positive == 1 else {"classes": np.asarray(labels.names)}
     return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
 

@@ -13,9 +13,11 @@ from sklearn.utils import check_random_state
 from softset.checks import check_number, warn_user
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers, averaged
+from softset.classifiers.path import is_better
+from softset.classifiers.row_costs import Costs, places
 from softset.classifiers.streamed import Survey, draw_seeds, survey
 from softset.decisions.tuner import Tuner
-from softset.metrics.registry import MetricLike, get_goal
+from softset.metrics.registry import MetricLike
 from softset.tables.rows import Examples, ordered_rows
 from softset.tables.scaling import SQUASH, Scaler
 from softset.tables.splits import salted_folds
@@ -31,6 +33,7 @@ from softset.training.streamed import train_streamed
 from softset.typing import (
     Array,
     ArrayLike,
+    Bools,
     ClassWeight,
     Ints,
     Label,
@@ -155,9 +158,18 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
     # --- fit -------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Rows, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Rows,
+        y: Labels | None = None,
+        sample_weight: ArrayLike | None = None,
+        sample_cost: Costs = None,
+    ) -> Self:
         """Train on ``X (n, features)`` and ``y (n,)``, or ``(n, labels)`` of 0 and 1; or on a
-        stream of such blocks, as ``ParquetRows`` is one."""
+        stream of such blocks, as ``ParquetRows`` is one.
+
+        ``sample_cost`` has costs of each row: columns that the metric names, or ``(n, 4)``.
+        """
         check_number("n_networks", self.n_networks, 1, 10**6, closed="low")
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         if self.batch_size is not None:
@@ -165,8 +177,9 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         if y is None and is_stream(X):
             self._fit_stream(X)
             return self
-        X = self._checked_inputs(X, y)
-        rows, place = ordered_rows(*self._start(X, y, sample_weight))
+        given, X = X, self._checked_inputs(X, y)
+        costs = self._row_costs(given, sample_cost)
+        rows, place = ordered_rows(*self._start(X, y, sample_weight, costs))
         rows = rows._replace(w=rows.w / rows.w.mean())
         random = check_random_state(self.random_state)
         salt = int(random.randint(2**31 - 1))
@@ -176,6 +189,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         self._begin(X, y)
         trained = self._train(rows, fold, seeds, self._on_epoch(X, y))
         self._take(trained)
+        self._weights = self._better_phase(trained, rows, fold)
         self._tune_on(rows, fold, place)
         self._end(X, y)
         return self
@@ -189,7 +203,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
             data_of(rows._replace(x=self._scaler(rows.x))),
             members=self._members(seeds),
             recipe=self.recipe,
-            metric=self.metric,
+            metric=self.metric if self._mean_cost is None else self._mean_cost,
             task=self._task,
             batch_size=self._batch_size(count),
             max_epochs=self.max_epochs,
@@ -281,20 +295,40 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         if fold is None:
             self._decide_by(None, np.empty(0), np.empty(0))
             return
+        has, scores = self._out_of_fold(rows, fold, self._weights)
+        own_place = np.append(places(has), -1)[place]  # -1 stays -1
+        held = rows.take(has)  # in the order of hashes
+        self._decide_by(scores, held.y, held.w, own_place if self._tunes() else None)
+
+    def _out_of_fold(
+        self, rows: Examples, fold: Ints, weights: torch.Tensor
+    ) -> tuple[Bools, Array]:
+        """Mask of the rows that a network leaves out, and their scores by such networks."""
         count = int(fold.max()) + 1
-        left_out = np.array([fold_of(k, count) for k in range(len(self._weights))])
+        left_out = np.array([fold_of(k, count) for k in range(len(weights))])
         has = np.isin(fold, left_out)
-        own_place = np.append(np.where(has, has.cumsum() - 1, -1), -1)[place]  # -1 stays -1
-        held, fold = rows.take(has), fold[has]  # in the order of hashes
+        held, fold = rows.take(has), fold[has]
         scores = np.empty((len(held.y), *self._outputs()))
         for k in np.unique(left_out):
             own = torch.from_numpy(left_out == k)
-            scores[fold == k] = self._member_scores(held.x[fold == k], self._weights[own])
-        self._decide_by(scores, held.y, held.w, own_place if self._tunes() else None)
+            scores[fold == k] = self._member_scores(held.x[fold == k], weights[own])
+        return has, scores
+
+    def _better_phase(self, trained: Trained, rows: Examples, fold: Ints | None) -> torch.Tensor:
+        """The weights after the last phase. Of a goal at a constraint, those after the first unless
+        the last is better out of fold."""
+        phases = [w.double() for w in (*trained.phase_ends[:1], trained.weights)]
+        tuner = Tuner(self._goal(), self._task)
+        if not tuner.goal.where.exact or fold is None or len(phases) == 1:
+            return phases[-1]
+        scored = [self._out_of_fold(rows, fold, weights) for weights in phases]
+        held = rows.take(scored[0][0])
+        (_, first), (_, last) = scored
+        return phases[is_better(first, last, held.y, held.w, tuner)]
 
     def _tuner(self) -> Tuner:
         # Where every row is scored by a member, a gain need not be clear: see Tuner.
-        return Tuner(get_goal(self.metric), self._task, clear=self.n_networks < self._fold_count())
+        return Tuner(self._goal(), self._task, clear=self.n_networks < self._fold_count())
 
     def _fold_count(self) -> int:
         return max(2, round(1 / self.validation_fraction))

@@ -160,6 +160,12 @@ def choose(
     return path, max(clear, key=lambda i: path[i].value, default=0)
 
 
+def is_better(start: Array, moved: Array, y: Array, w: Array, tuner: Tuner) -> bool:
+    """Whether out-of-fold scores beat those of the start by more than ``CLEAR`` standard errors,
+    for a goal that judges scores."""
+    return choose([start, moved], y, w, tuner, [np.inf, 0.0], CLEAR)[1] == 1
+
+
 def sample_limit(rows: int) -> np.uint64:
     """Rows with smaller hashes are in the sample of so many rows: some more than ``MOST_ROWS``.
 

@@ -107,6 +107,8 @@ class Shifting:
 
     def _known_reference(self, name: str) -> Reference:
         self._check_fitted()
+        if self._decision.costs is not None:
+            raise ValueError(f"{name} moves a threshold; this model decides by costs of each row.")
         if self.reference_ is None or not get_goal(self.metric).tunes:
             raise ValueError(
                 f"{name} needs the out-of-fold scores of a tuned threshold, which this model for "

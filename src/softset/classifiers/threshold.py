@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from softset.classifiers import out_of_bag, responses
 from softset.classifiers.base import DecidingClassifier, logs_of
 from softset.classifiers.folds import Splits, cv_splits, holdout_split
 from softset.classifiers.parts import is_part, pack_part, unpack_part
+from softset.classifiers.row_costs import Costs, row_costs
 from softset.classifiers.trees import SavedForest
 from softset.decisions.confidence import threshold_interval
 from softset.decisions.decision import Decision
@@ -167,20 +168,25 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     # --- fit -------------------------------------------------------------------------------------
 
     def fit(
-        self, X: Rows, y: Labels, sample_weight: ArrayLike | None = None, **fit_params: Any
+        self,
+        X: Rows,
+        y: Labels,
+        sample_weight: ArrayLike | None = None,
+        sample_cost: Costs = None,
+        **fit_params: Any,
     ) -> Self:
         """Fit on ``X``, whatever the estimator takes, and ``y (n,)`` or 0 and 1 ``(n, labels)``.
 
         Weights go to the estimator as they are: their scale may mean something to its penalties.
-        To the threshold it means nothing. ``fit_params`` go to ``fit`` of the estimator, those with
-        an entry for each row by rows; with scikit-learn's metadata routing, where they are
-        requested.
+        ``sample_cost`` has costs of each row, by column or ``(n, 4)``. ``fit_params`` go to ``fit``
+        of the estimator, by rows if they have an entry for each; or as routed by scikit-learn.
         """
         self._response = responses.response_of(self.estimator)
         if y is None:
             self._refuse_no_target()
         (X,) = indexable(X)
-        _, codes, weight = self._start(np.empty((_num_samples(X), 0)), y, sample_weight)
+        costs = row_costs(get_goal(self.metric), X, sample_cost)
+        _, codes, weight = self._start(np.empty((_num_samples(X), 0)), y, sample_weight, costs)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2).tolist()
         self._least, self._estimators = TINY, 0
         self._constant: Array | None = None  # labels that do not vary have their value there
@@ -334,24 +340,22 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         crossed = tuner.crossed(scores, y, w) if tuner.can_tune(y) else None
         if self.confidence is not None:
             responses.warn_of_repeated(X, rows)
-        self._keep(self._tuned(scores, y, w, crossed))
+        self._keep(self._tuned(scores, y, w, crossed, rows))
         self._remember(scores, y, w)
         self._warn_if_useless(scores, y, w)
-        if crossed is not None and not tuner.goal.where.exact:
+        if crossed is not None and not tuner.goal.where.exact and self._costs is None:
             self._tuned_on, self._seed = (crossed, scores, y, w), seed
 
     @property
     def interval_(self) -> Array | None:
         """The 95 % confidence interval of the best threshold; computed when it is first read."""
         if "interval" not in self._known:
-            found = None
-            if self._tuned_on is not None:
-                _, scores, y, w = self._tuned_on
-                found = threshold_interval(self._tuner(), scores, y, w, self._seed)
+            found, rows = None, self._tuned_on
+            if rows is not None:
+                found = threshold_interval(self._tuner(), *rows[1:], self._seed)
             in_logits = self._task.exclusive or self._response == "decision_function"
             self._known["interval"] = found if found is None or in_logits else expit(found)
-        interval: Array | None = self._known["interval"]
-        return interval
+        return cast("Array | None", self._known["interval"])
 
     @property
     def gain_(self) -> Gain | None:
@@ -361,8 +365,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             self._known["gain"] = (
                 None if rows is None else tuning_gain(self._tuner(), *rows, self._seed)
             )
-        found: Gain | None = self._known["gain"]
-        return found
+        return cast("Gain | None", self._known["gain"])
 
     def _keep(self, decision: Decision) -> None:
         super()._keep(decision)
@@ -372,7 +375,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             self._decision = replace(decision, promises=tuple(kept))
 
     def _tuner(self) -> Tuner:
-        return Tuner(get_goal(self.metric), self._task, clear=self._cv_is("oob"))
+        return replace(super()._tuner(), clear=self._cv_is("oob"))
 
     def _has_new_rows(self) -> bool:
         return self._cv_is("prefit") or self.holdout_fraction is not None

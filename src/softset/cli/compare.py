@@ -385,6 +385,8 @@ def show(result: Comparison) -> None:
         lines.append("at its threshold: what the tuned threshold gave on test rows; broken: splits")
     if has_stages:
         lines.append("the verdict uses the stages above, which are corrected among themselves")
+    if result.costs is not None:
+        lines.append(f"the saved model: {result.costs.sentence}")
     if result.promise:
         lines.append(f"promise of the saved model: {result.promise}")
     if result.importances:

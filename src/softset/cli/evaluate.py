@@ -17,6 +17,8 @@ from softset.cli.watching import over_time
 if TYPE_CHECKING:
     from softset.classifiers.model import Model
     from softset.decisions.intervals import Interval
+    from softset.metrics.goals import Goal
+    from softset.typing import Array, Settings
 
 
 @app.command("evaluate")
@@ -124,30 +126,59 @@ def run(
     if threshold is not None or decided is None:
         decided = decide(scored, threshold)
         by = "the largest score" if scored.task.exclusive else f"threshold {threshold or 0.5:g}"
-    rows = metric_table(
-        scored.scores,
-        decided,
-        scored.y,
-        task=scored.task,
-        from_logits=scored.from_logits,
-        metrics=chosen,
-        level=level,
-        resamples=resamples,
-        seed=seed,
-    )
+    wanted = chosen or []
+    if model is not None and not chosen and loaded.classifier.decision_.costs is not None:
+        wanted = [get_goal(loaded.classifier.metric)]
+    rows, money = _of_costs(wanted, scored, decided, level)
+    chosen = [m for m in wanted if not getattr(m.metric, "columns", None)] or None
+    if chosen is not None or not metric:
+        rows += metric_table(
+            scored.scores,
+            decided,
+            scored.y,
+            task=scored.task,
+            from_logits=scored.from_logits,
+            metrics=chosen,
+            level=level,
+            resamples=resamples,
+            seed=seed,
+        )
     classes, count = scored.classes, len(scored.y)
     kept = _checked_promises(loaded, scored) if model is not None and threshold is None else []
     if as_json:
         facts = {"file": file.name, "task": scored.task, "rows": count}
         facts |= {"positive": scored.positive or None, "classes": classes}
-        promises = {"promises": kept} if kept else {}
+        promises: Settings = {"promises": kept} if kept else {}
+        promises |= {"costs": money} if money else {}
         metrics = [row._asdict() for row in rows]
         print_json({**facts, "level": level, "metrics": metrics, **promises})
         return
     kind = scored.positive or f"{len(classes)} {'labels' if scored.task.independent else 'classes'}"
     _print_metrics(rows, f"{file.name}: {count} rows, {kind}, decided by {by}", level)
-    for line in kept:
+    for line in [*money, *kept]:
         print(line)
+
+
+def _of_costs(
+    goals: list[Goal], scored: Scored, decided: Array, level: float
+) -> tuple[list[Interval], list[str]]:
+    """Costs of each row, which are columns of the file: the metrics, and in money."""
+    from softset.classifiers.row_costs import row_costs
+    from softset.decisions.costs import cost_interval, in_money
+    from softset.metrics.costs import Cost
+
+    rows, money = [], []
+    for goal in goals:
+        cost = goal.metric
+        if not isinstance(cost, Cost) or not cost.columns:
+            continue
+        if not scored.task.single:
+            raise ValueError(f"--metric {goal.name} is for two classes.")
+        costs = row_costs(goal, scored.table, None)
+        assert costs is not None
+        rows.append(cost_interval(cost, decided, scored.y, costs, level))
+        money.append(in_money(cost, decided, scored.y, costs))
+    return rows, money
 
 
 def _checked_promises(model: Model, scored: Scored) -> list[str]:
@@ -184,8 +215,8 @@ def _by_model(
         return Scored(model.task, classes, p, y, decided)
     check_choice("--pos-label", pos_label or str(classes[1]), [str(c) for c in classes])
     if pos_label == str(classes[0]):
-        return Scored(model.task, classes[::-1], p[:, 0], 1 - y, 1 - decided)
-    return Scored(model.task, classes, p[:, 1], y, decided)
+        return Scored(model.task, classes[::-1], p[:, 0], 1 - y, 1 - decided, table=data.table)
+    return Scored(model.task, classes, p[:, 1], y, decided, table=data.table)
 
 
 def _print_metrics(rows: list[Interval], title: str, level: float) -> None:

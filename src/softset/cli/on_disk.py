@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from softset.checks import warn_user
 from softset.cli.outputs import say
@@ -37,7 +37,11 @@ class HeldOut:
 
 def score_of(model: Model, X: Frame, labels: Labels, weight: Array | None = None) -> HeldOut:
     """The metric of a model on rows that it was not trained on."""
+    from softset.classifiers.row_costs import row_costs
+    from softset.decisions.costs import cost_interval
     from softset.decisions.intervals import metric_table
+    from softset.metrics.costs import Cost
+    from softset.metrics.registry import get_goal
 
     p, decided = model.predict_both(X)
     y = model.codes(labels)
@@ -45,8 +49,13 @@ def score_of(model: Model, X: Frame, labels: Labels, weight: Array | None = None
         decided = model.codes(decided)
     p = model.task.positive(p)
     metric = model.classifier.metric
-    (row,) = metric_table(p, decided, y, task=model.task, metrics=[metric], sample_weight=weight)
     flagged = float(decided.mean()) if model.task.single else None
+    costs = row_costs(get_goal(metric), X, None)
+    if costs is not None:
+        cost = get_goal(metric).metric
+        row = cost_interval(cast(Cost, cost), decided, y, costs, 0.95, weight)
+        return HeldOut(len(y), row.value, row.low, row.high, flagged)
+    (row,) = metric_table(p, decided, y, task=model.task, metrics=[metric], sample_weight=weight)
     return HeldOut(len(y), row.value, row.low, row.high, flagged)
 
 

@@ -189,8 +189,11 @@ def _tell(
         "held_out": None if held_out is None else vars(held_out),
         "notes": notes,
     }
-    if model.classifier.decision_.promises:
-        facts["promises"] = [str(promise) for promise in model.classifier.decision_.promises]
+    decision = model.classifier.decision_
+    if decision.promises:
+        facts["promises"] = [str(promise) for promise in decision.promises]
+    if decision.costs is not None:
+        facts["costs"] = {**decision.costs.packed(), "sentence": str(decision.costs)}
     blend = getattr(model.classifier, "base_models_", None)
     if blend is not None:
         facts["base_models"] = {part.name: part.weight for part in blend}
@@ -202,8 +205,8 @@ def _tell(
     recipe, inputs = facts["recipe"], facts["inputs"]
     print(f"{path}: {recipe} for {model.metric}, {rows} rows, {inputs} inputs")
     print(model.positive or f"classes: {', '.join(map(str, facts['classes']))}")
-    print(_decision(model))
-    for promise in model.classifier.decision_.promises:
+    print(_decision(model) if decision.costs is None else decision.costs)
+    for promise in decision.promises:
         print(promise)
     if blend is not None:
         print(model.classifier.summary())

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import cast
@@ -20,6 +20,7 @@ import numpy as np
 import softset
 from softset.checks import check_choice, check_number, warn_user
 from softset.classifiers.model import Model
+from softset.classifiers.row_costs import Costs, mean_cost, prices, row_costs
 from softset.comparison.candidates import CandidateLike, choose
 from softset.comparison.data import Class, check_dataset
 from softset.comparison.experiment import encode
@@ -37,6 +38,7 @@ from softset.comparison.result import (
     DataSummary,
     OperatingPoint,
     Predictions,
+    RowCosts,
     SplitResult,
     Splits,
     TaskName,
@@ -58,6 +60,7 @@ from softset.comparison.statistics import (
 from softset.comparison.verdict import advice, headline, stage_names, verdict
 from softset.decisions.constants import ConstantWarning
 from softset.formats import grouped
+from softset.metrics.goals import Goal
 from softset.metrics.registry import (
     MetricLike,
     decided_elsewhere,
@@ -79,6 +82,7 @@ def compare(
     times: ArrayLike | None = None,
     pos_label: Class | None = None,
     confidence: float | None = None,
+    sample_cost: Costs = None,
     quick: bool = False,
     time_limit: float | None = None,
     random_state: int = 0,
@@ -107,6 +111,7 @@ def compare(
             the rarer class (``softset.tables.labels.positive_class``).
         confidence: with a constraint, such as ``"precision@recall>=0.9"``, thresholds keep it on
             new rows so surely (``softset.promise``).
+        sample_cost: costs of each row that are not columns of ``X``: see ``Cost``.
         quick: fewer networks, fewer trees, one repeat.
         time_limit: seconds for all of it; fewer candidates and splits are run if need be.
         n_jobs, backend: how many fits at once, and any joblib backend (``"dask"`` for a cluster).
@@ -139,8 +144,12 @@ def compare(
     if directory is None and resume:
         raise ValueError("resume needs the directory of the comparison to continue.")
     table = check_dataset(X, y, groups, pos_label, task, cv, duplicates, times)
+    costs = row_costs(measured, X, sample_cost)
+    if costs is not None and not table.task.single:
+        raise ValueError(f"costs of each row are for two classes, got task={table.task!s}.")
+    counted = measured if costs is None else get_goal(mean_cost(costs, table.y))
     label = metric_label(measured, table.task)
-    doubts = [*few_rows(table, int(cv)), *leaking_columns(table, metric, label)]
+    doubts = [*few_rows(table, int(cv)), *leaking_columns(table, counted, label)]
     for text in doubts:
         warn_user(text)
     seconds = math.inf if time_limit is None else time_limit
@@ -152,8 +161,6 @@ def compare(
             raise ValueError(
                 "confidence is of a constraint: pass a metric such as 'precision@recall>=0.9'."
             )
-        # A promise is of one model alone: no fit is shared.
-        chosen = [replace(c, fit=c.id, continues=False) for c in chosen]
     for c in chosen:
         if c.scores is not None and len(c.scores) != len(table.y):
             raise ValueError(f"{c.name}: {len(c.scores)} scores for {len(table.y)} rows.")
@@ -177,8 +184,9 @@ def compare(
         started=started,
         time_limit=seconds,
         confidence=confidence,
+        sample_cost=prices(measured, costs),
     )
-    summary = Summary(plan, plan.run(), label, [*table.warnings, *doubts, *left_out])
+    summary = Summary(plan, plan.run(), label, counted, [*table.warnings, *doubts, *left_out])
     return summary.comparison(started, command or _call(metric, quick, random_state), file)
 
 
@@ -195,9 +203,15 @@ class Summary:
     """
 
     def __init__(
-        self, plan: Plan, splits: list[list[FinishedFit]], label: str, messages: list[str]
+        self,
+        plan: Plan,
+        splits: list[list[FinishedFit]],
+        label: str,
+        counted: Goal,
+        messages: list[str],
     ) -> None:
         self.plan, self.label, self.messages = plan, label, list(messages)
+        self.counted = counted  # the metric, or mean costs where rows have their own
         # One set of splits for the stages and for the table.
         splits = splits[: splits_to_choose_on(len(splits), plan.folds)]
         self.errors: dict[str, str] = {}
@@ -230,7 +244,7 @@ class Summary:
         fold = 1 / plan.folds
         in_test = plan.rows / len(table.y) * fold
         one_row = one_row_of(
-            goal,
+            self.counted,
             table.task,
             [round(rows * in_test) for _, rows in table.counts()],
             round(plan.rows * fold),
@@ -279,6 +293,7 @@ class Summary:
             history=self._history(),
             importances=importances,
             promise=_promise(model),
+            costs=_costs(model),
             data=DataSummary(
                 rows=len(table.y),
                 features=table.features,
@@ -328,8 +343,11 @@ class Summary:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore", UserWarning)
             warnings.simplefilter("always", ConstantWarning)
-            request = FitRequest(plan.metric, y, plan.sizes, plan.random_state, plan.confidence)
-            classifier = make(request).fit(x, y)
+            costs = None if plan.sample_cost is None else plan.sample_cost[rows]
+            request = FitRequest(
+                plan.metric, y, plan.sizes, plan.random_state, plan.confidence, costs
+            )
+            classifier = make(request).fit(x, y, **request.costs)
         self.messages += [str(w.message) for w in caught if w.category is ConstantWarning]
         info = {"classes": table.classes, "candidate": winner}
         return Model(encoder, classifier, info), encoder, len(rows)
@@ -453,6 +471,24 @@ def _promise(model: Model | None) -> str:
     promise = None if model is None else model.classifier.promise_
     promises = promise if isinstance(promise, list) else [promise]
     return " ".join(str(p) for p in promises if p is not None)
+
+
+def _costs(model: Model | None) -> RowCosts | None:
+    """How the refitted model decides by costs of each row."""
+    rule = None if model is None else model.classifier.decision_.costs
+    if rule is None:
+        return None
+    sign = -rule.cost.sign
+    means = {
+        "expected costs of each row": sign * rule.row_cost,
+        f"one threshold, {rule.threshold:.4g}": sign * rule.threshold_cost,
+        "default threshold, 0.5": sign * rule.plain_cost,
+        "without a model (all rows flagged, or none)": sign * rule.constant_cost,
+    }
+    names = list(means)
+    if not rule.by_row:
+        names[:2] = names[1::-1]
+    return RowCosts(str(rule), rule.cost.word, {name: means[name] for name in names})
 
 
 def _versions() -> dict[str, str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from softset.metrics.registry import MetricLike
 from softset.tables.encoder import Schema, TableEncoder, UnseenWarning
 from softset.tasks import Task
-from softset.typing import Array, Frame, Ints
+from softset.typing import Array, Floats, Frame, Ints
 
 if TYPE_CHECKING:
     from softset.comparison.fits import Candidate, Sizes
@@ -43,6 +43,7 @@ class Experiment:
     schema: Schema | None = None
     most_predictions: int = 20_000
     confidence: float | None = None
+    sample_cost: Floats | None = None  # (rows, 4)
     by_time: bool = False  # folds are blocks in time: a split trains on all before its test
     _encoded: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
 
@@ -62,6 +63,10 @@ class Experiment:
     def seed_of(self, split: int) -> int:
         """The seed of every fit on a split."""
         return int(np.random.RandomState([self.random_state % 2**32, split]).randint(2**31 - 1))
+
+    def costs(self, rows: Array) -> Floats | None:
+        """The costs of some rows, where they have their own."""
+        return None if self.sample_cost is None else self.sample_cost[rows]
 
     def split(self, split: int) -> tuple[Array, Array, Array, Array]:
         """Inputs and targets for training and test; encoded by training rows alone."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from softset.tasks import Task
 from softset.typing import Array, Floats, Threshold
 
 if TYPE_CHECKING:
+    from softset.comparison.experiment import Experiment
     from softset.comparison.result import Family, StageId
 
 
@@ -58,6 +59,25 @@ class FitRequest:
     sizes: Sizes
     random_state: int
     confidence: float | None = None
+    sample_cost: Floats | None = None  # (rows, 4), where rows have costs of their own
+
+    @classmethod
+    def of(cls, experiment: Experiment, split: int) -> Self:
+        """The arguments of every fit on a split."""
+        train, _ = experiment.rows(split)
+        return cls(
+            experiment.metric,
+            experiment.y[train],
+            experiment.sizes,
+            experiment.seed_of(split),
+            experiment.confidence,
+            experiment.costs(train),
+        )
+
+    @property
+    def costs(self) -> dict[str, Floats]:
+        """As an argument of ``fit``."""
+        return {} if self.sample_cost is None else {"sample_cost": self.sample_cost}
 
 
 # ``make(request).fit(x, request.target)`` is a fitted ``DecidingClassifier``.
@@ -172,7 +192,8 @@ def fit_candidates(rows: Sequence[Candidate], x: Array, request: FitRequest) -> 
     how = SHARED.get(first.fit, _THRESHOLD)
     started = time.perf_counter()
     model = first.make(request)
-    model = (how.prepare(model) if len(rows) > 1 else model).fit(x, request.target)
+    model = how.prepare(model) if len(rows) > 1 else model
+    model = model.fit(x, request.target, **request.costs)
     seconds = time.perf_counter() - started
     if len(rows) == 1:
         return [Fitted(first.id, model, seconds)]

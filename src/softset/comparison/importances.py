@@ -39,15 +39,9 @@ def winner_importances(plan: Plan, winner: str, seconds: float) -> list[Importan
     train, test = experiment.rows(0)
     x = experiment.x
     encoder, x_train, _ = encode(x, experiment.schema, train, test)
-    request = FitRequest(
-        experiment.metric,
-        experiment.y[train],
-        experiment.sizes,
-        experiment.seed_of(0),
-        experiment.confidence,
-    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fits have reported them
+        request = FitRequest.of(experiment, 0)
         classifier = fit_candidates([plan.by_id[winner]], x_train, request)[0].classifier
         return permutation_importances(
             Model(encoder, classifier, {}),

@@ -342,6 +342,16 @@ class ComparisonSettings:
 
 
 @dataclass(frozen=True)
+class RowCosts:
+    """How the refitted winner decides by costs of each row: in a sentence, and the mean cost of a
+    row (or profit, as ``word`` says) out of fold by ``rules``, the one in use first."""
+
+    sentence: str
+    word: str
+    rules: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Comparison:
     """The result of ``compare``. All but ``model`` is plain data; see ``docs/comparison.md``.
 
@@ -382,6 +392,7 @@ class Comparison:
     date: str
     duration: float
     warnings: list[str]
+    costs: RowCosts | None = None
     model: Model | None = field(
         default=None, repr=False, compare=False, metadata={"in_json": False}
     )

@@ -41,7 +41,7 @@ from softset.tables.labels import PositiveClassWarning
 from softset.tables.splits import repeated_folds
 from softset.tasks import BINARY, Task
 from softset.training.phases import make_phases
-from softset.typing import JSON, Array, Ints
+from softset.typing import JSON, Array, Floats, Ints
 
 # For each second of a time limit, so many numbers (rows times columns) are compared on, but not
 # fewer rows than these.
@@ -87,6 +87,7 @@ class Plan:
     started: float  # of time.monotonic()
     time_limit: float  # seconds; infinite without one
     confidence: float | None = None
+    sample_cost: Floats | None = None
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -152,6 +153,7 @@ class Plan:
             {fit: [self.by_id[c] for c in ids] for fit, ids in self.fits.items()},
             table.schema,
             confidence=self.confidence,
+            sample_cost=self.sample_cost,
             by_time=table.times is not None,
         )
 
@@ -183,6 +185,7 @@ class Plan:
 
     def _settings(self, experiment: Experiment) -> dict[str, JSON]:
         """What the results depend on: a file of runs belongs to them."""
+        costs = experiment.sample_cost
         user_models = {c.id: c.user_model for c in self.chosen if c.user_model}
         return {
             "user_models": user_models,
@@ -193,6 +196,7 @@ class Plan:
             "candidates": self.fits,
             "random_state": self.random_state,
             "confidence": self.confidence,
+            **({} if costs is None else {"costs": fingerprint(costs, experiment.y)}),
             "version": softset.__version__,
         }
 
@@ -401,20 +405,18 @@ def run_fit(source: Source, run: dict[str, JSON]) -> dict[str, JSON]:
 
 def split_results(experiment: Experiment, split: int, fit: str) -> dict[str, SplitResult]:
     """The results of the candidates of a fit on a split."""
-    x, y, x_test, y_test = experiment.split(split)
+    x, _, x_test, y_test = experiment.split(split)
     scores = experiment.fits[fit][0].scores
     if scores is not None:  # of the user
         x, x_test = (scores[rows, None] for rows in experiment.rows(split))
     goal = get_goal(experiment.metric)
-    request = FitRequest(
-        experiment.metric, y, experiment.sizes, experiment.seed_of(split), experiment.confidence
-    )
+    costs = experiment.costs(experiment.rows(split)[1])
     results = {}
-    for fitted in fit_candidates(experiment.fits[fit], x, request):
+    for fitted in fit_candidates(experiment.fits[fit], x, FitRequest.of(experiment, split)):
         classifier = fitted.classifier
-        point = operating_point(goal, classifier.predict(x_test), y_test)
+        point = operating_point(goal, classifier.predict(x_test, costs), y_test)
         results[fitted.candidate] = SplitResult(
-            score=float(classifier.score(x_test, y_test)),
+            score=float(classifier.score(x_test, y_test, sample_cost=costs)),
             seconds=round(fitted.seconds, 4),
             threshold=_threshold(classifier, experiment.task) if goal.tunes else None,
             predictions=_held_out(experiment, split, classifier, x_test)

@@ -8,20 +8,22 @@ are hard to calibrate, one threshold for all rows may be cheaper: both are compa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 import torch
 from scipy.special import expit
+from scipy.stats import norm
 
 from softset.counting.cuts import gaps, pick
 from softset.counting.problem import arrange
 from softset.decisions.calibration import Calibration
+from softset.decisions.intervals import Interval
 from softset.metrics.costs import CELLS, Cost
 from softset.metrics.registry import MetricLike, get_metric
 from softset.tables.splits import dealt_folds
 from softset.tasks import BINARY
-from softset.typing import Array, ArrayLike, Floats, Frame, Ints, TensorLike
+from softset.typing import Array, ArrayLike, Floats, Frame, Ints, Settings, TensorLike
 
 FOLDS = 5
 
@@ -31,7 +33,8 @@ class CostDecision:
     """Decides by costs of each row, either by expected costs (``by_row``) or by one threshold.
 
     ``row_cost`` and ``threshold_cost`` are the mean costs of a row out of fold, ``plain_cost`` that
-    of the default threshold 0.5, all in the unit of the costs.
+    of the default threshold 0.5, ``constant_cost`` that of flagging all rows or none, whichever is
+    cheaper, all in the unit of the costs.
     """
 
     cost: Cost
@@ -42,6 +45,7 @@ class CostDecision:
     row_cost: float
     threshold_cost: float
     plain_cost: float
+    constant_cost: float
     rows: int
 
     def __call__(
@@ -55,8 +59,30 @@ class CostDecision:
         z = _logits(np.asarray(scores, dtype=np.float64), from_logits)
         if not self.by_row:
             return (z >= self.logit).astype(np.int64)
-        costs = sample_costs(self.cost, len(z), sample_cost)
-        return flagged_by_cost(self.calibration(z), costs)
+        return (self.margin(z, sample_costs(self.cost, len(z), sample_cost)) > 0).astype(np.int64)
+
+    def margin(self, z: Floats, costs: Floats | None) -> Floats:
+        """Above 0 where a row is flagged: what that is expected to save, or how far the logit is
+        above the threshold. ``costs`` ``(n, 4)`` as ``sample_costs`` has them."""
+        if not self.by_row:
+            return z - np.nextafter(self.logit, -np.inf)
+        if costs is None:
+            raise ValueError(f"sample_cost must be given: {self.cost.name} is of each row.")
+        return saved_by_flagging(self.calibration(z), costs)
+
+    def packed(self) -> Settings:
+        """As plain data, for a file, without the metric."""
+        return {k: v for k, v in asdict(self).items() if k != "cost"}
+
+    @classmethod
+    def unpacked(cls, cost: Cost, data: Settings) -> CostDecision:
+        """The inverse of ``packed``; raises ValueError for anything else."""
+        names = {f.name for f in fields(cls)} - {"cost"}
+        numbers = [v for v in data.values() if not isinstance(v, dict)]
+        known = set(data) == names and set(data["calibration"]) == {"slope", "intercept"}
+        if not known or not np.isfinite([*numbers, *data["calibration"].values()]).all():
+            raise ValueError("costs of each row in the file are malformed.")
+        return cls(cost, **{**data, "calibration": Calibration(**data["calibration"])})
 
     def __str__(self) -> str:
         """Which rule it is, and what it saves."""
@@ -64,10 +90,12 @@ class CostDecision:
             "expected costs of each row" if self.by_row else f"one threshold, {self.threshold:.4g}"
         )
         word = "profit" if self.cost.sign > 0 else "cost"
-        each = [-self.cost.sign * v for v in (self.row_cost, self.threshold_cost, self.plain_cost)]
+        spent = self.row_cost, self.threshold_cost, self.plain_cost, self.constant_cost
+        each = [-self.cost.sign * v for v in spent]
         return (
             f"Decide by {rule}: {word} of a row out of fold {each[0]:.4g} by expected costs, "
-            f"{each[1]:.4g} by one threshold, {each[2]:.4g} at 0.5 ({self.rows:,} rows)."
+            f"{each[1]:.4g} by one threshold, {each[2]:.4g} at 0.5, {each[3]:.4g} without a model "
+            f"({self.rows:,} rows)."
         )
 
 
@@ -110,27 +138,33 @@ def cost_decision(
     weight = problem.weights().double().reshape(-1).numpy()
     y = problem.y.reshape(-1).numpy().astype(np.int64)
     costs, some = sample_costs(cost, len(z), sample_cost), weight > 0
-    z, y, weight, costs = z[some], y[some], weight[some], costs[some]
+    return cheapest_decision(cost, z[some], y[some], weight[some], costs[some])
+
+
+def cheapest_decision(cost: Cost, z: Floats, y: Ints, w: Floats, costs: Floats) -> CostDecision:
+    """What ``cost_decision`` gives for logits and the costs ``(n, 4)`` of their rows."""
     fold = dealt_folds(y, FOLDS)
     by_row, by_threshold = np.zeros(len(z), np.int64), np.zeros(len(z), np.int64)
     for k in range(FOLDS):
         rest, test = fold != k, fold == k
-        known = (z[rest], y[rest], weight[rest])
         if not test.any() or not rest.any():
             continue
-        by_row[test] = flagged_by_cost(Calibration.fit(*known)(z[test]), costs[test])
-        by_threshold[test] = z[test] >= cheapest_threshold(*known, costs[rest])
-    spent = [mean_cost(d, y, weight, costs) for d in (by_row, by_threshold, (z >= 0).astype(int))]
-    logit = cheapest_threshold(z, y, weight, costs)
+        p = Calibration.fit(z[rest], y[rest], w[rest])(z[test])
+        by_row[test] = saved_by_flagging(p, costs[test]) > 0
+        by_threshold[test] = z[test] >= cheapest_threshold(z[rest], y[rest], w[rest], costs[rest])
+    decided = by_row, by_threshold, (z >= 0).astype(int), np.ones(len(z)), np.zeros(len(z))
+    spent = [mean_cost(d, y, w, costs) for d in decided]
+    logit = cheapest_threshold(z, y, w, costs)
     return CostDecision(
         cost,
         float(expit(logit)),
         logit,
-        Calibration.fit(z, y, weight),
+        Calibration.fit(z, y, w),
         by_row=spent[0] < spent[1],
         row_cost=spent[0],
         threshold_cost=spent[1],
         plain_cost=spent[2],
+        constant_cost=min(spent[3:]),
         rows=len(z),
     )
 
@@ -174,10 +208,11 @@ def _column(cell: str, name: str, values: object, rows: int) -> Array:
     return column
 
 
-def flagged_by_cost(p: Floats, costs: Floats) -> Ints:
-    """Whether to flag each row: its expected cost is lower than that of not flagging."""
+def saved_by_flagging(p: Floats, costs: Floats) -> Floats:
+    """The expected cost of not flagging each row less that of flagging it."""
     tp, fp, fn, tn = costs.T
-    return (p * tp + (1 - p) * fp < p * fn + (1 - p) * tn).astype(np.int64)
+    saved: Floats = p * (fn - tp) + (1 - p) * (tn - fp)
+    return saved
 
 
 def cheapest_threshold(z: Floats, y: Ints, w: Floats, costs: Floats) -> float:
@@ -192,11 +227,46 @@ def cheapest_threshold(z: Floats, y: Ints, w: Floats, costs: Floats) -> float:
     return float(place[best])
 
 
-def mean_cost(flagged: Ints, y: Ints, w: Floats, costs: Floats) -> float:
+def mean_cost(flagged: Array, y: Array, w: Floats, costs: Floats) -> float:
     """The mean cost of a row."""
+    return float(w @ spent(flagged, y, costs) / w.sum())
+
+
+def spent(flagged: Array, y: Array, costs: Floats) -> Floats:
+    """The cost of each row."""
     tp, fp, fn, tn = costs.T
-    each = np.where(flagged > 0, np.where(y > 0, tp, fp), np.where(y > 0, fn, tn))
-    return float(w @ each / w.sum())
+    return np.where(flagged > 0, np.where(y > 0, tp, fp), np.where(y > 0, fn, tn))
+
+
+def cost_interval(
+    cost: Cost, flagged: Array, y: Array, costs: Floats, level: float, w: Floats | None = None
+) -> Interval:
+    """The metric, minus the mean cost of a row (or the mean profit), with an interval: normal, by
+    the standard error of a mean."""
+    w = np.ones(len(y)) if w is None else w
+    each = -spent(flagged, y, costs)
+    value = float(w @ each / w.sum())
+    error = float(np.sqrt((w**2) @ (each - value) ** 2) / w.sum())
+    reach = float(norm.ppf((1 + level) / 2)) * error
+    return Interval(cost.name, value, value - reach, value + reach)
+
+
+def in_money(cost: Cost, flagged: Array, y: Array, costs: Floats) -> str:
+    """What decisions cost, beside doing nothing and flagging all, in a sentence.
+
+    >>> costs = np.array([[0.0, 5.0, 100.0, 0.0], [0.0, 5.0, 30.0, 0.0], [0.0, 5.0, 70.0, 0.0]])
+    >>> in_money(Cost(fn="amount", fp=5), np.array([1, 0, 1]), np.array([1, 1, 0]), costs)
+    'cost of these 3 rows: 35 (11.67 a row); with no row flagged 130, with all rows flagged 5'
+    """
+    word, sign = ("profit", -1) if cost.sign > 0 else ("cost", 1)
+    none = np.zeros(len(y))
+    total, nothing, all_rows = (
+        sign * float(spent(d, y, costs).sum()) for d in (flagged, none, none + 1)
+    )
+    return (
+        f"{word} of these {len(y):,} rows: {total:,.6g} ({total / len(y):.4g} a row); with no row "
+        f"flagged {nothing:,.6g}, with all rows flagged {all_rows:,.6g}"
+    )
 
 
 def _logits(scores: Floats, from_logits: bool) -> Floats:

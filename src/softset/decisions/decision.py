@@ -12,6 +12,7 @@ from softset.tasks import Task, get_task, to_logits, to_probabilities
 from softset.typing import Floats, Ints, Threshold
 
 if TYPE_CHECKING:
+    from softset.decisions.costs import CostDecision
     from softset.decisions.promises import Promise
 
 
@@ -33,6 +34,7 @@ class Decision:
     task: Task
     cut: Floats
     promises: tuple[Promise, ...] = ()  # one for each label, where there is a confidence
+    costs: CostDecision | None = None  # where rows have costs of their own, which may decide
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "task", get_task(self.task))

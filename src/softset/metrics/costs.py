@@ -164,7 +164,7 @@ class Cost(Metric):
             columns = ", ".join(self.columns.values())
             raise ValueError(
                 f"metric {self.name!r} has costs of each row, in columns ({columns}), and counts "
-                "have no rows. Use softset.cost_decision, or softset tune-threshold, with scores."
+                "have no rows. Use a classifier, or softset.cost_decision with scores."
             )
         size = 0 if self.matrix is None else len(self.matrix)
         if task.exclusive and not size:

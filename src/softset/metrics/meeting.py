@@ -32,7 +32,7 @@ from softset.typing import Threshold
 
 # Shifts that are tried first, at quantiles of the log-odds, and as far outside of them; then so
 # often so many between the neighbors of the best one.
-_TRIED, _OUTSIDE, _ROUNDS, _BETWEEN, _SAME = 24, 8.0, 8, 9, 1e-4
+_TRIED, _OUTSIDE, _ROUNDS, _BETWEEN, _SAME = 24, 8.0, 3, 17, 1e-4
 # So many scores are counted at once: bounds memory.
 _BLOCK = 2**20
 # A constraint that is missed by less is met.

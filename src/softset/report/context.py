@@ -99,4 +99,5 @@ def known_goal(name: str) -> Goal | None:
         goal = get_goal(name)
     except ValueError:
         return None
-    return None if isinstance(goal.metric, Custom) else goal
+    of_rows = isinstance(goal.metric, Custom) or getattr(goal.metric, "columns", None)
+    return None if of_rows else goal

@@ -30,6 +30,13 @@ _PER = 10_000  # rows
 
 def content(page: Page) -> Content | None:
     """The values of the template; None for a goal without a constraint."""
+    costs = page.comparison.costs
+    if costs is not None:
+        rules = [
+            {"name": name, "asked": k == 0, "money": formats.count(mean * _PER)}
+            for k, (name, mean) in enumerate(costs.rules.items())
+        ]
+        return {"rules": rules, "word": costs.word, "per": formats.count(_PER)}
     goal = known_goal(page.comparison.metric)
     views = page.operating.views
     if goal is None or not views or not page.operating.has_slider:
