@@ -164,7 +164,8 @@ def _of_costs(
 ) -> tuple[list[Interval], list[str]]:
     """Costs of each row, which are columns of the file: the metrics, and in money."""
     from softset.classifiers.row_costs import row_costs
-    from softset.decisions.costs import cost_interval, in_money
+    from softset.decisions.costs import in_money
+    from softset.decisions.intervals import cost_interval
     from softset.metrics.costs import Cost
 
     rows, money = [], []

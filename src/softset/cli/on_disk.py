@@ -38,8 +38,7 @@ class HeldOut:
 def score_of(model: Model, X: Frame, labels: Labels, weight: Array | None = None) -> HeldOut:
     """The metric of a model on rows that it was not trained on."""
     from softset.classifiers.row_costs import row_costs
-    from softset.decisions.costs import cost_interval
-    from softset.decisions.intervals import metric_table
+    from softset.decisions.intervals import cost_interval, metric_table
     from softset.metrics.costs import Cost
     from softset.metrics.registry import get_goal
 

@@ -485,10 +485,9 @@ def _costs(model: Model | None) -> RowCosts | None:
         "default threshold, 0.5": sign * rule.plain_cost,
         "without a model (all rows flagged, or none)": sign * rule.constant_cost,
     }
-    names = list(means)
-    if not rule.by_row:
-        names[:2] = names[1::-1]
-    return RowCosts(str(rule), rule.cost.word, {name: means[name] for name in names})
+    items = list(means.items())
+    order = (0, 1, 2, 3) if rule.by_row else (1, 0, 2, 3)
+    return RowCosts(str(rule), rule.cost.word, dict(items[i] for i in order))
 
 
 def _versions() -> dict[str, str]:

@@ -13,12 +13,10 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 import torch
 from scipy.special import expit
-from scipy.stats import norm
 
 from softset.counting.cuts import gaps, pick
 from softset.counting.problem import arrange
 from softset.decisions.calibration import Calibration
-from softset.decisions.intervals import Interval
 from softset.metrics.costs import CELLS, Cost
 from softset.metrics.registry import MetricLike, get_metric
 from softset.tables.splits import dealt_folds
@@ -236,19 +234,6 @@ def spent(flagged: Array, y: Array, costs: Floats) -> Floats:
     """The cost of each row."""
     tp, fp, fn, tn = costs.T
     return np.where(flagged > 0, np.where(y > 0, tp, fp), np.where(y > 0, fn, tn))
-
-
-def cost_interval(
-    cost: Cost, flagged: Array, y: Array, costs: Floats, level: float, w: Floats | None = None
-) -> Interval:
-    """The metric, minus the mean cost of a row (or the mean profit), with an interval: normal, by
-    the standard error of a mean."""
-    w = np.ones(len(y)) if w is None else w
-    each = -spent(flagged, y, costs)
-    value = float(w @ each / w.sum())
-    error = float(np.sqrt((w**2) @ (each - value) ** 2) / w.sum())
-    reach = float(norm.ppf((1 + level) / 2)) * error
-    return Interval(cost.name, value, value - reach, value + reach)
 
 
 def in_money(cost: Cost, flagged: Array, y: Array, costs: Floats) -> str:

@@ -15,16 +15,19 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy.special import expit, logit
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from softset.checks import check_number
 from softset.counting.cells import Confusion
 from softset.counting.problem import arrange
+from softset.decisions.costs import spent
 from softset.decisions.evaluation import evaluate, evaluate_problem
+from softset.metrics.costs import Cost
 from softset.metrics.goals import Goal
 from softset.metrics.registry import METRICS, MetricLike, decided_elsewhere
 from softset.tasks import MULTILABEL, Task, get_task
-from softset.typing import Array, ArrayLike, Settings
+from softset.typing import Array, ArrayLike, Floats, Settings
 
 # Resamples for areas, which need a sort each.
 _AREA_RESAMPLES = 200
@@ -242,3 +245,16 @@ def _area_interval(
 
     more = rows + _AREA_ADDED
     return end(rows * value / more, -1), end((rows * value + _AREA_ADDED) / more, 1)
+
+
+def cost_interval(
+    cost: Cost, flagged: Array, y: Array, costs: Floats, level: float, w: Floats | None = None
+) -> Interval:
+    """The metric, minus the mean cost of a row (or the mean profit), with an interval: normal, by
+    the standard error of a mean."""
+    w = np.ones(len(y)) if w is None else w
+    each = -spent(flagged, y, costs)
+    value = float(w @ each / w.sum())
+    error = float(np.sqrt((w**2) @ (each - value) ** 2) / w.sum())
+    reach = float(norm.ppf((1 + level) / 2)) * error
+    return Interval(cost.name, value, value - reach, value + reach)
