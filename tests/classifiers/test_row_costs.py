@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -140,6 +141,18 @@ def test_what_cannot_be_is_refused_in_one_line(fitted):
     ]:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.parametrize("kind", ["network", "boosting"])
+def test_streams_have_no_costs_of_each_row_and_forget_those_of_a_fit_before(kind, fitted):
+    X, y = table()
+    blocks = [(X.to_numpy(), y)]
+    again = pickle.loads(pickle.dumps(fitted[kind]))
+    with pytest.raises(ValueError, match="costs of each row need all rows in memory"):
+        again.fit(blocks)
+    again.set_params(metric="f1").fit(blocks)
+    assert again.threshold_ == clone(again).fit(blocks).threshold_
+    assert again.decision_.costs is None
 
 
 def test_a_table_with_its_costs_end_to_end(tmp_path):

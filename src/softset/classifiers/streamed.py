@@ -181,7 +181,9 @@ def _checked(
 
 def draw_seeds(model: DecidingClassifier) -> tuple[int, int, np.random.RandomState]:
     """A salt, a seed, and the generator that they were drawn from."""
-    one_number(decided_elsewhere(model.metric))
+    goal = one_number(decided_elsewhere(model.metric))
+    if getattr(goal.metric, "columns", None):
+        raise ValueError("costs of each row need all rows in memory: pass a data frame.")
     model._costs = model._mean_cost = None  # of a fit before
     random = check_random_state(model.random_state)
     salt, seed = (int(v) for v in random.randint(2**31 - 1, size=2))
