@@ -405,9 +405,9 @@ def _(box):
     limits = []
     fit = ensemble.MetricEnsembleClassifier.fit
 
-    def noting(self, X, y, sample_weight=None):
+    def noting(self, X, y, **given):
         limits.append(self.time_limit)
-        return fit(self.set_params(base_models=("linear",)), X, y, sample_weight)
+        return fit(self.set_params(base_models=("linear",)), X, y, **given)
 
     box.patch.setattr(ensemble.MetricEnsembleClassifier, "fit", noting)
     words = ["--recipe", "best"]
