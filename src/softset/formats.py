@@ -186,3 +186,13 @@ def shorten(text: object, longest: int = 300) -> str:
     plain = str(text).encode("utf-8", "replace").decode()
     plain = "".join(c if c.isprintable() else " " for c in plain)
     return plain if len(plain) <= longest else plain[: longest - 1] + "…"
+
+
+def html_table(head: list[str], rows: list[list[str]], bold: list[bool] | None = None) -> str:
+    """A table of HTML, all cells escaped; ``bold`` is one flag for each row."""
+    lines = [f"<th>{'</th><th>'.join(map(html.escape, head))}</th>"]
+    lines += [f"<td>{'</td><td>'.join(map(html.escape, cells))}</td>" for cells in rows]
+    styles = ["", *(' style="font-weight:bold"' if b else "" for b in bold or [False] * len(rows))]
+    return (
+        f"<table>{''.join(f'<tr{s}>{t}</tr>' for s, t in zip(styles, lines, strict=True))}</table>"
+    )

@@ -38,7 +38,6 @@ from softset.comparison.result import (
     DataSummary,
     OperatingPoint,
     Predictions,
-    RowCosts,
     SplitResult,
     Splits,
     TaskName,
@@ -47,6 +46,7 @@ from softset.comparison.result import (
     metric_label,
     point_in_words,
 )
+from softset.comparison.row_costs import model_costs
 from softset.comparison.runs import FinishedFit, Plan, rows_in_time
 from softset.comparison.statistics import (
     adjusted,
@@ -293,7 +293,7 @@ class Summary:
             history=self._history(),
             importances=importances,
             promise=_promise(model),
-            costs=_costs(model),
+            costs=model_costs(model),
             data=DataSummary(
                 rows=len(table.y),
                 features=table.features,
@@ -471,23 +471,6 @@ def _promise(model: Model | None) -> str:
     promise = None if model is None else model.classifier.promise_
     promises = promise if isinstance(promise, list) else [promise]
     return " ".join(str(p) for p in promises if p is not None)
-
-
-def _costs(model: Model | None) -> RowCosts | None:
-    """How the refitted model decides by costs of each row."""
-    rule = None if model is None else model.classifier.decision_.costs
-    if rule is None:
-        return None
-    sign = -rule.cost.sign
-    means = {
-        "expected costs of each row": sign * rule.row_cost,
-        f"one threshold, {rule.threshold:.4g}": sign * rule.threshold_cost,
-        "default threshold, 0.5": sign * rule.plain_cost,
-        "without a model (all rows flagged, or none)": sign * rule.constant_cost,
-    }
-    items = list(means.items())
-    order = (0, 1, 2, 3) if rule.by_row else (1, 0, 2, 3)
-    return RowCosts(str(rule), rule.cost.word, dict(items[i] for i in order))
 
 
 def _versions() -> dict[str, str]:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from softset.classifiers.model import Importance, Model
+from softset.comparison.row_costs import RowCosts
+from softset.formats import html_table
 from softset.metrics.registry import METRICS, MetricLike, get_goal, label_of
 from softset.storage.container import whole
 from softset.storage.files import SavedFileError, write_safely
@@ -342,16 +344,6 @@ class ComparisonSettings:
 
 
 @dataclass(frozen=True)
-class RowCosts:
-    """How the refitted winner decides by costs of each row: in a sentence, and the mean cost of a
-    row (or profit, as ``word`` says) out of fold by ``rules``, the one in use first."""
-
-    sentence: str
-    word: str
-    rules: dict[str, float]
-
-
-@dataclass(frozen=True)
 class Comparison:
     """The result of ``compare``. All but ``model`` is plain data; see ``docs/comparison.md``.
 
@@ -492,20 +484,11 @@ class Comparison:
         bold = [c.id == self.winner for c in self.candidates]
         facts = [html.escape(text) for text in (self.verdict, self.advice, self.positive_line)]
         above = "".join(f"<p>{text}</p>" for text in facts if text)
-        above += _html_table(["stage", "best so far", self.label, "gain", ""], stages)
-        return above + _html_table(["", self.label, "difference"], rows, bold)
+        above += html_table(["stage", "best so far", self.label, "gain", ""], stages)
+        return above + html_table(["", self.label, "difference"], rows, bold)
 
 
 _HELP = """print(result)                                       # verdict, stages, candidates
 result.model.save("model.softset")                  # the winner, refitted on all rows
 softset.report.write_report(result, "report.html")  # the page
 softset.plot.comparison(result)                     # intervals of all candidates"""
-
-
-def _html_table(head: list[str], rows: list[list[str]], bold: list[bool] | None = None) -> str:
-    lines = [f"<th>{'</th><th>'.join(map(html.escape, head))}</th>"]
-    lines += [f"<td>{'</td><td>'.join(map(html.escape, cells))}</td>" for cells in rows]
-    styles = ["", *(' style="font-weight:bold"' if b else "" for b in bold or [False] * len(rows))]
-    return (
-        f"<table>{''.join(f'<tr{s}>{t}</tr>' for s, t in zip(styles, lines, strict=True))}</table>"
-    )
