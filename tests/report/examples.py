@@ -178,6 +178,7 @@ def comparison(task: str = "binary", **changes: Any) -> dict[str, Any]:
             for k, c in enumerate(columns)
         ],
         "promise": "",
+        "costs": None,
         "data": {
             "rows": len(X),
             "features": X.shape[1],

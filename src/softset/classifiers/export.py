@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from softset.checks import require
@@ -184,6 +185,7 @@ def to_torch(model: object) -> ExportedModule:
             "model must be a MetricMLPClassifier or a MetricLinearClassifier, or a Model of one of "
             f"them, to be exported, got {type(classifier).__name__}. Serve others with load_model."
         )
+    check_is_fitted(classifier)
     if classifier._decision.costs is not None and classifier._decision.costs.by_row:
         raise ValueError(
             "model decides by costs of each row, which its inputs do not hold. To export one "

@@ -384,7 +384,7 @@ class Comparison:
     date: str
     duration: float
     warnings: list[str]
-    costs: RowCosts | None = None
+    costs: RowCosts | None
     model: Model | None = field(
         default=None, repr=False, compare=False, metadata={"in_json": False}
     )
