@@ -172,3 +172,11 @@ def test_a_table_with_its_costs_end_to_end(tmp_path):
     assert (alone.predict(bare, sample_cost=given) == alone.predict(X)).all()
     importances = {i.column: i.falls for i in permutation_importances(model, X, y)}
     assert importances["a"] > 0
+
+
+def test_a_stream_has_no_costs_of_each_row():
+    blocks = [(np.zeros((4, 2)), np.array([0, 1, 0, 1]))]
+    with pytest.raises(ValueError, match="need all rows in memory"):
+        ss.MetricLinearClassifier("cost(fn=amount, fp=1)").fit(blocks)
+    with pytest.raises(ValueError, match="need all rows in memory"):
+        ss.MetricLinearClassifier("cost(fn=5, fp=1)").fit(blocks, sample_cost=np.ones((4, 4)))

@@ -29,7 +29,7 @@ from softset.classifiers.path import (
     rarest_rows,
     sample_in_memory,
 )
-from softset.classifiers.row_costs import Costs, places
+from softset.classifiers.row_costs import Costs, places, refuse_costs
 from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
 from softset.decisions.tuner import Tuner
 from softset.metrics.registry import MetricLike, get_goal, label_of
@@ -162,9 +162,11 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         check_number("l1_ratio", self.l1_ratio, 0, 1, closed="both")
         check_number("path", list(self.path), 0, float("inf"))
         if y is None and is_stream(X):
+            refuse_costs(get_goal(self.metric), sample_cost)
             self._fit_stream(X)
             return self
         if RankSums(self.sync).size > 1:
+            refuse_costs(get_goal(self.metric), sample_cost)
             if y is None:
                 self._refuse_no_target()
             rest = [np.asarray(v) for v in (y, sample_weight) if v is not None]
@@ -231,6 +233,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
 
     def _fit_stream(self, stream: Stream, checkpoint: PathLike | None = None) -> None:
         """``fit`` of rows that come block by block; ``checkpoint`` is a file to go on from."""
+        refuse_costs(get_goal(self.metric))
+        self._costs = self._mean_cost = None  # of a fit before
         fit_stream(self, stream, checkpoint)
 
     def _signs(self, features: int) -> Array | None:

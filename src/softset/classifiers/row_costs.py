@@ -31,6 +31,12 @@ def cost_columns(goal: Goal, X: Rows, names: Sequence[str] = ()) -> dict[str, Ar
     return {name: x[:, i] for i, name in enumerate(names) if name in wanted}
 
 
+def refuse_costs(goal: Goal, given: Costs = None) -> None:
+    """Raise ValueError if there are costs of each row, which a stream of rows has not."""
+    if given is not None or getattr(goal.metric, "columns", None):
+        raise ValueError("costs of each row need all rows in memory: pass a data frame.")
+
+
 def row_costs(goal: Goal, X: Rows, given: Costs, names: Sequence[str] = ()) -> Floats | None:
     """Costs ``(n, 4)`` of tp, fp, fn and tn, where the metric has costs of each row: by the columns
     of ``X`` that it names, or as ``given``."""

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from softset.classifiers.row_costs import refuse_costs
 from softset.metrics.registry import decided_elsewhere, one_number
 from softset.tables.labels import LabelEncoding
 from softset.tables.rows import Examples, content_codes, copy_numbers, kept_together, row_codes
@@ -181,9 +182,7 @@ def _checked(
 
 def draw_seeds(model: DecidingClassifier) -> tuple[int, int, np.random.RandomState]:
     """A salt, a seed, and the generator that they were drawn from."""
-    goal = one_number(decided_elsewhere(model.metric))
-    if getattr(goal.metric, "columns", None):
-        raise ValueError("costs of each row need all rows in memory: pass a data frame.")
+    refuse_costs(one_number(decided_elsewhere(model.metric)))
     model._costs = model._mean_cost = None  # of a fit before
     random = check_random_state(model.random_state)
     salt, seed = (int(v) for v in random.randint(2**31 - 1, size=2))
