@@ -119,19 +119,28 @@ def test_another_threshold_decides_by_it(name, task):
 
 @pytest.mark.parametrize(("name", "task"), ALL)
 def test_out_of_fold_scores_are_of_rows_that_weigh_something(name, task):
-    found = fitted(name, task).oof_scores_
-    _, y, w = table(task)
+    model = fitted(name, task)
+    found = model.oof_scores_
+    x, y, w = table(task)
     if found is None:
-        assert name in ("MetricBoostingClassifier", "xgboost", "MetricEnsembleClassifier")
+        assert name == "MetricEnsembleClassifier"
         return
     known = np.isfinite(found.reshape(len(y), -1)).all(1)
     assert not known[w == 0].any()
-    assert known[w > 0].mean() > 0.95
+    once = name in ("MetricBoostingClassifier", "xgboost")  # a quarter of the rows is held out
+    assert known[w > 0].mean() > (0.2 if once else 0.95)
     for k in range(1 if task == "binary" else found.shape[1]):
         own = found if task == "binary" else found[:, k]
         is_it = y == "few" if task == "binary" else numbers(y, task) == k
         is_it = y[:, k] == 1 if task == "multilabel" else is_it
-        assert roc_auc_score(is_it[known], own[known]) > 0.7
+        if once:  # by the model itself, which is not fitted again
+            column = model.classes_.tolist().index("few") if task == "binary" else k
+            p = model.predict_proba(x)
+            p = p[column][:, 1] if isinstance(p, list) else p[:, column]
+            expected = np.log(p) if task == "multiclass" else logit(p)
+            assert np.corrcoef(own[known], expected[known])[0, 1] > 0.9
+        else:
+            assert roc_auc_score(is_it[known], own[known]) > 0.7
 
 
 @pytest.mark.parametrize(("name", "task"), [a for a in ALL if a[0] != "MetricThresholdClassifier"])
