@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import numpy as np
@@ -83,6 +84,26 @@ def test_the_report_has_the_alternatives(found):
     assert "constraint broken in" in section
 
 
+@pytest.mark.parametrize(
+    ("goal", "rows"), [("recall@alerts<=2000/10000", 7), ("f1@recall>=0.8&fpr<=0.3", 7)]
+)
+def test_the_report_has_the_alternatives_of_counts_and_of_two_constraints(found, goal, rows):
+    stated = dataclasses.replace(found, metric=goal, promise="A promise.")
+    section = render(stated).partition('<section id="frontier">')[2].partition("</section>")[0]
+    shown = re.findall(r"<tr.*?</tr>", section, flags=re.S)[1:]
+    assert len(shown) == rows
+    (asked,) = [row for row in shown if "asked for" in row]
+    held_out = found.predictions[found.winner]
+    value = evaluate(held_out.scores, held_out.target, goal, from_logits=False)
+    assert f">{value:.3f}</td>" in asked
+    assert "A promise." in section
+
+
+def test_a_count_of_the_rows_at_hand_is_refused():
+    with pytest.raises(ValueError, match=r"splits differ in rows\. Write alerts<=40/N"):
+        compare(*drawn(), "recall@alerts<=40")
+
+
 def test_with_a_confidence_thresholds_keep_the_constraint(found):
     X, y = drawn()
     names = ["linear-tuned", "forest-tuned"]
@@ -136,6 +157,10 @@ def test_costs_of_each_row_are_compared_and_reported_in_money():
         said = model.fit(encoder.transform(X[train]), y[train]).predict(encoder.transform(X[test]))
         spent = np.where(y[test] > said, X["amount"][test], np.where(y[test] < said, 5.0, 0.0))
         assert scores["linear"][split] == pytest.approx(-spent.mean())
+    assert [c.name for c in result.candidates if c.id == "linear-tuned"] == [
+        "Logistic regression, costs of each row"
+    ]
+    assert result.gains.stages[-1].name == "costs of each row"
     assert result.costs.sentence.startswith("Decide by expected costs of each row")
     assert Comparison.from_dict(result.to_dict()).costs == result.costs
     page = render(result)

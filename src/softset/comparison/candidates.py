@@ -318,11 +318,14 @@ def choose(
     task: Task,
     candidates: CandidateLike | Sequence[CandidateLike] | None = None,
     sizes: Sizes | None = None,
+    *,
+    by_row: bool = False,
 ) -> tuple[list[Candidate], list[str]]:
     """The candidates that fit the metric and the task, and a sentence on each that is left out.
 
     ``candidates`` are ids, or one, and pairs of a name and a model of the user; by default, or for
-    ``...`` among them, all ids. ``label`` is the metric in running text.
+    ``...`` among them, all ids. ``label`` is the metric in running text; ``by_row``: with costs of
+    each row.
     """
     goal, sizes = get_goal(metric), sizes or Sizes()
     names, user_models = split_candidates(candidates, BY_ID)
@@ -339,21 +342,18 @@ def choose(
         if o is not None and c.id in ids and (names is not None or not o.quiet):
             left_out.setdefault(o.reason, []).append(c.id)
     notes = [f"left out: {', '.join(group)} ({reason})." for reason, group in left_out.items()]
-    words = {
+    parameter = "expected costs of each row or one threshold" if by_row else task.parameter
+    words = dict.fromkeys(("tuned", "half", "out_of_bag", "for_metric"), "") | {
         "metric": label,
-        "parameter": "offsets" if task.exclusive else "threshold",
-        "tuned": "",
-        "half": "",
-        "out_of_bag": "",
-        "for_metric": "",
+        "parameter": parameter,
         "folds": str(ENSEMBLE_FOLDS[sizes.quick]),
         "trees": str(sizes.trees),
         "forest": f"{sizes.trees} trees, at least {sizes.min_samples_leaf} row(s) in a leaf",
     }
     if not goal.by_scores:
-        words["tuned"] = f", tuned {words['parameter']}"
-        words["out_of_bag"] = f", {words['parameter']} tuned for {label} on out-of-bag scores"
-        words["for_metric"] = f", {words['parameter']} tuned for {label}"
+        words["tuned"] = ", costs of each row" if by_row else f", tuned {parameter}"
+        words["out_of_bag"] = f", {parameter} tuned for {label} on out-of-bag scores"
+        words["for_metric"] = f", {parameter} tuned for {label}"
         words["half"] = ", largest probability" if task.exclusive else ", default threshold (0.5)"
     users = user_candidates(user_models, words, goal, task)
     if len(chosen) + len(users) < 2:

@@ -154,7 +154,15 @@ def compare(
         warn_user(text)
     seconds = math.inf if time_limit is None else time_limit
     sizes = Sizes.of(rows_in_time(len(table.y), table.features, seconds), quick)
-    chosen, left_out = choose(measured, label, table.task, candidates, sizes)
+    chosen, left_out = choose(
+        measured, label, table.task, candidates, sizes, by_row=costs is not None
+    )
+    for constraint in getattr(measured.where, "constraints", ()):
+        if constraint.rows == 0:
+            raise ValueError(
+                f"metric {measured.name!r} is a count of the rows at hand, and splits differ in "
+                f"rows. Write {constraint.text}/N, of the next N rows."
+            )
     if confidence is not None:
         check_number("confidence", confidence, 0, 1)
         if not constrained_rates(get_goal(metric)):
@@ -258,7 +266,7 @@ class Summary:
             folds=plan.folds,
             one_row=one_row,
             test_fraction=plan.test_fraction,
-            names=stage_names(self.label, table.task, goal.by_scores),
+            names=stage_names(self.label, table.task, goal.by_scores, plan.sample_cost is not None),
             within=range_of(plan.metric),
         )
         decision = verdict(gains, stages)

@@ -30,13 +30,17 @@ class Verdict:
     reference: str
 
 
-def stage_names(label: str, task: Task, by_scores: bool) -> dict[StageId, str]:
-    """The names of the stages; ``label`` is the metric in running text."""
+def stage_names(
+    label: str, task: Task, by_scores: bool, by_row: bool = False
+) -> dict[StageId, str]:
+    """The names of the stages; ``label`` is the metric in running text, ``by_row`` as of
+    ``choose``."""
     default = "largest probability" if task.exclusive else "default threshold (0.5)"
+    tuned = "tuned offsets" if task.exclusive else "tuned threshold"
     return {
         "user": "your model as it is",
         "default": "log loss" if by_scores else default,
-        "tuned": "tuned offsets" if task.exclusive else "tuned threshold",
+        "tuned": "costs of each row" if by_row else tuned,
         "metric": f"trained for {label}",
         "ensemble": "ensemble",
     }

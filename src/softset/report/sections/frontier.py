@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from softset import formats
-from softset.comparison.operating import constrained_rates, point_at
+from softset.comparison.operating import point_at
 from softset.comparison.result import point_in_words
 from softset.counting.cells import Confusion
 from softset.metrics.costs import Cost
 from softset.metrics.goals import Goal
-from softset.metrics.meeting import RATES
-from softset.metrics.registry import get_goal
+from softset.metrics.meeting import RATES, Meeting
 from softset.report.context import Content, Page, known_goal
 
 if TYPE_CHECKING:
@@ -43,26 +43,24 @@ def content(page: Page) -> Content | None:
         return None
     if isinstance(goal.metric, Cost) and len(views) == 1:
         return {"money": _money(goal.metric, views[0].sides[0]), "per": formats.count(_PER)}
-    rates = constrained_rates(goal)
-    if len(rates) != 1 or len(views) > 1:
+    if not isinstance(goal.where, Meeting) or len(views) > 1:
         return None
     side = views[0].sides[0]
     _, counts = side.scores.at_every_score
     chosen = _best(goal, counts)
-    asked = formats.number(_bound(goal), 3).rstrip("0").rstrip(".")
-    sign = RATES[rates[0]][0]
+    rate = goal.where.constraints[0].rate
     rows = []
-    for bound in sorted({*(_AT_LEAST if sign > 0 else _AT_MOST), _bound(goal)}):
-        other = _with_bound(goal, rates[0], bound)
+    for where in _alternatives(goal.where, side.scores.total):
+        other = replace(goal, where=where)
         at = _best(other, counts)
         point = point_at(other, at)
         more = float(at.predicted - chosen.predicted) / side.scores.total * _PER
         rows.append(
             {
-                "asked": bound == _bound(goal),
-                "constraint": other.where.suffix.removeprefix("@"),
+                "asked": where == goal.where,
+                "constraint": " and ".join(c.text for c in where.constraints),
                 "metric": formats.number(point.metric) if not point.broken else "not reached",
-                "rate": formats.number(point.rates[rates[0]]),
+                "rate": formats.number(point.rates[rate]),
                 "found": formats.percent(float(at.tp / at.support.clamp(min=1))),
                 "alerts": formats.count(float(at.predicted) / side.scores.total * _PER),
                 "more": _more(more),
@@ -76,8 +74,7 @@ def content(page: Page) -> Content | None:
     return {
         "money": None,
         "metric": page.metric.partition("@")[0],
-        "rate": rates[0],
-        "asked": asked,
+        "rate": rate,
         "rows": rows,
         "per": formats.count(_PER),
         "name": page.names[page.shown[0]],
@@ -112,14 +109,13 @@ def _money(metric: Cost, side: Side) -> list[Content]:
     ]
 
 
-def _bound(goal: Goal) -> float:
-    return float(goal.where.suffix.rpartition("=")[2].rstrip("%"))
-
-
-def _with_bound(goal: Goal, rate: str, bound: float) -> Goal:
-    """The same metric under another bound."""
-    sign = ">=" if RATES[rate][0] > 0 else "<="
-    return get_goal(f"{goal.metric.name}@{rate}{sign}{bound:g}")
+def _alternatives(where: Meeting, total: float) -> list[Meeting]:
+    """The constraints, and others with the first of them changed, from the least bound on."""
+    first, *rest = where.constraints
+    bound = first.bound if first.rows is None else first.bound / (first.rows or total)
+    usual = _AT_LEAST if RATES[first.rate][0] > 0 else _AT_MOST
+    each = {b: replace(first, bound=b, rows=None) for b in usual} | {bound: first}
+    return [Meeting((each[b], *rest)) for b in sorted(each)]
 
 
 def _best(goal: Goal, counts: Confusion) -> Confusion:
