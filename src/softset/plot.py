@@ -34,7 +34,7 @@ from softset.report.counts import Scores
 from softset.report.drawing import IntervalRow, difference_rows, score_rows
 from softset.tasks import BINARY
 from softset.training.loop import History
-from softset.typing import TensorLike
+from softset.typing import TensorLike, Weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +110,7 @@ def threshold(
     *,
     at: float | None = None,
     from_logits: bool = True,
-    sample_weight: TensorLike | None = None,
+    sample_weight: Weights = None,
     ax: Axes | None = None,
 ) -> ThresholdDisplay:
     """The metric of two classes at every threshold, with 1/2 and the best one marked.

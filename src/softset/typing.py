@@ -28,6 +28,7 @@ __all__ = [
     "ClassWeight",
     "Floats",
     "Frame",
+    "Groups",
     "Ints",
     "Label",
     "Labels",
@@ -40,6 +41,7 @@ __all__ = [
     "State",
     "TensorLike",
     "Threshold",
+    "Weights",
 ]
 
 ArrayLike: TypeAlias = "npt.ArrayLike"
@@ -51,7 +53,9 @@ Bools: TypeAlias = "npt.NDArray[np.bool_]"
 PathLike: TypeAlias = "str | os.PathLike[str]"  # a file or a folder, as a user names it
 
 # What a user passes: converted and checked on entry, never deeper.
-TensorLike: TypeAlias = "Tensor | ArrayLike"  # scores, targets and weights of losses and metrics
+TensorLike: TypeAlias = "Tensor | ArrayLike"  # scores and targets of losses and metrics
+Weights: TypeAlias = "TensorLike | None"  # one for each row or position, or for each class
+Groups: TypeAlias = "str | TensorLike"  # "batch", "image", or the group number of each row
 Frame: TypeAlias = "pd.DataFrame"
 Series: TypeAlias = "pd.Series"
 ArrowTable: TypeAlias = "pa.Table"

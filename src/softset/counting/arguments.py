@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from softset.checks import check_number
 from softset.counting.numerics import NOTHING, readable, wide, working
 from softset.counting.values import Invalid, check_classes, check_fractions
 from softset.tasks import Task
+from softset.typing import TensorLike
 
 Shape = Sequence[int]
 # What all kernels read as 0 and 1; other types are converted.
@@ -205,12 +206,12 @@ class Arguments(NamedTuple):
         """How many classes or labels; one for a binary problem."""
         return 1 if self.shapes.task.single else self.scores.shape[len(self.shapes.batch) + 1]
 
-    def laid_out(self) -> dict[str, Any]:
+    def laid_out(self) -> dict[str, Tensor | float | None]:
         """``z``, ``y``, ``w`` and ``unit`` of a ``Problem``, their values checked."""
         with torch.set_grad_enabled(self.with_graph):
             return self._laid_out()
 
-    def _laid_out(self) -> dict[str, Any]:
+    def _laid_out(self) -> dict[str, Tensor | float | None]:
         shapes, task, by_class = self.shapes, self.shapes.task, self.shapes.by_class
         z, y = shapes.flat_scores(self.scores), self.target
         invalid = Invalid(readable(self.scores, y, self.sample_weight, self.class_weight))
@@ -289,7 +290,7 @@ def holds(dtype: torch.dtype, number: int) -> bool:
     return info is None or info.min <= number <= info.max
 
 
-def as_numbers(name: str, x: Any, device: torch.device | None = None) -> Tensor:
+def as_numbers(name: str, x: TensorLike, device: torch.device | None = None) -> Tensor:
     """A tensor from what holds numbers: an array, a column of a table, a list, whose numbers keep
     their digits."""
     if isinstance(x, Tensor):
@@ -349,7 +350,7 @@ def _weighted(
     return y, each if w is None else w * each, unit
 
 
-def of_classes(class_weight: Any, task: Task, classes: int, device: torch.device) -> Tensor:
+def of_classes(class_weight: TensorLike, task: Task, classes: int, device: torch.device) -> Tensor:
     """One number for each class."""
     v = as_numbers("class_weight", class_weight, device).to(wide(device))
     size = 2 if task.single else classes

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from softset.counting.confusion import ROUNDING, joined
 from softset.counting.confusion import Confusion as Confusion  # noqa: PLC0414 (exported)
+from softset.counting.kernels.binary import Tau
 from softset.counting.kernels.choice import kernel_for, usual_kernel
 from softset.counting.kernels.interface import Counted, Kernel, count, differentiable, laid_out
 from softset.counting.kernels.multiclass import MatrixCounted, MulticlassKernel, by_true_class
@@ -27,23 +27,24 @@ from softset.counting.problem import Problem, arrange, check_thresholds
 from softset.counting.steps import Step, check_step, is_hard, is_learned
 from softset.counting.values import check_binary, check_labels, check_not_nan, check_rows
 from softset.tasks import MULTICLASS
+from softset.typing import Groups, TensorLike, Threshold, Weights
 
 
 def confusion(
-    scores: Any,
-    target: Any,
+    scores: TensorLike,
+    target: TensorLike,
     *,
     task: str = "binary",
     step: Step | None = None,
-    threshold: Any = 0.5,
-    thresholds: Any = None,
-    offsets: Any = None,
+    threshold: Threshold = 0.5,
+    thresholds: Threshold | None = None,
+    offsets: TensorLike | None = None,
     from_logits: bool | None = None,
-    sample_weight: Any = None,
-    class_weight: Any = None,
+    sample_weight: Weights = None,
+    class_weight: Weights = None,
     ignore_index: int | None = None,
     batch_dims: int = 0,
-    per: Any = "batch",
+    per: Groups = "batch",
     soft_targets: bool = False,
     matrix: bool = False,
 ) -> Confusion:
@@ -114,15 +115,24 @@ def count_cells(
     problem: Problem,
     step: Step | None = None,
     *,
-    threshold: Any = 0.5,
-    thresholds: Any = None,
-    offsets: Any = None,
+    threshold: Threshold = 0.5,
+    thresholds: Threshold | None = None,
+    offsets: TensorLike | None = None,
     matrix: bool = False,
 ) -> Confusion:
     """``confusion`` of a problem that is arranged already."""
     if problem.numbers is not None:
-        settings = {"threshold": threshold, "thresholds": thresholds, "offsets": offsets}
-        parts = [count_cells(part, step, matrix=matrix, **settings) for part in problem.by_set()]
+        parts = [
+            count_cells(
+                part,
+                step,
+                threshold=threshold,
+                thresholds=thresholds,
+                offsets=offsets,
+                matrix=matrix,
+            )
+            for part in problem.by_set()
+        ]
         return joined(parts, problem.batch_dims, problem.set_order())
     counting = Counting.of(problem, step, threshold, thresholds, offsets)
     if counting.kernel is None:
@@ -139,7 +149,7 @@ class Counting:
 
     problem: Problem
     step: Step | None
-    taus: Sequence[Any]
+    taus: Sequence[Tau]
     grid: bool
     kernel: Kernel | None
     usual: bool = False  # there is nothing to be learned but scores and weights
@@ -149,12 +159,12 @@ class Counting:
         cls,
         problem: Problem,
         step: Step | None,
-        threshold: Any = 0.5,
-        thresholds: Any = None,
-        offsets: Any = None,
+        threshold: Threshold = 0.5,
+        thresholds: Threshold | None = None,
+        offsets: TensorLike | None = None,
     ) -> Counting:
         """Check the arguments of ``count_cells`` and choose the kernel."""
-        if thresholds is None and offsets is None:
+        if thresholds is None and offsets is None and type(threshold) is float:
             kernel = usual_kernel(problem, step, threshold)
             if kernel is not None:
                 return cls(problem, step, (threshold,), False, kernel, usual=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from softset.checks import check_choice
 from softset.counting.arguments import as_numbers
 from softset.counting.numerics import all_but_each, at_least_zero
 from softset.tasks import BINARY, MULTICLASS, Task, get_task
+from softset.typing import Settings, TensorLike
 
 # A difference that is a smaller share than this is the rounding of weights, and zero.
 ROUNDING = 1e-12
@@ -49,7 +49,9 @@ class Confusion:
         object.__setattr__(self, "task", get_task(self.task))
 
     @classmethod
-    def of(cls, cells: Iterable[Tensor], task: Task = BINARY, matrix: Any = None) -> Confusion:
+    def of(
+        cls, cells: Iterable[Tensor], task: Task = BINARY, matrix: Tensor | None = None
+    ) -> Confusion:
         """From ``tp``, ``fp``, ``fn`` and ``tn``."""
         tp, fp, fn, tn = cells
         return cls(tp, fp, fn, tn, task, matrix)
@@ -93,7 +95,7 @@ class Confusion:
         return cells.reshape(*self.tp.shape, 2, 2)
 
     @classmethod
-    def from_matrix(cls, matrix: Any, task: str = "multiclass") -> Confusion:
+    def from_matrix(cls, matrix: TensorLike, task: str = "multiclass") -> Confusion:
         """From counts ``[..., C, C]``, rows true and columns predicted.
 
         ``task="binary"`` takes ``[..., 2, 2]`` and makes the second class the positive one.
@@ -114,12 +116,12 @@ class Confusion:
     @classmethod
     def from_sums(
         cls,
-        tp: Any,
-        predicted: Any,
-        support: Any,
-        total: Any,
+        tp: Tensor,
+        predicted: Tensor,
+        support: Tensor,
+        total: Tensor | float,
         task: Task = BINARY,
-        matrix: Any = None,
+        matrix: Tensor | None = None,
     ) -> Confusion:
         """From sums of decisions, of which the cells are differences: those of weights are zero
         where they are no more than rounding."""
@@ -128,12 +130,12 @@ class Confusion:
         tn = at_least_zero((total - support) - fp, ROUNDING * total)
         return cls(tp, fp, fn, tn, task, matrix)
 
-    def map(self, function: Any) -> Confusion:
+    def map(self, function: Callable[..., Tensor]) -> Confusion:
         """Apply a function to every tensor."""
         c, matrix = self.each(function), self.counted_matrix
         return c if matrix is None else replace(c, counted_matrix=function(matrix))
 
-    def each(self, function: Any) -> Confusion:
+    def each(self, function: Callable[..., Tensor]) -> Confusion:
         """Apply a function to the four cells; the matrix is left out."""
         tp, fp, fn, tn = (function(t) for t in (self.tp, self.fp, self.fn, self.tn))
         return Confusion(tp, fp, fn, tn, self.task, None, self.left_out)
@@ -163,7 +165,7 @@ def _without_diagonal(m: Tensor) -> Tensor:
 def joined(parts: Sequence[Confusion], dim: int, order: Tensor) -> Confusion:
     """Confusions one after another along a dimension, then in this order."""
     names = [f.name for f in fields(Confusion) if isinstance(getattr(parts[0], f.name), Tensor)]
-    together: dict[str, Any] = {
+    together: Settings = {
         name: torch.cat([getattr(c, name) for c in parts], dim).index_select(dim, order)
         for name in names
     }

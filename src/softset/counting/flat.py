@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,10 +32,9 @@ class Form:
     def confusion(self, flat: Tensor) -> Confusion:
         """The confusion of a vector ``[size]``, with its graph."""
         cells = flat[: len(CELLS) * math.prod(self.shape)].reshape(len(CELLS), *self.shape)
-        named: dict[str, Any] = dict(zip(CELLS, cells.unbind(), strict=True))
-        if self.matrix is not None:
-            named["counted_matrix"] = flat[cells.numel() :].reshape(self.matrix)
-        return Confusion(task=self.task, left_out=self.left_out, **named)
+        tp, fp, fn, tn = cells.unbind()
+        matrix = None if self.matrix is None else flat[cells.numel() :].reshape(self.matrix)
+        return Confusion(tp, fp, fn, tn, self.task, matrix, self.left_out)
 
 
 def flatten(c: Confusion) -> tuple[Tensor, Form]:

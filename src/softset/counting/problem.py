@@ -31,6 +31,7 @@ from softset.counting.numerics import (
 from softset.counting.steps import LinearStep, Step
 from softset.counting.values import check_rows
 from softset.tasks import BINARY, MULTILABEL, Task, get_task
+from softset.typing import Groups, TensorLike, Threshold, Weights
 
 THRESHOLD_HINT = "Pass logits with from_logits=True or move the threshold inside."
 PER = ("batch", "image")
@@ -185,7 +186,7 @@ class Problem:
         changed = {"batch_dims": self.batch_dims + 1, "sets": True, "numbers": None}
         return replace(self, z=z, y=y, w=w, **changed)  # type: ignore[arg-type]
 
-    def shifted(self, offsets: Any) -> Problem:
+    def shifted(self, offsets: TensorLike) -> Problem:
         """With ``offsets`` added to the log-probabilities of the classes.
 
         In float64: an offset between two neighboring float32 scores must stay between.
@@ -198,7 +199,9 @@ class Problem:
             )
         return replace(self, z=self.logits() + shift, from_logits=True)
 
-    def thresholds(self, threshold: Any, thresholds: Any) -> tuple[Sequence[Any], bool]:
+    def thresholds(
+        self, threshold: Threshold, thresholds: Threshold | None
+    ) -> tuple[Sequence[float | Tensor], bool]:
         """The one threshold, or a grid of them and ``True``: numbers, or tensors that broadcast
         with ``[*lead, 1]``."""
         if thresholds is not None:
@@ -240,16 +243,16 @@ class Problem:
 
 
 def arrange(
-    scores: Any,
-    target: Any,
+    scores: TensorLike,
+    target: TensorLike,
     *,
     task: str,
     from_logits: bool | None,
-    sample_weight: Any = None,
-    class_weight: Any = None,
+    sample_weight: Weights = None,
+    class_weight: Weights = None,
     ignore_index: int | None = None,
     batch_dims: int = 0,
-    per: Any = "batch",
+    per: Groups = "batch",
     soft_targets: bool = False,
 ) -> Problem:
     """Check shapes, dtypes and values and bring everything into the layout of the kernels.
@@ -314,7 +317,7 @@ def arrange(
     return problem
 
 
-def _set_numbers(per: Any, shapes: Shapes, device: torch.device) -> Tensor:
+def _set_numbers(per: Groups, shapes: Shapes, device: torch.device) -> Tensor:
     """The set of each position, numbered 0, 1, 2, … in the order of the numbers given."""
     if isinstance(per, str):
         check_choice("per", per, PER)
@@ -339,13 +342,13 @@ def _of_one_size(sizes: Tensor) -> list[Tensor]:
     return [(scale == s).nonzero().squeeze(-1) for s in torch.unique(scale)]
 
 
-def weights_by_class(class_weight: Any, problem: Problem) -> Tensor:
+def weights_by_class(class_weight: TensorLike, problem: Problem) -> Tensor:
     """The weight of each example by its class (by its label, where there are several)."""
     v = of_classes(class_weight, problem.task, problem.classes, problem.z.device)
     return by_class(v, problem.y, problem.task, problem.soft)
 
 
-def check_thresholds(task: Task, threshold: Any, thresholds: Any = None) -> None:
+def check_thresholds(task: Task, threshold: Threshold, thresholds: Threshold | None = None) -> None:
     """Refuse a threshold, or a grid of them, outside of (0, 1), and any of several classes."""
     if task.exclusive:
         default = isinstance(threshold, int | float) and threshold == 0.5
@@ -365,14 +368,14 @@ def check_thresholds(task: Task, threshold: Any, thresholds: Any = None) -> None
         check_number("threshold", number, 0, 1, hint=THRESHOLD_HINT)
 
 
-def _grid(thresholds: Any) -> Sequence[Any]:
+def _grid(thresholds: Threshold) -> Sequence[float | Tensor]:
     """A grid of thresholds as numbers, checked; as tensors, if they are to be learned."""
     if isinstance(thresholds, Tensor) and thresholds.requires_grad and thresholds.dim() == 1:
         _checked_grid(tuple(thresholds.tolist()))
         return thresholds.unbind()
     values = thresholds.tolist() if hasattr(thresholds, "tolist") else thresholds
     try:
-        values = tuple(values)
+        values = tuple(values)  # type: ignore[arg-type]
         if any(type(v) is not float for v in values):
             values = tuple(float(v) for v in values)
     except (TypeError, ValueError):

@@ -40,12 +40,12 @@ class Pieces(NamedTuple):
     """A linear step at a threshold: ``H = m1 p`` below ``a``, ``1 - m3 (1 - p)`` above ``b``, and
     slope ``m2`` between them; ``beyond = 1 - b``. Numbers, or tensors."""
 
-    a: Any
-    b: Any
-    m1: Any
-    m2: Any
-    m3: Any
-    beyond: Any
+    a: Number
+    b: Number
+    m1: Number
+    m2: Number
+    m3: Number
+    beyond: Number
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class LinearStep:
     [0.0, 0.1, 0.5, 0.9, 1.0]
     """
 
-    delta: Any = 0.1
-    width: Any = 1.0
+    delta: Number = 0.1
+    width: Number = 1.0
 
     def __post_init__(self) -> None:
         check_number("delta", self.delta, 0, 0.5, closed="both")
@@ -90,16 +90,16 @@ class LinearStep:
         # for wide steps, lengths are made of these two, as differences would lose their digits.
         rest, narrow = 1 - tau, 1 - self.width / 2
         left = tau <= 0.5
-        if isinstance(left, Tensor):
-            m = self.width * torch.where(left, tau, rest)
-            a = torch.where(left, tau * narrow, tau - m / 2)
-            beyond = torch.where(left, rest - m / 2, rest * narrow)
-            b = torch.where(left, tau + m / 2, 1 - beyond)
-        else:
+        if not isinstance(left, Tensor):
             m = self.width * (tau if left else rest)
             a = tau * narrow if left else tau - m / 2
             beyond = rest - m / 2 if left else rest * narrow
             b = tau + m / 2 if left else 1 - beyond
+        else:
+            m = self.width * torch.where(left, tau, rest)
+            a = torch.where(left, tau * narrow, tau - m / 2)
+            beyond = torch.where(left, rest - m / 2, rest * narrow)
+            b = torch.where(left, tau + m / 2, 1 - beyond)
         return Pieces(a, b, self.delta / a, (1 - 2 * self.delta) / m, self.delta / beyond, beyond)
 
     def __call__(self, p: Tensor, tau: Number) -> Tensor:
@@ -128,7 +128,7 @@ class LinearStep:
 
         Without a comparison: CPUs have vector instructions for clamping, and none for choosing.
         """
-        a, b, m1, m2, m3, beyond = self.pieces(tau)
+        a, b, m1, m2, m3, beyond = map(float, self.pieces(tau))
         if tau == 0.5:  # one side is the mirror image of the other
             low = pq.clamp(max=a)
             short = a - low
@@ -163,7 +163,7 @@ def _above(p: Tensor, q: Tensor, tau: Number) -> Tensor:
     return p - tau if tau <= 0.5 else (1 - tau) - q
 
 
-def _past(p: Tensor, q: Tensor, tau: Number, b: Any, beyond: Any) -> Tensor:
+def _past(p: Tensor, q: Tensor, tau: Number, b: Number, beyond: Number) -> Tensor:
     """Whether ``p`` is above ``b = 1 - beyond``, by the one of ``p`` and ``q`` with the digits."""
     if isinstance(tau, Tensor):
         return torch.where(tau <= 0.5, p > b, q < beyond)
@@ -179,7 +179,7 @@ class SigmoidStep:
     0.5
     """
 
-    k: Any = 10.0
+    k: Number = 10.0
 
     def __post_init__(self) -> None:
         check_number("k", self.k, 0, STEEPEST, closed="high")

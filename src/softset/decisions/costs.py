@@ -21,7 +21,7 @@ from softset.metrics.costs import CELLS, Cost
 from softset.metrics.registry import MetricLike, get_metric
 from softset.tables.splits import dealt_folds
 from softset.tasks import BINARY
-from softset.typing import Array, ArrayLike, Floats, Frame, Ints, Settings, TensorLike
+from softset.typing import Array, ArrayLike, Floats, Frame, Ints, Settings, TensorLike, Weights
 
 FOLDS = 5
 
@@ -104,7 +104,7 @@ def cost_decision(
     sample_cost: ArrayLike | Mapping[str, ArrayLike] | Frame | None = None,
     *,
     from_logits: bool | None = None,
-    sample_weight: TensorLike | None = None,
+    sample_weight: Weights = None,
 ) -> CostDecision:
     """The cheapest decision for costs of each row: by expected costs, or by one threshold,
     whichever is cheaper out of fold.

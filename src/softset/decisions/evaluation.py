@@ -13,7 +13,7 @@ from softset.decisions.expected import DECIDE, expected_dice_mask
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tasks import get_task
-from softset.typing import TensorLike, Threshold
+from softset.typing import Groups, TensorLike, Threshold, Weights
 
 EMPTY = (None, "penalize", "ignore")
 
@@ -28,10 +28,10 @@ def evaluate(
     threshold: Threshold = 0.5,
     offsets: Threshold | None = None,
     from_logits: bool | None = None,
-    sample_weight: TensorLike | None = None,
-    class_weight: TensorLike | None = None,
+    sample_weight: Weights = None,
+    class_weight: Weights = None,
     ignore_index: int | None = None,
-    per: str | TensorLike = "batch",
+    per: Groups = "batch",
     empty: str | None = None,
     soft_targets: bool = False,
     decide: str = "threshold",

@@ -18,7 +18,7 @@ from softset.metrics.base import Metric
 from softset.metrics.goals import Fixed, Goal
 from softset.metrics.registry import MetricLike, thresholded
 from softset.tasks import MULTICLASS
-from softset.typing import TensorLike
+from softset.typing import TensorLike, Weights
 
 Value = Callable[[Confusion], Tensor]
 MAX_PASSES = 20
@@ -33,8 +33,8 @@ def best_offsets(
     metric: MetricLike,
     *,
     from_logits: bool | None = None,
-    sample_weight: TensorLike | None = None,
-    class_weight: TensorLike | None = None,
+    sample_weight: Weights = None,
+    class_weight: Weights = None,
     ignore_index: int | None = None,
     shrink: bool = False,
 ) -> list[float]:

@@ -47,7 +47,7 @@ from softset.metrics.goals import Goal
 from softset.metrics.meeting import RATES, Constraint, Meeting
 from softset.metrics.registry import MetricLike, thresholded
 from softset.tasks import BINARY, get_task
-from softset.typing import Floats, Ints, Settings, TensorLike
+from softset.typing import Floats, Ints, Settings, TensorLike, Weights
 
 # The level of intervals of rates on new rows.
 _LEVEL = 0.95
@@ -165,7 +165,7 @@ def promise(
     confidence: float = 0.95,
     task: str = "binary",
     from_logits: bool | None = None,
-    sample_weight: TensorLike | None = None,
+    sample_weight: Weights = None,
     joint: bool = False,
 ) -> Promise | list[Promise]:
     """The best threshold that keeps the constraint of ``metric`` on new rows; of labels, a list.

@@ -18,7 +18,7 @@ from softset.metrics.goals import Goal
 from softset.metrics.meeting import Meeting
 from softset.metrics.registry import MetricLike, get_goal, thresholded
 from softset.tasks import BINARY, MULTILABEL, get_task
-from softset.typing import TensorLike
+from softset.typing import TensorLike, Weights
 
 MAX_PASSES = 20
 # Confusions evaluated together in a search over labels: bounds memory.
@@ -33,8 +33,8 @@ def best_threshold(
     *,
     task: str = "binary",
     from_logits: bool | None = None,
-    sample_weight: TensorLike | None = None,
-    class_weight: TensorLike | None = None,
+    sample_weight: Weights = None,
+    class_weight: Weights = None,
     ignore_index: int | None = None,
     shrink: bool = False,
 ) -> Any:

@@ -13,6 +13,7 @@ from softset.checks import check_number
 from softset.counting.arguments import as_numbers
 from softset.counting.problem import Problem
 from softset.losses.pointwise import CrossEntropyLoss
+from softset.typing import TensorLike
 
 
 class LogitAdjustedLoss(CrossEntropyLoss):
@@ -32,7 +33,7 @@ class LogitAdjustedLoss(CrossEntropyLoss):
     """
 
     def __init__(
-        self, prior: Any, tau: float = 1.0, *, task: str = "multiclass", **settings: Any
+        self, prior: TensorLike, tau: float = 1.0, *, task: str = "multiclass", **settings: Any
     ) -> None:
         super().__init__(task=task, **settings)
         task = self.task
@@ -63,7 +64,7 @@ class LogitAdjustedLoss(CrossEntropyLoss):
         return super()._examples(replace(problem, z=problem.z + shift))
 
 
-def BalancedSoftmaxLoss(counts: Any, **settings: Any) -> LogitAdjustedLoss:  # noqa: N802
+def BalancedSoftmaxLoss(counts: TensorLike, **settings: Any) -> LogitAdjustedLoss:  # noqa: N802
     """``-log(n_y e^{z_y} / sum n_k e^{z_k})`` (Ren et al. 2020): ``LogitAdjustedLoss`` with
     ``tau=1``, from the counts of the classes in the training set.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from softset.checks import check_integer, check_number
 from softset.counting.steps import STEEPEST, LinearStep
+from softset.typing import State
 
 COLDEST = 1 / STEEPEST  # a step is hard there, in every float
 
@@ -83,11 +83,11 @@ class Annealing:
         self._best_here, self._waited, self._improved_here = math.inf, 0, False
         return "cooled"
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """Everything that determines the future, as plain numbers."""
         return dict(self.__dict__)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Go on where ``state_dict`` was taken."""
         unknown = set(state) ^ set(self.__dict__)
         if unknown:

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from softset.checks import check_integer, check_number, nearest
+from softset.typing import Groups, Weights
 
 Weight = float | Callable[[int], float]
 
@@ -29,7 +30,7 @@ WORDS = {
 }
 
 
-def refuse_words(name: str, unknown: dict[str, Any], known: Sequence[str] = ()) -> None:
+def refuse_words(name: str, unknown: Mapping[str, object], known: Sequence[str] = ()) -> None:
     """Refuse arguments that are not there, with our word for those of other libraries.
 
     >>> refuse_words("MetricLoss", {"label_smoothing": 0.1})
@@ -57,7 +58,7 @@ class Loss(nn.Module):
     def __add__(self, other: nn.Module) -> Mixture:
         return Mixture([(1.0, self), (1.0, other)])
 
-    def __radd__(self, other: Any) -> Loss:
+    def __radd__(self, other: nn.Module) -> Loss:
         if isinstance(other, int) and other == 0:  # where ``sum`` begins
             return self
         return Mixture([(1.0, other), (1.0, self)])
@@ -143,7 +144,11 @@ class Mixture(Loss):
         return torch.stack(terms).sum(0)
 
     def forward(
-        self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
+        self,
+        scores: Tensor,
+        target: Tensor,
+        sample_weight: Weights = None,
+        per: Groups | None = None,
     ) -> Tensor:
         values = []
         for loss in self.losses:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -13,6 +11,7 @@ from softset.counting.problem import PER, Problem
 from softset.losses.loss import Loss, refuse_words
 from softset.losses.pointwise import arrange_logits
 from softset.tasks import get_task
+from softset.typing import Groups, Weights
 
 SETTINGS = ("task", "per", "ignore_index")
 
@@ -38,7 +37,7 @@ class LovaszLoss(Loss):
         task: str = "binary",
         per: str = "batch",
         ignore_index: int | None = None,
-        **unknown: Any,
+        **unknown: object,
     ) -> None:
         super().__init__()
         refuse_words("LovaszLoss", unknown, SETTINGS)
@@ -47,7 +46,11 @@ class LovaszLoss(Loss):
         self.task, self.per, self.ignore_index = task, per, ignore_index
 
     def forward(
-        self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
+        self,
+        scores: Tensor,
+        target: Tensor,
+        sample_weight: Weights = None,
+        per: Groups | None = None,
     ) -> Tensor:
         return self._of(scores, target, sample_weight, self.per if per is None else per, 0)
 
@@ -56,7 +59,14 @@ class LovaszLoss(Loss):
         dimension."""
         return self._of(scores, target, weight, self.per, 1)
 
-    def _of(self, scores: Tensor, target: Tensor, weight: Any, per: Any, batch_dims: int) -> Tensor:
+    def _of(
+        self,
+        scores: Tensor,
+        target: Tensor,
+        weight: Weights,
+        per: Groups | None,
+        batch_dims: int,
+    ) -> Tensor:
         settings = {"ignore_index": self.ignore_index, "per": per}
         problem = arrange_logits(scores, target, weight, batch_dims, self.task, **settings)
         with full_precision(problem.z):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from softset.counting.arguments import as_numbers
 from softset.counting.numerics import readable
 from softset.tasks import Task
+from softset.typing import Weights
 
 
-def no_rows(scores: Tensor, sample_weight: Any) -> bool:
+def no_rows(scores: Tensor, sample_weight: Weights) -> bool:
     """Whether there is nothing to count: no rows, or none with a weight."""
     if scores.numel() == 0:
         return True

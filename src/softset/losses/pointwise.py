@@ -16,12 +16,18 @@ from softset.counting.problem import Problem, arrange, weights_by_class
 from softset.counting.values import check_labels
 from softset.losses.loss import Loss, refuse_words
 from softset.tasks import get_task
+from softset.typing import Weights
 
 SETTINGS = ("task", "class_weight", "ignore_index", "soft_targets")
 
 
 def arrange_logits(
-    scores: Tensor, target: Tensor, weight: Any, batch_dims: int, task: str, **settings: Any
+    scores: Tensor,
+    target: Tensor,
+    weight: Weights,
+    batch_dims: int,
+    task: str,
+    **settings: Any,
 ) -> Problem:
     """Logits, labels and weights, arranged and checked, in the precision to compute a loss in.
 
@@ -39,7 +45,7 @@ def arrange_logits(
     return replace(problem, z=raised(problem.z, working(problem.z)))
 
 
-def class_weight_buffer(class_weight: Any) -> Tensor | None:
+def class_weight_buffer(class_weight: Weights) -> Tensor | None:
     """Class weights as a module keeps them: numbers in float64."""
     if class_weight is None:
         return None
@@ -66,10 +72,10 @@ class MeanLoss(Loss):
         self,
         *,
         task: str = "binary",
-        class_weight: Any = None,
+        class_weight: Weights = None,
         ignore_index: int | None = None,
         soft_targets: bool = False,
-        **unknown: Any,
+        **unknown: object,
     ) -> None:
         super().__init__()
         refuse_words(type(self).__name__, unknown, SETTINGS)
@@ -99,7 +105,7 @@ class MeanLoss(Loss):
             return None
         return weights_by_class(self.class_weight, problem)
 
-    def forward(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Tensor:
+    def forward(self, scores: Tensor, target: Tensor, sample_weight: Weights = None) -> Tensor:
         return self._mean(scores, target, sample_weight, 0)
 
     def of_members(self, scores: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
@@ -107,7 +113,7 @@ class MeanLoss(Loss):
         dimension."""
         return self._mean(scores, target, weight, 1)
 
-    def _mean(self, scores: Tensor, target: Tensor, weight: Any, batch_dims: int) -> Tensor:
+    def _mean(self, scores: Tensor, target: Tensor, weight: Weights, batch_dims: int) -> Tensor:
         """The mean over all but the first ``batch_dims`` dimensions."""
         settings = {"ignore_index": self.ignore_index, "soft_targets": self.soft_targets}
         problem = arrange_logits(scores, target, weight, batch_dims, self.task, **settings)

@@ -43,10 +43,10 @@ class Ranks:
         # Not as a decorator: it imports the compiler, which takes as long as torch itself.
         self.total = torch.compiler.disable(self._total)  # type: ignore[no-untyped-call]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Ranks], tuple[object]]:
         return Ranks, (self.sync,)
 
-    def __deepcopy__(self, memo: Any) -> Ranks:
+    def __deepcopy__(self, memo: object) -> Ranks:
         return Ranks(self.sync)  # a process group cannot be copied
 
     def __repr__(self) -> str:

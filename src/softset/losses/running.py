@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -51,11 +52,13 @@ class RunningCounts(nn.Module):
         self.weight = m * self.weight.to(now) + (1 - m)
         return carried(self.counts / self.weight, flat)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, object], prefix: str, *others: Any
+    ) -> None:
         saved = state_dict.get(f"{prefix}counts")
         if isinstance(saved, Tensor):  # their number is known after the first batch
             self.counts = self.counts.new_zeros(saved.shape)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     def extra_repr(self) -> str:
         return f"ema_decay={self.ema_decay}"

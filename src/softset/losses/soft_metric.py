@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -41,10 +41,11 @@ from softset.losses.running import RunningCounts
 from softset.metrics.curves import Curve
 from softset.metrics.custom import Custom
 from softset.metrics.derivatives import Derivatives, derivatives
-from softset.metrics.goals import Fixed, Goal
-from softset.metrics.grid import Grid
+from softset.metrics.goals import Goal
+from softset.metrics.grid import Grid, over_grid
 from softset.metrics.registry import MetricLike, one_number
 from softset.tasks import Task, get_task
+from softset.typing import Groups, TensorLike, Threshold, Weights
 
 EMPTY = ("penalize", "ignore")
 SETTINGS = (
@@ -59,17 +60,17 @@ class Settings:
 
     task: Task
     step: Step
-    threshold: Any
-    class_weight: Any
+    threshold: Threshold
+    class_weight: Weights
     ignore_index: int | None
     from_logits: bool
     empty: str
     batch_dims: int
-    per: Any
+    per: Groups
     soft_targets: bool
     check: str = "auto"
 
-    def arranged(self, scores: Any, target: Any, weight: Any) -> Problem:
+    def arranged(self, scores: TensorLike, target: TensorLike, weight: Any) -> Problem:
         """The problem of a batch."""
         return arrange(
             scores,
@@ -97,18 +98,18 @@ def metric_loss(
     *,
     task: str = "binary",
     step: Step | None = None,
-    threshold: Any = 0.5,
-    thresholds: Any = None,
-    sample_weight: Any = None,
-    class_weight: Any = None,
+    threshold: Threshold = 0.5,
+    thresholds: Threshold | None = None,
+    sample_weight: Weights = None,
+    class_weight: Weights = None,
     ignore_index: int | None = None,
     from_logits: bool = True,
     empty: str = "penalize",
     batch_dims: int = 0,
-    per: Any = "batch",
+    per: Groups = "batch",
     soft_targets: bool = False,
     check: str = "auto",
-    **unknown: Any,
+    **unknown: object,
 ) -> Tensor:
     """``1 - metric`` of the soft confusion of ``scores`` and ``target``.
 
@@ -155,19 +156,16 @@ def metric_loss(
         soft_targets=soft_targets,
         check=check,
     )
-    return _loss(scores, target, sample_weight, over(one_number(metric), thresholds), settings)
+    return _loss(scores, target, sample_weight, over_grid(one_number(metric), thresholds), settings)
 
 
-def over(goal: Goal, thresholds: Any) -> Goal:
-    """The goal over a grid of thresholds, if one is given."""
-    if thresholds is None:
-        return goal
-    if not isinstance(goal.where, Fixed | Grid):
-        raise ValueError(f"thresholds do not apply to {goal.name!r}, which has a place of its own.")
-    return replace(goal, where=Grid(thresholds))
-
-
-def _loss(scores: Any, target: Any, weight: Any, goal: Goal, settings: Settings) -> Tensor:
+def _loss(
+    scores: TensorLike,
+    target: TensorLike,
+    weight: Weights,
+    goal: Goal,
+    settings: Settings,
+) -> Tensor:
     with checked(settings.check):
         return problem_loss(
             settings.arranged(scores, target, weight),
@@ -183,7 +181,7 @@ def problem_loss(
     goal: Goal,
     *,
     step: Step | None = None,
-    threshold: Any = 0.5,
+    threshold: Threshold = 0.5,
     empty: str = "penalize",
 ) -> Tensor:
     """``metric_loss`` of a problem that is arranged already."""
@@ -196,7 +194,7 @@ def problem_loss(
 
 
 def _one_node(
-    problem: Problem, goal: Goal, step: Step, threshold: Any, empty: str
+    problem: Problem, goal: Goal, step: Step, threshold: Threshold, empty: str
 ) -> Tensor | None:
     """``1 - metric`` as one node of the graph, where a kernel counts the arguments where they lie.
 
@@ -209,7 +207,8 @@ def _one_node(
         return None
     if problem.batch_dims and not (problem.batch_dims == 1 and problem.sets):
         return None
-    if metric.wants_matrix(problem.task, problem.classes, training=True):
+    exclusive = problem.task.exclusive  # only then there is a matrix
+    if exclusive and metric.wants_matrix(problem.task, problem.classes, training=True):
         return None
     if torch.compiler.is_compiling():
         return None
@@ -315,24 +314,24 @@ class MetricLoss(Loss):
         *,
         task: str = "binary",
         step: Step | None = None,
-        threshold: Any = 0.5,
-        thresholds: Any = None,
-        class_weight: Any = None,
+        threshold: Threshold = 0.5,
+        thresholds: Threshold | None = None,
+        class_weight: Weights = None,
         ignore_index: int | None = None,
         from_logits: bool | None = None,
         empty: str = "penalize",
         batch_dims: int = 0,
-        per: Any = "batch",
+        per: Groups = "batch",
         soft_targets: bool = False,
         check: str = "auto",
         ema_decay: float = 0.0,
         sync: Any = None,
-        **unknown: Any,
+        **unknown: object,
     ) -> None:
         super().__init__()
         refuse_words("MetricLoss", unknown, SETTINGS)
         check_choice("empty", empty, EMPTY)
-        self.goal, task = over(one_number(metric), thresholds), get_task(task)
+        self.goal, task = over_grid(one_number(metric), thresholds), get_task(task)
         self.step = default_step(task) if step is None else step
         self.task, self.empty = task, empty
         self.from_logits = from_logits is None or bool(from_logits)
@@ -378,7 +377,7 @@ class MetricLoss(Loss):
         if self.task.single:  # else the number of classes is not known yet
             goal.metric.wants_matrix(self.task, 1, training=True)
 
-    def settings(self, per: Any = None, batch_dims: int | None = None) -> Settings:
+    def settings(self, per: Groups | None = None, batch_dims: int | None = None) -> Settings:
         """How it counts; ``per`` and ``batch_dims`` take the place of its own."""
         return Settings(
             self.task,
@@ -395,7 +394,11 @@ class MetricLoss(Loss):
         )
 
     def forward(
-        self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
+        self,
+        scores: Tensor,
+        target: Tensor,
+        sample_weight: Weights = None,
+        per: Groups | None = None,
     ) -> Tensor:
         if not torch.compiler.is_compiling() and self._unclear is not None:
             self._look(scores)
@@ -433,15 +436,16 @@ class MetricLoss(Loss):
         """Whether a batch is part of a whole."""
         return self.running is not None or self.ranks is not None
 
-    def cells(self, scores: Tensor, target: Tensor, sample_weight: Any = None) -> Confusion:
+    def cells(self, scores: Tensor, target: Tensor, sample_weight: Weights = None) -> Confusion:
         """The soft counts that the loss is made of, with their graph; zeros if there are no rows,
         or none with a weight."""
         scores = as_numbers("scores", scores)
         nothing = no_rows(scores, sample_weight)
-        rows: Any = (scores, target, sample_weight)
         if nothing:
             rows = row_in_their_place(scores, self.task, self.batch_dims, self.from_logits)
-        problem = self.settings().arranged(*rows)
+            problem = self.settings().arranged(*rows)
+        else:
+            problem = self.settings().arranged(scores, target, sample_weight)
         c = self.goal.soft_cells(problem, self.step, self.threshold)
         return c.map(lambda t: torch.zeros_like(t) + scores[:0].sum()) if nothing else c
 
@@ -458,7 +462,7 @@ class MetricLoss(Loss):
         target: Tensor,
         weight: Tensor | None,
         step: Step | None = None,
-        per: Any = None,
+        per: Groups | None = None,
     ) -> Tensor:
         """One loss for each member: scores ``[K, N, ...]``; target and weight with or without that
         dimension. ``step`` takes the place of the loss's own."""
@@ -473,7 +477,11 @@ class MetricLoss(Loss):
 
     @torch.no_grad()
     def confusion(
-        self, scores: Tensor, target: Tensor, sample_weight: Any = None, per: Any = None
+        self,
+        scores: Tensor,
+        target: Tensor,
+        sample_weight: Weights = None,
+        per: Groups | None = None,
     ) -> Confusion:
         """The soft counts behind the loss, for logging."""
         problem = self.settings(per).arranged(scores, target, sample_weight)

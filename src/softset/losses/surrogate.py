@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,6 +11,7 @@ from softset.counting.arguments import as_numbers
 from softset.counting.problem import Problem
 from softset.losses.pointwise import MeanLoss
 from softset.metrics.formulas import BETAS
+from softset.typing import TensorLike
 
 # A class that is rarer has a balanced weight that leaves float32.
 RAREST = 1e-30
@@ -38,7 +37,7 @@ class SurrogateFBetaLoss(MeanLoss):
 
     def __init__(
         self,
-        prevalence: Any,
+        prevalence: TensorLike,
         beta: float = 1.0,
         q: float = 0.0,
         class_balanced: bool = True,
@@ -78,7 +77,7 @@ class SurrogateFBetaLoss(MeanLoss):
         return torch.where(y > 0, positive, torch.expm1(self.q * log_cf) / self.q)
 
 
-def balanced_class_weight(target: Any, classes: int = 2) -> Tensor:
+def balanced_class_weight(target: TensorLike, classes: int = 2) -> Tensor:
     """``n / n_y`` for each class of a *training set* (paper 004 eq. 2), for ``class_weight``.
 
     >>> import torch

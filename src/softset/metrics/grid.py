@@ -15,7 +15,7 @@ from softset.counting.problem import Problem
 from softset.counting.steps import Step
 from softset.counting.values import check_labels, check_not_nan
 from softset.metrics.base import Metric
-from softset.metrics.goals import Where, prepared
+from softset.metrics.goals import Fixed, Goal, Where, prepared
 from softset.typing import Threshold
 
 DEFAULT_GRID = tuple(i / 100 for i in range(1, 100))
@@ -81,3 +81,12 @@ def _at_all(problem: Problem) -> Confusion:
     c = all_cuts(problem.z.double(), problem.y, problem.w, problem.task).counts
     c = replace(c, left_out=problem.left_out)
     return c if problem.task.single else c.map(lambda t: t.mT)
+
+
+def over_grid(goal: Goal, thresholds: Threshold | None) -> Goal:
+    """The goal over a grid of thresholds, if one is given."""
+    if thresholds is None:
+        return goal
+    if not isinstance(goal.where, Fixed | Grid):
+        raise ValueError(f"thresholds do not apply to {goal.name!r}, which has a place of its own.")
+    return replace(goal, where=Grid(thresholds))

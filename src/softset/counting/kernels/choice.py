@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from softset.checks import check_choice
-from softset.counting.kernels.binary import BinaryKernel
+from softset.counting.kernels.binary import BinaryKernel, Tau
 from softset.counting.kernels.binary_grid import GridKernel
 from softset.counting.kernels.interface import Kernel
 from softset.counting.kernels.layout import STEPS
@@ -138,10 +138,10 @@ def _family(z: Tensor) -> str:
     return "triton" if wanted == "auto" and z.is_cuda and INSTALLED else "torch"
 
 
-def usual_kernel(problem: Problem, step: Step | None, threshold: Any) -> Kernel | None:
+def usual_kernel(problem: Problem, step: Step | None, threshold: float) -> Kernel | None:
     """The kernel of a step made of numbers at one threshold: checked and chosen once, as that takes
     as long as a small batch. None where there is more to be looked at."""
-    if type(step) not in STEPS or type(threshold) is not float or torch.compiler.is_compiling():
+    if type(step) not in STEPS or torch.compiler.is_compiling():
         return None
     for value in vars(step).values():
         if type(value) is not float and type(value) is not int:
@@ -158,14 +158,14 @@ def _usual(task: Task, scores: Scores, step: Step, threshold: float) -> Kernel |
     return binary_kernel(scores, step, (threshold,), False)
 
 
-def kernel_for(problem: Problem, step: Step, taus: Sequence[Any], grid: bool) -> Kernel:
+def kernel_for(problem: Problem, step: Step, taus: Sequence[Tau], grid: bool) -> Kernel:
     """The fastest kernel for a problem."""
     if problem.task.exclusive:
         return multiclass_kernel(Scores.of(problem), step)
     return binary_kernel(Scores.of(problem), step, taus, grid)
 
 
-def binary_kernel(scores: Scores, step: Step, taus: Sequence[Any], grid: bool) -> Kernel:
+def binary_kernel(scores: Scores, step: Step, taus: Sequence[Tau], grid: bool) -> Kernel:
     """The fastest kernel for a step and its thresholds."""
     from_logits, soft = scores.from_logits, scores.soft
     fastest = scores.binary(step)
@@ -213,14 +213,14 @@ def multiclass_kernel(scores: Scores, step: Step) -> Kernel:
     return fastest(step, from_logits, dtype, soft)
 
 
-def _least(x: Any) -> float:
+def _least(x: Tau) -> float:
     """A number, or the least of a tensor; infinite where it cannot be looked at."""
     if not isinstance(x, Tensor):
         return float(x)
     return float(x.detach().min()) if readable(x) else math.inf
 
 
-def _largest(x: Any) -> float:
+def _largest(x: Tau) -> float:
     """A number, or the largest of a tensor; 0 where it cannot be looked at."""
     if not isinstance(x, Tensor):
         return float(x)

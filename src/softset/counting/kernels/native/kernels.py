@@ -8,17 +8,16 @@ from functools import cached_property
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from softset.counting.arguments import USUAL_WEIGHTS
-from softset.counting.kernels.binary import BinaryKernel
+from softset.counting.kernels.binary import BinaryKernel, Tau
 from softset.counting.kernels.binary_grid import GridKernel
 from softset.counting.kernels.interface import Separate
 from softset.counting.kernels.layout import EXACT, STEPS, Layout, Rows
 from softset.counting.kernels.multiclass import MulticlassKernel
-from softset.counting.kernels.native.library import PARALLEL, Call, native
+from softset.counting.kernels.native.library import PARALLEL, Call, Library, native
 from softset.counting.numerics import lowered, under_transform
 from softset.counting.steps import LinearStep, SigmoidStep, Step
 
@@ -151,7 +150,7 @@ class Counted(NamedTuple):
     shape: torch.Size  # of the scores
     cells: Tensor
 
-    def gradient(self, positive: Any, negative: Any) -> Tensor:
+    def gradient(self, positive: Tensor, negative: Tensor) -> Tensor:
         """The derivative by the scores, in their shape."""
         if isinstance(self.kernel, NativeMulticlass):
             out = self.kernel.gradient_rows(self.rows, positive, negative)
@@ -178,7 +177,7 @@ class _Native:
     soft: bool
 
     @cached_property
-    def library(self) -> Any:
+    def library(self) -> Library | None:
         """The functions in C; nothing where there are none."""
         return native()
 
@@ -217,13 +216,9 @@ def _readable(z: Tensor, dtype: torch.dtype) -> Tensor:
     return z if z.dtype in FLOATS else z.to(dtype)
 
 
-def _sums(adjoint: Any, shape: tuple[int, ...]) -> Tensor:
-    """Derivatives by the sums as C reads them: from a tensor, an array or a number."""
-    if isinstance(adjoint, Tensor):
-        return adjoint.to(torch.float64).resolve_neg().contiguous()
-    if not np.ndim(adjoint):
-        return torch.full(shape, float(adjoint), dtype=torch.float64, device="cpu")
-    return torch.from_numpy(np.ascontiguousarray(adjoint))
+def _sums(adjoint: Tensor) -> Tensor:
+    """Derivatives by the sums as C reads them."""
+    return adjoint.to(torch.float64).resolve_neg().contiguous()
 
 
 class NativeMulticlass(_Native, MulticlassKernel):
@@ -260,13 +255,12 @@ class NativeMulticlass(_Native, MulticlassKernel):
             return None
         return sums.movedim(-2, 0)
 
-    def gradient_rows(self, rows: Rows, positive: Any, negative: Any) -> Tensor | None:
+    def gradient_rows(self, rows: Rows, positive: Tensor, negative: Tensor) -> Tensor | None:
         """The derivative by the scores, in their layout."""
         library, out = self.library, torch.empty_like(rows.z)
         if library is None:
             return None
-        shape = (*rows.z.shape[: rows.batch_dims], rows.z.shape[-1])
-        by = (_sums(positive, shape), _sums(negative, shape))
+        by = (_sums(positive), _sums(negative))
         return out if self.run(library.multiclass, rows, self.levels, None, out, *by) else None
 
     def rows(self, z: Tensor, y: Tensor, w: Tensor | None) -> Rows:
@@ -307,7 +301,7 @@ class NativeBinary(_Native, BinaryKernel):
         return Counted(self, rows, problem.scores.shape, cells)
 
     @cached_property
-    def each_level(self) -> list[tuple[Any, ...]]:
+    def each_level(self) -> list[tuple[Tau, ...]]:
         """The numbers of the step at each threshold."""
         return [_level(self.step, tau) for tau in self.taus]
 
@@ -338,14 +332,13 @@ class NativeBinary(_Native, BinaryKernel):
         return sums.movedim(-2, 0) if self.run(library.binary, rows, levels, sums) else None
 
     def gradient_rows(
-        self, rows: Rows, levels: Levels, positive: Any, negative: Any
+        self, rows: Rows, levels: Levels, positive: Tensor, negative: Tensor
     ) -> Tensor | None:
         """The derivative by the scores, in their layout."""
         library, out = self.library, torch.empty_like(rows.z)
         if library is None:
             return None
-        shape = (*rows.z.shape[: rows.batch_dims], rows.z.shape[-1], levels.thresholds)
-        by = (_sums(positive, shape), _sums(negative, shape))
+        by = (_sums(positive), _sums(negative))
         return out if self.run(library.binary, rows, levels, None, out, *by) else None
 
     def rows(self, z: Tensor, y: Tensor, w: Tensor | None) -> Rows:
@@ -378,7 +371,7 @@ def _labels_last(z: Tensor, y: Tensor, w: Tensor | None) -> Rows:
     return Rows(z.movedim(-2, -1), y.movedim(-2, -1), weight, z.dim() - 2)
 
 
-def _level(step: Step, tau: Any) -> tuple[Any, ...]:
+def _level(step: Step, tau: Tau) -> tuple[Tau, ...]:
     """The numbers of a step at a threshold, as ``level`` in binary.h has them."""
     if isinstance(step, LinearStep):
         pieces = step.pieces(tau)
@@ -387,7 +380,7 @@ def _level(step: Step, tau: Any) -> tuple[Any, ...]:
     return k, 0.0, 0.0, 0.0, 0.0, tau, 0.0
 
 
-def _spread(v: Any, like: Tensor) -> Tensor:
+def _spread(v: Tau, like: Tensor) -> Tensor:
     """One number for each problem: from a tensor that broadcasts with ``[*lead, 1]``."""
     if not isinstance(v, Tensor):
         return torch.full_like(like, float(v))

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import torch  # noqa: F401 (it loads OpenMP)
 
@@ -34,32 +33,28 @@ class _Parallel:
 PARALLEL = _Parallel()
 
 
-class _Library:
+class Library:
     """The functions of the library."""
 
-    def __init__(self, loaded: Any) -> None:
+    def __init__(self, loaded: ctypes.CDLL) -> None:
         self.multiclass: Call = _function(loaded, "softset_multiclass")
         self.binary: Call = _function(loaded, "softset_binary")
         self.bins: Call = _function(loaded, "softset_bins")
         self.task_size = int(loaded.softset_task_size())
 
 
-def _function(loaded: Any, name: str) -> Call:
+def _function(loaded: ctypes.CDLL, name: str) -> Call:
     function = getattr(loaded, name)
     function.argtypes, function.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_int
     return function
 
 
 @lru_cache(maxsize=1)
-def _load() -> _Library | None:
+def native() -> Library | None:
+    """The library, or nothing where it is absent. ``kernels.choice`` says whether it is used."""
     if not FILE.exists():
         return None
     try:
-        return _Library(ctypes.CDLL(str(FILE)))
+        return Library(ctypes.CDLL(str(FILE)))
     except (OSError, AttributeError):  # of another machine, or of another version
         return None
-
-
-def native() -> _Library | None:
-    """The library, or nothing where it is absent. ``kernels.choice`` says whether it is used."""
-    return _load()
