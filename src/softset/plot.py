@@ -266,11 +266,11 @@ def training(history: History | Sequence[History], *, ax: Axes | None = None) ->
     'epoch'
     """
     histories = [history] if isinstance(history, dict) else list(history)
-    for found in histories:
-        if not isinstance(found, dict) or not set(History.__annotations__) <= set(found):
+    for one in histories:
+        if not isinstance(one, dict) or not set(History.__annotations__) <= set(one):
             raise ValueError(
                 "history must be what fit returns, or a list of such (train_members(...).history, "
-                f"MetricMLPClassifier's history_), got {type(found).__name__}."
+                f"MetricMLPClassifier's history_), got {type(one).__name__}."
             )
     if not histories or not histories[0]["phase"]:
         raise ValueError("history must have one epoch at least, got none.")

@@ -180,10 +180,10 @@ def _tree(number: int, block: str) -> Tree:
         return np.concatenate([inner, np.full(leaves, filling, dtype=inner.dtype)])
 
     def child(name: str) -> Array:
-        found = column(name, int, inner)
-        if ((found < -leaves) | (found >= inner)).any():
+        numbers = column(name, int, inner)
+        if ((numbers < -leaves) | (numbers >= inner)).any():
             raise SavedFileError(f"tree {number} has a {name} that is neither node nor leaf.")
-        return with_leaves(np.where(found < 0, leaves - 2 - found, found), -1)
+        return with_leaves(np.where(numbers < 0, leaves - 2 - numbers, numbers), -1)
 
     values = column("leaf_value", float, leaves)
     cut = column("threshold", float, inner)

@@ -204,8 +204,8 @@ def check_links(first: Array, feature: Array, left: Array, right: Array, feature
     for side in (left, right):
         fine = fine and bool(((side > own) & (side < size))[inner].all())
         children.append((root + side)[inner])
-    found = np.concatenate(children)
-    fine = fine and bool((right[~inner] < 0).all()) and len(np.unique(found)) == len(found)
+    linked = np.concatenate(children)
+    fine = fine and bool((right[~inner] < 0).all()) and len(np.unique(linked)) == len(linked)
     if not fine:
         raise SavedFileError("the trees do not fit together: a node has a child that is not its.")
     if not bool(((feature >= 0) & (feature < features))[inner].all()):

@@ -233,17 +233,17 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
             if min(rule.row_cost, rule.threshold_cost) >= rule.constant_cost:
                 warn_user(f"no better than without a model. {rule}", ConstantWarning)
             return
-        found = against_constant(self._tuner(), self._decision, scores, y, w)
-        if found is None or found.value > found.constant + 1e-9:
+        against = against_constant(self._tuner(), self._decision, scores, y, w)
+        if against is None or against.value > against.constant + 1e-9:
             return
         constant = "with equal scores"
-        if self._task.independent and found.decided is not None:
-            constant = f"if every row had the labels {found.decided.astype(int).tolist()}"
-        elif found.decided is not None:
-            constant = f"if every row were predicted as {self._labels.names[found.decided]!r}"
+        if self._task.independent and against.decided is not None:
+            constant = f"if every row had the labels {against.decided.astype(int).tolist()}"
+        elif against.decided is not None:
+            constant = f"if every row were predicted as {self._labels.names[against.decided]!r}"
         warn_user(
-            f"no better than a constant: {label_of(self.metric)} is {found.value:.3g} "
-            f"on held-out rows, and {found.constant:.3g} {constant}. The inputs "
+            f"no better than a constant: {label_of(self.metric)} is {against.value:.3g} "
+            f"on held-out rows, and {against.constant:.3g} {constant}. The inputs "
             "may tell too little about y; or try a tuned threshold, other settings or more rows.",
             ConstantWarning,
         )
@@ -315,12 +315,12 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         multiclass problem; ``None`` is 1/2 or the largest probability.
         """
         self._check_fitted()
-        found, count = copy.copy(self), len(self.classes_)
+        copied, count = copy.copy(self), len(self.classes_)
         if "threshold" in self.get_params(deep=False):
-            found.threshold = threshold
+            copied.threshold = threshold
         plain_one = Decision.plain(self._task, count)
-        found._keep(plain_one if threshold is None else Decision.at(self._task, threshold, count))
-        return found
+        copied._keep(plain_one if threshold is None else Decision.at(self._task, threshold, count))
+        return copied
 
     # --- predict ---------------------------------------------------------------------------------
 

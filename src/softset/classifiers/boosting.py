@@ -376,9 +376,9 @@ class MetricBoostingClassifier(DecidingClassifier):
                 key: None if part[key] is None else library.parse(part[key])
                 for key in ("warm", "booster")
             }
-            for found in trees.values():
-                if found is not None:
-                    found.check(self.n_features_in_, 1 if classes == 2 else classes)
+            for ensemble in trees.values():
+                if ensemble is not None:
+                    ensemble.check(self.n_features_in_, 1 if classes == 2 else classes)
             shift = None if part["shift"] is None else np.array(part["shift"], dtype=np.float64)
             shape = () if classes == 2 else (classes,)
             if shift is not None and (shift.shape != shape or not np.isfinite(shift).all()):
@@ -411,16 +411,16 @@ def _categories(X: Frame) -> list[list[Label] | None]:
     """For each column of a data frame its categories, or ``None`` for a column of numbers."""
     if not hasattr(X, "dtypes") or not hasattr(X, "iloc"):
         return []
-    found: list[list[Label] | None] = []
+    categories: list[list[Label] | None] = []
     for i in range(X.shape[1]):
         column = X.iloc[:, i]
         if getattr(column.dtype, "kind", "O") in "biuf":
-            found.append(None)
+            categories.append(None)
         elif hasattr(column, "cat"):
-            found.append(list(column.cat.categories))
+            categories.append(list(column.cat.categories))
         else:
-            found.append(sorted({v for v in column if not _is_missing(v)}, key=str))
-    return found
+            categories.append(sorted({v for v in column if not _is_missing(v)}, key=str))
+    return categories
 
 
 def _encode(column: pd.Series, known: list[Label] | None) -> np.ndarray:

@@ -68,8 +68,8 @@ class Order:
 def _linear(rows: Examples, order: Order) -> dict[str, DecidingClassifier]:
     model = MetricLinearClassifier(order.metric, threshold=None).fit(*rows)
     start = model.logistic_part(None)
-    for found in (model, start):
-        found.__dict__.pop("_training", None)  # its rows
+    for fitted in (model, start):
+        fitted.__dict__.pop("_training", None)  # its rows
     return {"linear": start, "linear-metric": model}
 
 
@@ -284,14 +284,14 @@ class MetricEnsembleClassifier(DecidingClassifier):
 
     def _not_fitted(self, kinds: list[str], cells: int) -> dict[str, str]:
         """Why kinds are left out that lack a library, or that are slow on so many cells."""
-        found = {}
+        reasons = {}
         for name in kinds:
             if not _is_there(KINDS[name]):
-                found[name] = f"needs {KINDS[name].needs}: pip install 'softset[boosting]'"
+                reasons[name] = f"needs {KINDS[name].needs}: pip install 'softset[boosting]'"
             elif self.base_models is None and cells > KINDS[name].most:
                 most = f"{KINDS[name].most:,} rows times columns"
-                found[name] = f"takes long on more than {most}: name it in base_models to use it"
-        return found
+                reasons[name] = f"takes long on more than {most}: name it in base_models to use it"
+        return reasons
 
     def _splits(self, given: Examples, rows: Examples, place: Array, seed: int) -> Splits:
         """Training and test rows among ``rows``, which are the given ones at ``place``."""
@@ -299,8 +299,8 @@ class MetricEnsembleClassifier(DecidingClassifier):
             return cv_splits(self.cv, rows.x, self._labels, rows.y, rows.w, seed)
         number = np.empty(len(given.y), dtype=np.int64)
         number[place] = np.arange(len(place))
-        found = cv_splits(self.cv, given.x, self._labels, given.y, given.w, seed)
-        return [(number[train], number[test]) for train, test in found]
+        splits = cv_splits(self.cv, given.x, self._labels, given.y, given.w, seed)
+        return [(number[train], number[test]) for train, test in splits]
 
     def _fit_kind(
         self,

@@ -109,11 +109,11 @@ def explain_row(
         repeated = _rows(x, [row] * len(drawn))
         adds = [score - mean_score(_replaced(repeated, background, block)) for _, block in blocks]
         base = mean_score(background)
-    found = [
+    contributions = [
         Contribution(column, values.get(column), add)
         for (column, _), add in zip(blocks, adds, strict=True)
     ]
-    ordered = sorted(found, key=lambda c: -abs(c.adds))
+    ordered = sorted(contributions, key=lambda c: -abs(c.adds))
     return RowExplanation(row, _item(predicted), probability, score, base, exact, ordered)
 
 
@@ -199,12 +199,12 @@ def permutation_importances(
         costs = None if costs is None else costs[some]
     score = partial(_score, model.classifier, target, costs)
     whole = score(x)
-    found = []
+    importances = []
     for column, block in _blocks(model, X):
         orders = [random.permutation(len(x)) for _ in range(int(repeats))]
         falls = [whole - score(_shuffled(x, block, o)) for o in orders]
-        found.append(Importance(column, float(np.mean(falls)), float(np.std(falls))))
-    return sorted(found, key=lambda importance: -importance.falls)
+        importances.append(Importance(column, float(np.mean(falls)), float(np.std(falls))))
+    return sorted(importances, key=lambda importance: -importance.falls)
 
 
 def worst_mistakes(
@@ -245,8 +245,8 @@ def worst_mistakes(
         pairs = [(codes[i].tolist(), decided[i].tolist()) for i in order]
     else:
         pairs = [(names[codes[i]], names[decided[i]]) for i in order]
-    found = zip(order.tolist(), pairs, strict=True)
-    return [Mistake(i, *pair, float(lead[i])) for i, pair in found]
+    ordered = zip(order.tolist(), pairs, strict=True)
+    return [Mistake(i, *pair, float(lead[i])) for i, pair in ordered]
 
 
 def _score(classifier: DecidingClassifier, y: Array, costs: Floats | None, x: Inputs) -> float:

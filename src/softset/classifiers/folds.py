@@ -40,23 +40,23 @@ def cv_splits(
         check_integer("cv", cv, 2, 100)
         own = X if len(some) == len(weight) else _safe_indexing(X, some)
         fold = stratified_folds(own, codes[some], _fold_count(int(cv), labels, codes[some]), seed)
-        found = [(some[fold != k], some[fold == k]) for k in np.unique(fold)]
+        splits = [(some[fold != k], some[fold == k]) for k in np.unique(fold)]
     else:
         target = labels.decode(codes)
         pairs = check_cv(cv, target, classifier=True).split(X, target, **settings)
-        found = [
+        splits = [
             (train[weight[train] > 0], test[weight[test] > 0])
             for train, test in ((np.asarray(a), np.asarray(b)) for a, b in pairs)
         ]
     if not labels.task.independent:
-        for train, _ in found:
+        for train, _ in splits:
             missing = np.setdiff1d(codes[some], codes[train])
             if len(missing):
                 raise ValueError(
                     f"cv leaves no row of class {labels.names[missing[0]]!r} to train on in one of "
                     "its splits. Give splits that have every class in every part."
                 )
-    return found
+    return splits
 
 
 _TWENTIETHS = 20

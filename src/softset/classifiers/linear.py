@@ -216,10 +216,10 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         # In sample where there are no out-of-fold scores, or of some only: of so many rows hardly
         # too good.
         pairs = [
-            found.oof
-            if found.oof is not None and part is rows
-            else tuple(whole(k).scores(flat) for flat in (found.start, found.flat))
-            for k, found in zip(labels, fitted, strict=True)
+            one.oof
+            if one.oof is not None and part is rows
+            else tuple(whole(k).scores(flat) for flat in (one.start, one.flat))
+            for k, one in zip(labels, fitted, strict=True)
         ]
         scores = self._task.joined([z for _, z in pairs])
         self._decide_by(scores[tested], rows.y[tested], rows.w[tested], place)
@@ -271,7 +271,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             rows = part if whole is None else whole(k)
             own = goal if k is None else goal.of_label(k)
             fitted.append(fit_path(settings, part, fold, trains, rows, own, rare, features))
-        self._targets = [Target(found.flat, found.path, found.chosen) for found in fitted]
+        self._targets = [Target(one.flat, one.path, one.chosen) for one in fitted]
         return fitted
 
     def _widen(self, some: Array) -> None:
@@ -477,7 +477,7 @@ def _targets(y: Array) -> list[Array]:
 
 
 def _numbers(values: torch.Tensor, size: int) -> Array:
-    found: Array = values.numpy()
-    if found.dtype != float or found.shape != (size,):
+    numbers: Array = values.numpy()
+    if numbers.dtype != float or numbers.shape != (size,):
         raise ValueError(f"{size} numbers in float64 expected")
-    return found
+    return numbers

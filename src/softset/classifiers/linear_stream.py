@@ -269,15 +269,15 @@ def fit_stream(
         raise ValueError(f"cv must be a number of folds for streams and ranks, got {model.cv!r}.")
     sums = RankSums(model.sync)
     rows = StreamedRows(model, stream)
-    found = survey(model, rows, sums)
+    surveyed = survey(model, rows, sums)
     signs = model._signs(model.n_features_in_)
-    signs = None if signs is None else signs[found.columns]
-    model._center, model._scale = found.center, found.scale
-    model._prior = float(logit(found.positive))
-    fold = content_folds(found.sample, int(model.cv))
-    sample = found.sample._replace(x=model._scaled(found.sample.x))
+    signs = None if signs is None else signs[surveyed.columns]
+    model._center, model._scale = surveyed.center, surveyed.scale
+    model._prior = float(logit(surveyed.positive))
+    fold = content_folds(surveyed.sample, int(model.cv))
+    sample = surveyed.sample._replace(x=model._scaled(surveyed.sample.x))
     labels = range(len(model.classes_)) if model._task.independent else [None]
-    shown = Shown(found.rows, model.verbose)
+    shown = Shown(surveyed.rows, model.verbose)
     source = stream.fingerprint() if hasattr(stream, "fingerprint") else ""
     params = {k: v for k, v in model.get_params().items() if k not in ("verbose", "sync")}
     record = Record(checkpoint, f"{source} {params!r} {sums.size}", sums)
@@ -285,7 +285,7 @@ def fit_stream(
     def whole(label: int | None) -> LinearPasses:
         return LinearPasses(
             lambda: scaled_blocks(model, rows, label),
-            len(found.center),
+            len(surveyed.center),
             2 if label is not None else len(model.classes_),
             signs,
             sums=sums,
@@ -294,9 +294,9 @@ def fit_stream(
         )
 
     trains = fold != np.arange(fold.max() + 1)[:, None]
-    everything = found.rows == len(sample.y)
+    everything = surveyed.rows == len(sample.y)
     fitted = model._fit_paths(
-        sample, fold, trains, labels, None if everything else whole, signs, found.rarest
+        sample, fold, trains, labels, None if everything else whole, signs, surveyed.rarest
     )
     parts = [model._problem(sample, signs, k) for k in labels]
     pairs = [
@@ -312,11 +312,13 @@ def fit_stream(
     model._decide_by(scores, y, w)
     shown.close()
     origins = origins_of(fitted, [z for z, _ in pairs])
-    kept = found.sample if model._task.single else found.sample._replace(x=found.sample.x[:0])
+    kept = (
+        surveyed.sample if model._task.single else surveyed.sample._replace(x=surveyed.sample.x[:0])
+    )
     every = np.arange(len(sample.y))
     model._training = Training(kept, None, every, fold, slice(None), origins)
-    if not found.columns.all():
-        model._widen(found.columns)
+    if not surveyed.columns.all():
+        model._widen(surveyed.columns)
     model._describe()
 
 

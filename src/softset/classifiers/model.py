@@ -143,8 +143,8 @@ class Model:
     @property
     def target(self) -> list[str]:
         """The target column(s) of the table it was trained on."""
-        found = self.info.get("target") or []
-        return [found] if isinstance(found, str) else list(found)
+        names = self.info.get("target") or []
+        return [names] if isinstance(names, str) else list(names)
 
     def summary(self) -> str:
         """What the classifier says of itself, with the names of the table's columns."""
@@ -227,12 +227,12 @@ class Model:
         costs, rule = sample_cost, self.classifier.decision_.costs
         if costs is None and rule is not None and rule.by_row and self.encoder is not None:
             costs = cost_columns(get_goal(self.classifier.metric), _frame(table))
-        p, found = self.classifier.predict_both(self.inputs(table), costs)
-        return np.asarray(p), self._named(found)
+        p, decided = self.classifier.predict_both(self.inputs(table), costs)
+        return np.asarray(p), self._named(decided)
 
-    def _named(self, found: ArrayLike) -> Array:
-        found = np.asarray(found)
-        return found if not self._codes or self.task.independent else self.classes_[found]
+    def _named(self, decided: ArrayLike) -> Array:
+        decided = np.asarray(decided)
+        return decided if not self._codes or self.task.independent else self.classes_[decided]
 
     def codes(self, y: Labels) -> Ints:
         """Labels as numbers of ``classes_``; an unknown one is an error. Text meets text."""

@@ -450,10 +450,10 @@ class PhasedClassifier(MetricMLPClassifier):
 
     def first_phase(self, **params: Any) -> MetricMLPClassifier:
         """What the first phase alone gives with other parameters (of the decision)."""
-        found = MetricMLPClassifier(**{**self.get_params(deep=False), **params})
-        own = [*found.get_params(deep=False), "_after_first", "_seen"]
-        found.__dict__.update({k: v for k, v in vars(self).items() if k not in own})
-        found._weights = self._after_first.double()
-        found.history_ = [until_phase(history, 1) for history in self.history_]
-        found._tune_on(*self._seen)
-        return found
+        earlier = MetricMLPClassifier(**{**self.get_params(deep=False), **params})
+        own = [*earlier.get_params(deep=False), "_after_first", "_seen"]
+        earlier.__dict__.update({k: v for k, v in vars(self).items() if k not in own})
+        earlier._weights = self._after_first.double()
+        earlier.history_ = [until_phase(history, 1) for history in self.history_]
+        earlier._tune_on(*self._seen)
+        return earlier

@@ -19,13 +19,13 @@ RESPONSES = ("predict_proba", "decision_function")
 
 def response_of(estimator: BaseEstimator) -> str:
     """The method whose answers are thresholded."""
-    found = [name for name in RESPONSES if hasattr(estimator, name)]
-    if not is_classifier(estimator) or not found:
+    methods = [name for name in RESPONSES if hasattr(estimator, name)]
+    if not is_classifier(estimator) or not methods:
         raise ValueError(
             "estimator must be a classifier with predict_proba or decision_function, got "
             f"{estimator!r}."
         )
-    return found[0]
+    return methods[0]
 
 
 def fit(estimator: BaseEstimator, x: Rows, y: Array, settings: Settings) -> BaseEstimator:

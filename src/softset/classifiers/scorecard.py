@@ -132,18 +132,18 @@ class Scorecard:
                 raise ValueError(
                     f"X must have the columns of the scorecard; {listed(missing)} not."
                 )
-            found = [X[n].to_numpy(dtype=np.float64) for n in names]
+            columns = [X[n].to_numpy(dtype=np.float64) for n in names]
         else:
             x = X.tocsc() if hasattr(X, "tocsc") else np.asarray(X, dtype=np.float64)
             if x.ndim != 2 or x.shape[1] != self.n_features_in:
                 raise ValueError(
                     f"X must have {self.n_features_in} columns as in fit, got shape {x.shape}."
                 )
-            found = [column_of(x, f.column) for f in self.features]
-        for name, column in zip(names, found, strict=True):
+            columns = [column_of(x, f.column) for f in self.features]
+        for name, column in zip(names, columns, strict=True):
             if not np.isfinite(column).all():
                 raise ValueError(f"X must be finite; {name} holds NaN or infinity.")
-        return found
+        return columns
 
     def __str__(self) -> str:
         label = label_of(self.metric)
@@ -216,11 +216,11 @@ def make_scorecard(
         decided[held] = cut.one_hot(scores[best][held])
     best, cut = _chosen(scores, y, w, tuner, given)
     every = np.ones(len(seen.y), dtype=bool)
-    (found,) = _cards(whole, sizes[best : best + 1], seen, every)
-    features = tuple(found.binned[j].scored(j, names[j], p) for j, p in found.points.items())
+    (chosen,) = _cards(whole, sizes[best : best + 1], seen, every)
+    features = tuple(chosen.binned[j].scored(j, names[j], p) for j, p in chosen.points.items())
     most = int(sum(f.points.max() for f in features))
     # The first total whose logit reaches the cut; one that never or always is stays in range.
-    threshold = int(np.clip(np.ceil(found.scale * (float(cut.cut) - found.base)), 0, most + 1))
+    threshold = int(np.clip(np.ceil(chosen.scale * (float(cut.cut) - chosen.base)), 0, most + 1))
     value = float(tuner.values(decided, y, w[None])[0])
     return Scorecard(tuner.goal, labels, features, threshold, value, len(names))
 
@@ -337,9 +337,9 @@ def _edges(known: Array, mass: Array, whole: bool) -> Array:
 def _roundest(low: float, middle: float, high: float, otherwise: float) -> float:
     """The number of fewest digits above ``low`` and up to ``high``, near the ``middle``."""
     for digits in range(1, 17):
-        found = float(f"{middle:.{digits}g}")
-        if low < found <= high:
-            return found
+        candidate = float(f"{middle:.{digits}g}")
+        if low < candidate <= high:
+            return candidate
     return float(otherwise)
 
 

@@ -119,12 +119,12 @@ class Shifting:
 
     def _shifted(self, shift: Shift) -> Self:
         reference = self._known_reference("at_prevalence")
-        found = copy.copy(self)
-        found._keep(shifted_decision(self._decision, self._tuner(), reference, shift))
-        found._shift = shift
+        copied = copy.copy(self)
+        copied._keep(shifted_decision(self._decision, self._tuner(), reference, shift))
+        copied._shift = shift
         if not shift.rejected:
-            found._reference = reference.with_prior(prior_of(reference, shift.after))
-        return found
+            copied._reference = reference.with_prior(prior_of(reference, shift.after))
+        return copied
 
     def _packed_reference(self) -> State:
         reference, shift = self.reference_, self.shift_

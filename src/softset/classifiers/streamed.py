@@ -82,8 +82,8 @@ class Survey:
 
 def survey(model: DecidingClassifier, stream: Stream, fraction: float, salt: int) -> Survey:
     """Go through a stream. ``fraction`` of the rows are held out, within ``HELD``."""
-    found = _survey(model, stream, fraction, salt, by_number=False)
-    return _survey(model, stream, fraction, salt, by_number=True)[0] if found[1] else found[0]
+    result = _survey(model, stream, fraction, salt, by_number=False)
+    return _survey(model, stream, fraction, salt, by_number=True)[0] if result[1] else result[0]
 
 
 def _survey(
@@ -135,7 +135,7 @@ def _survey(
     else:
         total = sum(f * counts.weights[c] for f, c in zip(factors, labels.names, strict=True))
     empty = Examples(np.empty((0, 0)), np.empty(0, dtype=np.int64), np.empty(0))
-    found = Survey(
+    surveyed = Survey(
         counts.rows,
         labels,
         factors,
@@ -144,14 +144,14 @@ def _survey(
         moments.scaler(),
         empty,
     )
-    rows = found.coded(*rest)
+    rows = surveyed.coded(*rest)
     # By hash: how the stream was cut into blocks does not matter.
-    found = Survey(**{**vars(found), "held": rows.take(np.argsort(codes, kind="stable"))})
+    surveyed = Survey(**{**vars(surveyed), "held": rows.take(np.argsort(codes, kind="stable"))})
     repeat = kept_together(codes, 1.0) is None
     repeat |= max(common.values(), default=0) > max(2, fraction / 2 * counts.rows)
     if not labels.task.independent and (by_number or not repeat):
-        model._warn_of_absent(np.arange(len(labels.classes)), found.held.y)
-    return found, bool(repeat)
+        model._warn_of_absent(np.arange(len(labels.classes)), surveyed.held.y)
+    return surveyed, bool(repeat)
 
 
 def _smallest(parts: list[HeldOut], most: int) -> tuple[list[HeldOut], np.uint64]:

@@ -350,11 +350,11 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     def interval_(self) -> Array | None:
         """The 95 % confidence interval of the best threshold; computed when it is first read."""
         if "interval" not in self._known:
-            found, rows = None, self._tuned_on
+            interval, rows = None, self._tuned_on
             if rows is not None:
-                found = threshold_interval(self._tuner(), *rows[1:], self._seed)
+                interval = threshold_interval(self._tuner(), *rows[1:], self._seed)
             in_logits = self._task.exclusive or self._response == "decision_function"
-            self._known["interval"] = found if found is None or in_logits else expit(found)
+            self._known["interval"] = interval if interval is None or in_logits else expit(interval)
         return cast("Array | None", self._known["interval"])
 
     @property
@@ -391,19 +391,19 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         respond = out_of_bag.respond if self._cv_is("oob") else responses.respond
         return self._arranged(model, respond(model, self._response, X))
 
-    def _arranged(self, model: BaseEstimator, found: Any) -> Array:
+    def _arranged(self, model: BaseEstimator, response: Any) -> Array:
         if self._task.independent:
             classes = model.classes_
-            if self._constant is not None and not isinstance(found, list):  # one label varies
-                found, classes = [found], [classes]
-            if isinstance(found, list):  # of (n, classes of the label)
-                pairs = zip(found, classes, strict=True)
-                found = np.column_stack([responses.of_one_label(p, own) for p, own in pairs])
-            raw = np.asarray(found, dtype=np.float64)
+            if self._constant is not None and not isinstance(response, list):  # one label varies
+                response, classes = [response], [classes]
+            if isinstance(response, list):  # of (n, classes of the label)
+                pairs = zip(response, classes, strict=True)
+                response = np.column_stack([responses.of_one_label(p, own) for p, own in pairs])
+            raw = np.asarray(response, dtype=np.float64)
             if self._constant is not None:
                 raw = out_of_bag.with_constants(raw, self._constant)
         else:
-            raw = np.asarray(found, dtype=np.float64)
+            raw = np.asarray(response, dtype=np.float64)
             known = self._labels.encode(model.classes_)
             if raw.ndim == 2 and raw.shape[1] == len(known):
                 raw = raw[:, np.argsort(known)]
@@ -479,10 +479,10 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
                 raise ValueError("base models must share the features and classes of the model")
         if not 0 < self._least < 1 or self._estimators < 0:
             raise ValueError("a least probability in (0, 1) expected")
-        interval, found = fitted["interval"], fitted["gain"]
+        interval, gain = fitted["interval"], fitted["gain"]
         self._known = {
             "interval": None if interval is None else interval.double().numpy(),
-            "gain": None if found is None else Gain(*(float(v) for v in found)),
+            "gain": None if gain is None else Gain(*(float(v) for v in gain)),
         }
 
     @classmethod

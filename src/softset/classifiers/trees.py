@@ -106,10 +106,10 @@ class SavedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x = validate_data(
             self, X, reset=False, dtype=np.float64, accept_sparse=True, ensure_all_finite=False
         )
-        found = self._trees(x if isinstance(x, np.ndarray) else x.toarray())
+        means = self._trees(x if isinstance(x, np.ndarray) else x.toarray())
         if not isinstance(self.classes_, list):
-            return found
-        return np.split(found, np.cumsum([len(c) for c in self.classes_])[:-1], axis=1)
+            return means
+        return np.split(means, np.cumsum([len(c) for c in self.classes_])[:-1], axis=1)
 
     @property
     def estimators_(self) -> range:

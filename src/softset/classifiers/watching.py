@@ -285,18 +285,18 @@ def _labeled_rates(
         return np.bincount(look[rows], minlength=count)
 
     task = classifier.task_
-    found: list[tuple[str, Ints, Ints, float | None, int, bool]] = []
+    rates: list[tuple[str, Ints, Ints, float | None, int, bool]] = []
     if not len(y):
-        return found
+        return rates
     if task.exclusive:
-        found = [
+        rates = [
             ("accuracy", counted(decided == y), counted(np.ones(len(y), bool)), None, 1, False)
         ]
         for code, name in enumerate(names[:_CLASSES]):
             own = y == code
             hits = counted(own & (decided == code))
-            found.append((f"recall of {name}", hits, counted(own), None, 1, False))
-        return found
+            rates.append((f"recall of {name}", hits, counted(own), None, 1, False))
+        return rates
     reference = classifier.reference_
     where, promises = get_goal(classifier.metric).where, classifier.decision_.promises
     columns = zip(decided.reshape(len(y), -1).T, y.reshape(len(y), -1).T, strict=True)
@@ -313,8 +313,8 @@ def _labeled_rates(
         for rate, (bound, sign, promised) in bounds.items():
             of, hit = rate_rows(rate, said.astype(bool), label.astype(bool))
             name = f"{rate} of {names[k]}" if task.independent else rate
-            found.append((name, counted(hit), counted(of), bound, sign, promised))
-    return found
+            rates.append((name, counted(hit), counted(of), bound, sign, promised))
+    return rates
 
 
 def _least(
@@ -373,9 +373,9 @@ def _goal_over_time(
     for t in np.flatnonzero(some):
         grids = [np.linspace(ends[0, t], ends[1, t], _POINTS) for ends in each]
         p, tpr, fpr = np.array(list(product(*grids))).T
-        found = goal.of_decisions(_confusion(p, tpr, fpr)).numpy()
-        low[t] = min(np.nanmin(found), values[t])
-        high[t] = max(np.nanmax(found), values[t])
+        drawn = goal.of_decisions(_confusion(p, tpr, fpr)).numpy()
+        low[t] = min(np.nanmin(drawn), values[t])
+        high[t] = max(np.nanmax(drawn), values[t])
     return values.tolist(), low.tolist(), high.tolist()
 
 
@@ -405,9 +405,9 @@ def _alerts(
     """The fraction of rows that are flagged, beside that of the reference; nothing is tested."""
     task, reference = classifier.task_, classifier.reference_
     everything = by_look(np.ones(len(decided), dtype=bool))
-    found: list[WatchedRate] = []
+    alerts: list[WatchedRate] = []
     if task.exclusive:
-        return found
+        return alerts
     for k, said in enumerate(decided.reshape(len(decided), -1).T):
         name = f"alerts of {names[k]}" if task.independent else "alerts"
         rate = watched_rate(name, by_look(said == 1), everything, alpha=alpha)
@@ -416,8 +416,8 @@ def _alerts(
             above = np.nan_to_num(reference.fraction_above(k, cut))
             bound = float(reference.prior[k] @ above)
             rate = WatchedRate(**{**vars(rate), "bound": bound})
-        found.append(rate)
-    return found
+        alerts.append(rate)
+    return alerts
 
 
 def _drift(
@@ -445,9 +445,9 @@ def _drift(
         return Drift([0.0] * len(everything), None, None)
     stacked, rates, n = np.stack(above), np.array(expected), float(min(rows))
     evidence = drift_evidence(stacked, everything, rates, n)
-    found = crossing(evidence, alpha)
-    since = None if found is None else drift_start(stacked, everything, rates, n, found)
-    return Drift(evidence.tolist(), found, since)
+    at = crossing(evidence, alpha)
+    since = None if at is None else drift_start(stacked, everything, rates, n, at)
+    return Drift(evidence.tolist(), at, since)
 
 
 def _expected(goal: Goal, classifier: DecidingClassifier, shift: Shift) -> float | None:

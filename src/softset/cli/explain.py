@@ -61,32 +61,32 @@ def run(
     from softset.classifiers.explaining import permutation_importances, worst_mistakes
     from softset.classifiers.model import load_model
 
-    found = load_model(model)
+    fitted = load_model(model)
     if row is not None:
         options: ReadOptions = {"sep": sep, "encoding": encoding, "decimal": decimal}
-        _explain_row(found, file, row, most, seed, as_json, **options)
+        _explain_row(fitted, file, row, most, seed, as_json, **options)
         return
-    wanted = target or found.target
+    wanted = target or fitted.target
     if not wanted:
         raise ValueError("the model does not name its target column: give it with --target COLUMN.")
-    data = read_for(found, file, wanted, sep=sep, encoding=encoding, decimal=decimal)
+    data = read_for(fitted, file, wanted, sep=sep, encoding=encoding, decimal=decimal)
     importances = permutation_importances(
-        found, data.table, data.labels, repeats=repeats, random_state=seed
+        fitted, data.table, data.labels, repeats=repeats, random_state=seed
     )
-    mistakes = worst_mistakes(found, data.table, data.labels, most=most)
+    mistakes = worst_mistakes(fitted, data.table, data.labels, most=most)
     importances = importances[:most]
     if as_json:
         print_json(
             {
                 "file": file.name,
-                "metric": found.metric,
+                "metric": fitted.metric,
                 "rows": len(data.table),
                 "importances": [asdict(i) for i in importances],
                 "mistakes": [{**asdict(m), "row": m.row + 1} for m in mistakes],
             }
         )
         return
-    _print(importances, mistakes, found.metric, f"{file.name}: {len(data.table)} rows")
+    _print(importances, mistakes, fitted.metric, f"{file.name}: {len(data.table)} rows")
 
 
 def _explain_row(
@@ -110,24 +110,26 @@ def _explain_row(
         raise ValueError(
             f"--row must be from 1 to {len(table)}, the rows of {file.name}, got {row}."
         )
-    found = explain_row(model, table, row - 1, random_state=seed)
+    explanation = explain_row(model, table, row - 1, random_state=seed)
     if as_json:
-        print_json({"file": file.name, "metric": model.metric, **asdict(found), "row": row})
+        print_json({"file": file.name, "metric": model.metric, **asdict(explanation), "row": row})
         return
     out = console()
-    said = f"row {row}: {found.predicted}, probability {found.probability:.3f}"
+    said = f"row {row}: {explanation.predicted}, probability {explanation.probability:.3f}"
     out.print(f"{file.name}, {said}", style="bold", markup=False)
     shown = Table(box=None, pad_edge=False)
-    scored = found.predicted
+    scored = explanation.predicted
     if model.task.single:
         scored = model.classes_[model.classifier._labels.positive]
     for name in ("column", "value", f"adds to the score of {scored}"):
         shown.add_column(name, justify="left" if name == "column" else "right")
-    for c in found.contributions[:most]:
+    for c in explanation.contributions[:most]:
         shown.add_row(_plain(c.column), _plain(c.value), f"{c.adds:+.3f}")
     out.print(shown)
-    start = "intercept" if found.exact else "mean score of other rows"
-    out.print(f"{start} {found.base:+.3f}, score of this row {found.score:+.3f}", markup=False)
+    start = "intercept" if explanation.exact else "mean score of other rows"
+    out.print(
+        f"{start} {explanation.base:+.3f}, score of this row {explanation.score:+.3f}", markup=False
+    )
 
 
 def _print(

@@ -149,12 +149,12 @@ def _probabilities(p: Floats, task: Task, names: list[str]) -> Floats:
     return p
 
 
-def decide(found: Scored, threshold: float | None) -> Array:
+def decide(data: Scored, threshold: float | None) -> Array:
     """Codes of classes, or 0 and 1 of labels, by one threshold; 0.5 by default."""
     from softset.decisions.decision import Decision
 
-    task = found.task
-    scores = found.scores if found.from_logits else task.scores(found.scores)
+    task = data.task
+    scores = data.scores if data.from_logits else task.scores(data.scores)
     count = task.outputs(scores.shape[-1])
     if threshold is None:
         return Decision.plain(task, count)(scores)

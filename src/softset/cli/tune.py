@@ -52,63 +52,63 @@ def run(
     from softset.metrics.registry import thresholded
 
     goal = thresholded(metric)
-    found = read_scores(
+    data = read_scores(
         file, target, scores, logits, pos_label, sep=sep, encoding=encoding, decimal=decimal
     )
-    for line in _notes(goal, len(found.y)):
+    for line in _notes(goal, len(data.y)):
         if not as_json:
             print(line)
     if confidence is not None:
-        _promise(goal, found, confidence, as_json)
+        _promise(goal, data, confidence, as_json)
     elif getattr(goal.metric, "columns", None):
-        _by_costs(goal, found, as_json)
+        _by_costs(goal, data, as_json)
     else:
-        _tune(goal, found, as_json)
+        _tune(goal, data, as_json)
 
 
-def _tune(goal: Goal, found: Scored, as_json: bool) -> None:
+def _tune(goal: Goal, data: Scored, as_json: bool) -> None:
     from softset.decisions.evaluation import evaluate
     from softset.decisions.offsets import best_offsets
     from softset.decisions.thresholds import best_threshold
 
-    m, task, y = goal.of_decisions, found.task, found.y
-    settings: Settings = {"task": task, "from_logits": found.from_logits}
-    before = evaluate(found.scores, y, m, **settings)
+    m, task, y = goal.of_decisions, data.task, data.y
+    settings: Settings = {"task": task, "from_logits": data.from_logits}
+    before = evaluate(data.scores, y, m, **settings)
     if task.exclusive:
-        tuned = best_offsets(found.scores, y, goal, from_logits=found.from_logits)
-        after = evaluate(found.scores, y, m, offsets=tuned, **settings)
+        tuned = best_offsets(data.scores, y, goal, from_logits=data.from_logits)
+        after = evaluate(data.scores, y, m, offsets=tuned, **settings)
     else:
-        tuned = best_threshold(found.scores, y, goal, **settings)
-        after = evaluate(found.scores, y, m, threshold=tuned, **settings)
+        tuned = best_threshold(data.scores, y, goal, **settings)
+        after = evaluate(data.scores, y, m, threshold=tuned, **settings)
     key = "offsets" if task.exclusive else "threshold"
-    interval, gain = _uncertainty(goal, found)
+    interval, gain = _uncertainty(goal, data)
     if as_json:
-        facts = {**_facts(goal, found), key: tuned, "value": after, "value_before": before}
+        facts = {**_facts(goal, data), key: tuned, "value": after, "value_before": before}
         print_json({**facts, "interval": interval, "gain": gain and gain._asdict()})
         return
     default = "without" if task.exclusive else "at 0.5"
-    ranges = [""] * len(found.classes)
+    ranges = [""] * len(data.classes)
     if interval is not None:
         both = interval.reshape(-1, 2)
         ranges = [f" (95 % interval {low:.4g} to {high:.4g})" for low, high in both]
     if task.single:
-        print(found.positive)
+        print(data.positive)
         print(f"best threshold for {goal.name}: {tuned:.6g}{ranges[0]}")
     else:
         print(f"{key} for {goal.name}:")
-        for name, number, ends in zip(found.classes, tuned, ranges, strict=True):
+        for name, number, ends in zip(data.classes, tuned, ranges, strict=True):
             print(f"  {name}: {number:.6g}{ends}")
     print(f"{m.name}: {after:.4f}, {default} {before:.4f} ({len(y)} rows, tuned on these)")
     if gain is not None:
         noise = "" if gain.low > 0 else ": within noise"
         between = f"[{gain.low:+.4f}, {gain.high:+.4f}]"
         print(f"gain on rows not tuned on: {gain.gain:+.4f} {between}{noise}")
-    flagged = float(decide(found, tuned).mean()) if isinstance(tuned, float) else None
+    flagged = float(decide(data, tuned).mean()) if isinstance(tuned, float) else None
     if note := met_by_constant(flagged, goal.name):
         say(f"softset: note: {note}")
 
 
-def _uncertainty(goal: Goal, found: Scored) -> tuple[Floats | None, Gain | None]:
+def _uncertainty(goal: Goal, data: Scored) -> tuple[Floats | None, Gain | None]:
     """The 95 % interval of the best threshold, or of each offset, and the gain of tuning on rows
     that it was not tuned on; None where there is none."""
     import numpy as np
@@ -118,71 +118,69 @@ def _uncertainty(goal: Goal, found: Scored) -> tuple[Floats | None, Gain | None]
     from softset.decisions.resampling import tuning_gain
     from softset.decisions.tuner import Tuner
 
-    task = found.task
+    task = data.task
     tuner = Tuner(goal, task, rule="exact", clear=False)
-    order = np.random.RandomState(0).permutation(len(found.y))  # a file may be sorted
-    z = found.scores if found.from_logits else task.scores(found.scores)
-    z, y = (log_softmax(z, 1) if task.exclusive else z)[order], found.y[order]
+    order = np.random.RandomState(0).permutation(len(data.y))  # a file may be sorted
+    z = data.scores if data.from_logits else task.scores(data.scores)
+    z, y = (log_softmax(z, 1) if task.exclusive else z)[order], data.y[order]
     if not tuner.can_tune(y) or goal.where.exact:
         return None, None
     w = np.ones(len(y))
     interval = threshold_interval(tuner, z, y, w, seed=0)
-    if interval is not None and not task.exclusive and not found.from_logits:
+    if interval is not None and not task.exclusive and not data.from_logits:
         interval = expit(interval)
     return interval, tuning_gain(tuner, tuner.crossed(z, y, w), z, y, w, seed=0)
 
 
-def _by_costs(goal: Goal, found: Scored, as_json: bool) -> None:
+def _by_costs(goal: Goal, data: Scored, as_json: bool) -> None:
     """The cheapest rule for costs of each row, which are columns of the file."""
     from softset.decisions.costs import cost_decision
 
-    if not found.task.single:
+    if not data.task.single:
         raise ValueError(f"--metric {goal.name} is for two classes.")
-    rule = cost_decision(
-        found.scores, found.y, goal.metric, found.table, from_logits=found.from_logits
-    )
+    rule = cost_decision(data.scores, data.y, goal.metric, data.table, from_logits=data.from_logits)
     if not as_json:
-        print(found.positive)
+        print(data.positive)
         print(rule)
         return
     names = ("threshold", "by_row", "row_cost", "threshold_cost", "plain_cost", "rows")
     slope, intercept = rule.calibration.slope, rule.calibration.intercept
-    facts = {**_facts(goal, found), **{n: getattr(rule, n) for n in names}}
+    facts = {**_facts(goal, data), **{n: getattr(rule, n) for n in names}}
     print_json({**facts, "calibration": {"slope": slope, "intercept": intercept}})
 
 
-def _promise(goal: Goal, found: Scored, confidence: float, as_json: bool) -> None:
+def _promise(goal: Goal, data: Scored, confidence: float, as_json: bool) -> None:
     from softset.decisions.promises import promise
 
     kept = promise(
-        found.scores,
-        found.y,
+        data.scores,
+        data.y,
         goal,
         confidence=confidence,
-        task=found.task,
-        from_logits=found.from_logits,
+        task=data.task,
+        from_logits=data.from_logits,
     )
     promises = kept if isinstance(kept, list) else [kept]
     if as_json:
         each = [{**p.packed(), "sentence": str(p)} for p in promises]
-        print_json({**_facts(goal, found), "promises": each})
+        print_json({**_facts(goal, data), "promises": each})
         return
-    if found.task.single:
-        print(found.positive)
+    if data.task.single:
+        print(data.positive)
         print(promises[0])
         return
     print(f"each label at {100 * confidence:.4g} %:")
-    for name, p in zip(found.classes, promises, strict=True):
+    for name, p in zip(data.classes, promises, strict=True):
         print(f"  {name}: {p}")
 
 
-def _facts(goal: Goal, found: Scored) -> Settings:
+def _facts(goal: Goal, data: Scored) -> Settings:
     """What every answer in JSON begins with."""
-    facts: Settings = {"metric": goal.name, "task": found.task}
+    facts: Settings = {"metric": goal.name, "task": data.task}
     return facts | {
-        "positive": found.positive or None,
-        "classes": found.classes,
-        "rows": len(found.y),
+        "positive": data.positive or None,
+        "classes": data.classes,
+        "rows": len(data.y),
     }
 
 

@@ -54,14 +54,14 @@ def over_time(
     encoder = fitted.encoder
     used = set() if encoder is None else {column.name for column in encoder.columns_}
     rows = frame.drop(columns=[*names, *([] if time in used else [time])])
-    found = watch(fitted, rows, labels, time=frame[time].to_numpy(), every=every)
+    watched = watch(fitted, rows, labels, time=frame[time].to_numpy(), every=every)
     if report is not None:
         from softset.report.watch import write_watch
 
-        write_watch(found, report, file.name)
+        write_watch(watched, report, file.name)
     if as_json:
-        print_json(found.to_dict())
+        print_json(watched.to_dict())
         return
-    print(found)
+    print(watched)
     if report is not None:
         say(f"softset: {report} shows it over time")

@@ -84,11 +84,11 @@ def threshold_interval(
     best = tuner.best(scores, y, w).cut
     columns = _columns(tuner, best, scores, y)
     random = np.random.default_rng(seed)
-    found = np.array([_interval(column, w, draws, random) for column in columns])
+    ends = np.array([_interval(column, w, draws, random) for column in columns])
     if tuner.task.exclusive:  # a class is taken from its smallest offset on
-        found = best[:, None] - found[:, ::-1]
-    found = found.reshape(*best.shape, 2)
-    return np.stack([np.minimum(found[..., 0], best), np.maximum(found[..., 1], best)], -1)
+        ends = best[:, None] - ends[:, ::-1]
+    ends = ends.reshape(*best.shape, 2)
+    return np.stack([np.minimum(ends[..., 0], best), np.maximum(ends[..., 1], best)], -1)
 
 
 def _counted(tuner: Tuner, scores: Floats) -> int:
@@ -129,7 +129,7 @@ def _among_labels(metric: Metric, score: Floats, y: Ints, decided: Ints, k: int)
 
 
 def _of_class(metric: Metric, scores: Floats, y: Ints, k: int) -> Column:
-    flip, other = (found.numpy() for found in flips(torch.from_numpy(scores), k))
+    flip, other = (values.numpy() for values in flips(torch.from_numpy(scores), k))
     eye = np.eye(scores.shape[1])
     pairs, kind = np.unique(y * len(eye) + other, return_inverse=True)
     target, below = eye[pairs // len(eye)], eye[pairs % len(eye)]

@@ -173,11 +173,11 @@ def _of_labels(
         tp, tn, fp, fn = (torch.from_numpy(s) for s in np.split(sums, 4, axis=-1))
         return Confusion(tp, fp, fn, tn, MULTILABEL)
 
-    found = [counted(columns.sum(0))]
+    counts = [counted(columns.sum(0))]
     for right, wrong in _ADDED:
         added = np.repeat([right, wrong], 2 * y.shape[1]) * share
-        found.append(counted(drawn + unit * random.standard_gamma(added, drawn.shape)))
-    return found
+        counts.append(counted(drawn + unit * random.standard_gamma(added, drawn.shape)))
+    return counts
 
 
 # --- areas under curves ---------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Area(NamedTuple):
     def drawn(self, random: np.random.Generator) -> Array:
         """The area with random weights of the rows, for each resample."""
         size = max(1, _BLOCK // self.p.size)
-        found = []
+        values = []
         for start in range(0, _AREA_RESAMPLES, size):
             count = min(size, _AREA_RESAMPLES - start)
             problem = arrange(
@@ -207,8 +207,8 @@ class Area(NamedTuple):
                 sample_weight=self.w * random.standard_gamma(1.0, (count, len(self.y))),
                 batch_dims=1,
             )
-            found.append(evaluate_problem(problem, self.metric).numpy())
-        return np.concatenate(found)
+            values.append(evaluate_problem(problem, self.metric).numpy())
+        return np.concatenate(values)
 
     def rows(self) -> float:
         """Of the rarer class; of several, so many as have the variance of their mean. 0 if one of

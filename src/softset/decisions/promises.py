@@ -202,12 +202,12 @@ def promise(
     level = _level(confidence, len(widths), joint)
     promises = []
     for k, (s, y, weight) in enumerate(zip(*labels, strict=True)):
-        found = _promised(goal.of_label(k), s, y, weight, level, widths[k])
-        if found.logit is not None:
-            at = torch.tensor(found.logit, dtype=torch.float64)
+        promised = _promised(goal.of_label(k), s, y, weight, level, widths[k])
+        if promised.logit is not None:
+            at = torch.tensor(promised.logit, dtype=torch.float64)
             p = Candidates(rows.cuts, split[k], rows.logits, rows.from_logits).probabilities(at)
-            found = replace(found, threshold=float(p))
-        promises.append(replace(found, confidence=confidence))
+            promised = replace(promised, threshold=float(p))
+        promises.append(replace(promised, confidence=confidence))
     return promises[0] if task.single else promises
 
 

@@ -75,9 +75,9 @@ class Reference:
         for k, j in np.ndindex(shape):
             own = labels[k] == j
             rows[k, j], mass[k, j], total[k, j] = own.sum(), natural[own].sum(), w[own].sum()
-            found = _quantiles(columns[k][own], natural[own], most)
-            sizes[k, j] = len(found)
-            points.append(found)
+            quantiles = _quantiles(columns[k][own], natural[own], most)
+            sizes[k, j] = len(quantiles)
+            points.append(quantiles)
         factor = np.where(mass > 0, total / np.maximum(mass, 1e-300), 1.0)
         prior = mass / mass.sum(1, keepdims=True)
         decided, edges = np.zeros((0, 0)), np.zeros(0)
@@ -173,28 +173,28 @@ class Reference:
         values = {name: tensor.numpy() for name, tensor in data.items()}
         if not task.exclusive:
             values |= {"decided": np.zeros((0, 0)), "edges": np.zeros(0)}
-        found = cls(task, **values)
+        reference = cls(task, **values)
         shape = (1, classes) if task.exclusive else (classes if task.independent else 1, 2)
         decided = (classes, classes * _PARTS) if task.exclusive else (0, 0)
-        parts = (found.rows, found.prior, found.factor, found.sizes)
+        parts = (reference.rows, reference.prior, reference.factor, reference.sizes)
         fits = (
             all(a.shape == shape for a in parts)
-            and found.decided.shape == decided
-            and found.edges.shape == ((_PARTS - 1,) if task.exclusive else (0,))
-            and found.sizes.dtype == np.int64
+            and reference.decided.shape == decided
+            and reference.edges.shape == ((_PARTS - 1,) if task.exclusive else (0,))
+            and reference.sizes.dtype == np.int64
             and all(a.dtype == np.float64 for n, a in values.items() if n != "sizes")
-            and all(np.isfinite(a).all() and (a >= 0).all() for a in (*parts, found.decided))
-            and np.isfinite(found.edges).all()
-            and (found.sizes <= np.minimum(found.rows, _QUANTILES)).all()
-            and ((found.sizes > 0) == (found.rows > 0)).all()
-            and found.points.shape == (int(found.sizes.sum()),)
-            and (np.abs(found.points) <= _FARTHEST).all()
-            and np.allclose(found.prior.sum(1), 1)
+            and all(np.isfinite(a).all() and (a >= 0).all() for a in (*parts, reference.decided))
+            and np.isfinite(reference.edges).all()
+            and (reference.sizes <= np.minimum(reference.rows, _QUANTILES)).all()
+            and ((reference.sizes > 0) == (reference.rows > 0)).all()
+            and reference.points.shape == (int(reference.sizes.sum()),)
+            and (np.abs(reference.points) <= _FARTHEST).all()
+            and np.allclose(reference.prior.sum(1), 1)
         )
         each = np.ndindex(shape)
-        if not fits or any((np.diff(found.points_of(k, j)) < 0).any() for k, j in each):
+        if not fits or any((np.diff(reference.points_of(k, j)) < 0).any() for k, j in each):
             raise SavedFileError("its reference of scores is malformed.")
-        return found
+        return reference
 
 
 def _columns(task: Task, scores: Floats) -> Floats:

@@ -149,8 +149,10 @@ def estimated_shift(reference: Reference, scores: Floats, names: Sequence[Label]
 
 def prior_of(reference: Reference, values: Sequence[float]) -> Floats:
     """Lists of a ``Shift`` as fractions ``(columns, classes)``."""
-    found = np.asarray(values, dtype=np.float64)
-    return found[None] if reference.task.exclusive else np.column_stack([1 - found, found])
+    fractions = np.asarray(values, dtype=np.float64)
+    return (
+        fractions[None] if reference.task.exclusive else np.column_stack([1 - fractions, fractions])
+    )
 
 
 def shifted_decision(
@@ -172,20 +174,20 @@ def shifted_decision(
     for k in range(len(cut)):
         own = replace(tuner, goal=tuner.goal.of_label(k), task=BINARY)
         s, y, w = reference.tuning_rows(k, prior[k])
-        found = Decision(BINARY, cut[k])
+        decided = Decision(BINARY, cut[k])
         if len(np.unique(y)) == 2:
-            found = own.best(s, y, w)
+            decided = own.best(s, y, w)
         if decision.promises:
             worst = prior[k]
             if shift.low is not None and shift.high is not None:
                 end = shift.high[k] if "alerts" in rates else shift.low[k]
                 worst = np.array([1 - end, end])
             s, y, w = reference.tuning_rows(k, worst)
-            found = promised_decision(
-                found, own.goal, s, y, w, decision.promises[k].confidence, exact=False
+            decided = promised_decision(
+                decided, own.goal, s, y, w, decision.promises[k].confidence, exact=False
             )
-            promises += found.promises
-        cut[k] = float(found.cut)
+            promises += decided.promises
+        cut[k] = float(decided.cut)
     return replace(decision, cut=cut.reshape(decision.cut.shape), promises=tuple(promises))
 
 
@@ -263,8 +265,8 @@ def _by_decisions(reference: Reference, f: Floats, counts: Ints) -> Floats:
         best = int(np.argmax(np.abs(np.cumsum(f[0] - f[1]))))
         rates = np.stack([f[:, : best + 1].sum(1), f[:, best + 1 :].sum(1)], 1)
         seen = np.array([counts[: best + 1].sum(), counts[best + 1 :].sum()])
-    found = np.clip(np.linalg.lstsq(rates.T, seen / seen.sum(), rcond=None)[0], 0, 1)
-    return found / max(found.sum(), 1e-300)
+    solution = np.clip(np.linalg.lstsq(rates.T, seen / seen.sum(), rcond=None)[0], 0, 1)
+    return solution / max(solution.sum(), 1e-300)
 
 
 def _merged(values: Floats, few: Bools) -> Floats:
@@ -274,8 +276,8 @@ def _merged(values: Floats, few: Bools) -> Floats:
 
 def _listed(prior: Floats) -> list[float]:
     """Of two classes and labels, the positive one(s); of several classes, all."""
-    found: list[float] = (prior[:, 1] if prior.shape[1] == 2 else prior[0]).tolist()
-    return found
+    numbers: list[float] = (prior[:, 1] if prior.shape[1] == 2 else prior[0]).tolist()
+    return numbers
 
 
 def _names(reference: Reference, names: Sequence[Label]) -> list[str]:

@@ -162,10 +162,10 @@ class Tuner:
         """The best decision on these rows."""
         if self.task.exclusive:
             shrink = self.rule == "smooth"
-            found = best_offsets(
+            offsets = best_offsets(
                 scores, y, self.goal, sample_weight=w, shrink=shrink, from_logits=True
             )
-            return Decision(self.task, np.array(found))
+            return Decision(self.task, np.array(offsets))
         smooth = self.rule == "smooth" and not self.goal.where.exact
         if self.task.single and smooth and not self._separates(scores, y):
             return Decision(self.task, np.asarray(self._drawn(scores, y, w)))

@@ -34,12 +34,12 @@ def log_evidence(errors: Ints, rows: Ints, allowed: float) -> Floats:
     factors = _log_factors(errors, rows, allowed)
     numbers = np.arange(1, len(rows) + 1)
     entering = -np.log(numbers * (numbers + 1.0)) - np.log(len(_ODDS))
-    stakes, found = np.full(len(_ODDS), -np.inf), np.empty(len(rows))
+    stakes, evidence = np.full(len(_ODDS), -np.inf), np.empty(len(rows))
     for t in range(len(rows)):
         stakes = np.logaddexp(stakes, entering[t]) + factors[t]
         # What has not entered yet is still there.
-        found[t] = np.logaddexp.reduce(stakes, initial=-np.log(t + 2.0))
-    return found
+        evidence[t] = np.logaddexp.reduce(stakes, initial=-np.log(t + 2.0))
+    return evidence
 
 
 def likely_start(errors: Ints, rows: Ints, allowed: float, last: int) -> int:
@@ -122,8 +122,8 @@ def watched_rate(
         return WatchedRate(name, k.tolist(), n.tolist(), low, high)
     errors, allowed = (n - k, 1 - bound) if sign > 0 else (k, bound)
     evidence = log_evidence(errors, n, allowed)
-    found = crossing(evidence, alpha)
-    since = None if found is None else likely_start(errors, n, allowed, found)
+    crossed = crossing(evidence, alpha)
+    since = None if crossed is None else likely_start(errors, n, allowed, crossed)
     return WatchedRate(
         name,
         k.tolist(),
@@ -134,7 +134,7 @@ def watched_rate(
         sign,
         promised,
         evidence.tolist(),
-        found,
+        crossed,
         since,
     )
 
@@ -163,8 +163,8 @@ def drift_evidence(above: Ints, rows: Ints, expected: Floats, reference_rows: fl
         for hits, rate in zip(above, expected, strict=True)
         for errors, allowed in _sides(hits, rows, float(rate), reference_rows)
     ]
-    found: Floats = np.logaddexp.reduce(np.stack(parts), axis=0) - np.log(len(parts))
-    return found
+    evidence: Floats = np.logaddexp.reduce(np.stack(parts), axis=0) - np.log(len(parts))
+    return evidence
 
 
 def drift_start(above: Ints, rows: Ints, expected: Floats, reference_rows: float, last: int) -> int:

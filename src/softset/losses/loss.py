@@ -72,9 +72,9 @@ class Term(NamedTuple):
 
     def weight(self, epoch: int) -> float:
         """The weight in an epoch."""
-        found = math.prod(f(epoch) if callable(f) else f for f in self.factors)
-        check_number("weight", found, 0, math.inf, closed="low", hint="It is that of a loss.")
-        return float(found)
+        product = math.prod(f(epoch) if callable(f) else f for f in self.factors)
+        check_number("weight", product, 0, math.inf, closed="low", hint="It is that of a loss.")
+        return float(product)
 
     @property
     def moves(self) -> bool:

@@ -98,9 +98,9 @@ def _extension(errors: Tensor, positive: Tensor, w: Tensor) -> Tensor:
     errors, order = errors.sort(-1, descending=True)
     dtype = wide(errors.device)
     w = w.to(dtype).expand(order.shape).gather(-1, order)
-    found = positive.expand(order.shape).gather(-1, order).to(dtype) * w
-    size = found.sum(-1, keepdim=True)
-    kept, union = size - found.cumsum(-1), size + (w - found).cumsum(-1)
+    mass = positive.expand(order.shape).gather(-1, order).to(dtype) * w
+    size = mass.sum(-1, keepdim=True)
+    kept, union = size - mass.cumsum(-1), size + (w - mass).cumsum(-1)
     jaccard = 1 - ratio(kept, union, 1.0)
     slope = torch.diff(jaccard, dim=-1, prepend=torch.zeros_like(size))
     return (errors * slope.to(errors.dtype)).sum(-1)

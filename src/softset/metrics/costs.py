@@ -116,14 +116,14 @@ class Cost(Metric):
     def parse(cls, text: str) -> Cost:
         """The cost of ``cost(fn=50, fp=1)``, ``cost(fn=amount, fp=5)``, ``cost([[0, 1], [5, 0]])``
         or ``profit(tp=100, fp=-5)``."""
-        found = re.fullmatch(r"\s*(cost|profit)\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL)
-        if not found or not found[2].strip():
+        match = re.fullmatch(r"\s*(cost|profit)\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL)
+        if not match or not match[2].strip():
             raise ValueError(f"metric {text!r} must have prices. {GRAMMAR}")
-        kind = Profit if found[1].lower() == "profit" else Cost
+        kind = Profit if match[1].lower() == "profit" else Cost
         try:
-            if found[2].lstrip().startswith("["):
-                return kind(ast.literal_eval(found[2].strip()))
-            prices: Settings = dict(_prices(found[2]))
+            if match[2].lstrip().startswith("["):
+                return kind(ast.literal_eval(match[2].strip()))
+            prices: Settings = dict(_prices(match[2]))
             return kind(**prices)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
             reason = str(error) if isinstance(error, ValueError) else "matrix is malformed."

@@ -239,13 +239,13 @@ class Constraint:
         """The constraint of a rate and of a bound as text: ``0.9``, ``90%``, ``200/10000``."""
         check_choice("constraint", rate, RATES)
         number = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
-        if found := re.fullmatch(rf"({number})\s*%", text):
+        if match := re.fullmatch(rf"({number})\s*%", text):
             # Of two digits more than the text, so that 90% is 0.9 and not 0.9000000000000001.
-            return cls(rate, round(float(found[1]) / 100, 12))
-        if found := re.fullmatch(r"(\d+)\s*/\s*(\d+)", text):
-            if rate == "alerts" and int(found[2]) == 0:
+            return cls(rate, round(float(match[1]) / 100, 12))
+        if match := re.fullmatch(r"(\d+)\s*/\s*(\d+)", text):
+            if rate == "alerts" and int(match[2]) == 0:
                 raise ValueError(f"alerts must be a count among some rows, got {text!r}.")
-            return cls(rate, float(found[1]), int(found[2]))
+            return cls(rate, float(match[1]), int(match[2]))
         if not re.fullmatch(number, text):
             raise ValueError(f"{rate} must be bounded by a number, got {text!r}.")
         bound = float(text)
@@ -290,16 +290,16 @@ class Meeting(Solved):
         """The place that text such as ``recall>=0.8&fpr<=0.01`` means."""
         constraints = []
         for part in text.split("&"):
-            found = re.fullmatch(r"\s*([a-z_]+)\s*([<>]=?|==?|≥|≤)\s*(.*?)\s*", part)
-            if not found:
+            match = re.fullmatch(r"\s*([a-z_]+)\s*([<>]=?|==?|≥|≤)\s*(.*?)\s*", part)
+            if not match:
                 raise ValueError(
                     f"constraint {part.strip()!r} is not a rate, >= or <=, and a number."
                 )
-            rate, sign = found[1], {"≥": ">=", "≤": "<="}.get(found[2], found[2])
+            rate, sign = match[1], {"≥": ">=", "≤": "<="}.get(match[2], match[2])
             check_choice("constraint", rate, RATES)
             if sign != (right := _SIGNS[RATES[rate][0]]):
                 raise ValueError(f"constraint on {rate} must be {rate}{right}, got {rate}{sign}.")
-            constraints.append(Constraint.parse(rate, found[3]))
+            constraints.append(Constraint.parse(rate, match[3]))
         return cls(tuple(constraints))
 
     @property

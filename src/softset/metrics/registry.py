@@ -245,8 +245,8 @@ def get_goal(metric: MetricLike) -> Goal:
         return metric
     if isinstance(metric, str) and "@" in metric:
         return _parse_goal(metric)
-    found = get_metric(metric)
-    return Goal(found, Grid() if found.over_thresholds else Fixed())
+    m = get_metric(metric)
+    return Goal(m, Grid() if m.over_thresholds else Fixed())
 
 
 def At(metric: MetricLike, *, k: int | None = None, **rates: float | str) -> Goal:  # noqa: N802
@@ -273,12 +273,12 @@ def one_number(metric: MetricLike) -> Goal:
     >>> one_number("mcc").name
     'mcc'
     """
-    found = get_goal(metric)
-    if found.metric.average is None:
+    goal = get_goal(metric)
+    if goal.metric.average is None:
         raise ValueError(
             "metric with average=None gives several numbers where one is needed. Use 'macro'."
         )
-    return found
+    return goal
 
 
 def label_of(metric: MetricLike) -> str:
@@ -291,13 +291,13 @@ def label_of(metric: MetricLike) -> str:
         goal = get_goal(metric)
     except ValueError:
         return str(metric)
-    found = goal.metric
-    row = METRICS.get(found.key)
-    base = found.key if row is None else row.label
-    if row is None and isinstance(found, FBeta) and isinstance(found.beta, float):
-        base = f"F{found.beta:g}"
+    m = goal.metric
+    row = METRICS.get(m.key)
+    base = m.key if row is None else row.label
+    if row is None and isinstance(m, FBeta) and isinstance(m.beta, float):
+        base = f"F{m.beta:g}"
     base += goal.where.suffix
-    return f"{found.average} {base}" if found.says_average else base
+    return f"{m.average} {base}" if m.says_average else base
 
 
 def range_of(metric: MetricLike) -> tuple[float, float]:
@@ -306,10 +306,10 @@ def range_of(metric: MetricLike) -> tuple[float, float]:
     >>> range_of("mcc"), range_of("f3")
     ((-1.0, 1.0), (0.0, 1.0))
     """
-    found = get_goal(metric).metric
-    if isinstance(found, Cost):
-        return found.range
-    row = METRICS.get(found.key)
+    m = get_goal(metric).metric
+    if isinstance(m, Cost):
+        return m.range
+    row = METRICS.get(m.key)
     return (0.0, 1.0) if row is None else row.range
 
 
@@ -317,10 +317,10 @@ def _parse_goal(name: str) -> Goal:
     base, _, place = name.rpartition("@")
     place, average = _split(place.strip())
     for pattern, make in PLACES.items():
-        if found := re.fullmatch(pattern, place):
+        if match := re.fullmatch(pattern, place):
             try:
                 metric = _parse(base.strip())
-                return Goal(replace(metric, **average) if average else metric, make(found))
+                return Goal(replace(metric, **average) if average else metric, make(match))
             except ValueError as error:
                 grammar = "" if "@" in base or "@" not in name else f" {GRAMMAR}"
                 raise ValueError(f"metric {name!r}: {error}{grammar}") from None
@@ -338,10 +338,10 @@ def _parse(name: str) -> Metric:
     beta = _short_beta(base)
     if beta is not None and beta <= LARGEST_SHORT_BETA:
         return FBeta(beta, **average)
-    if found := re.fullmatch(r"fbeta\(([\d., e+-]+)\)", base):
-        return FBeta(_betas(name, found[1]), **average)
-    if found := re.fullmatch(r"(tversky|partial_auroc)\(([\d., e+-]+)\)", base):
-        return _with_numbers(name, found[1], found[2], average)
+    if match := re.fullmatch(r"fbeta\(([\d., e+-]+)\)", base):
+        return FBeta(_betas(name, match[1]), **average)
+    if match := re.fullmatch(r"(tversky|partial_auroc)\(([\d., e+-]+)\)", base):
+        return _with_numbers(name, match[1], match[2], average)
     for key, row in METRICS.items():
         if base == key or base in row.aliases:
             if average and row.averages == _JOINT:
@@ -376,8 +376,8 @@ def _split(name: str) -> tuple[str, Settings]:
 
 def _short_beta(base: str) -> float | None:
     """The number in a name such as ``"f2"``."""
-    found = re.fullmatch(r"f_?(\d+(?:\.\d+)?)", base)
-    beta = float(found[1]) if found else 0.0
+    match = re.fullmatch(r"f_?(\d+(?:\.\d+)?)", base)
+    beta = float(match[1]) if match else 0.0
     return beta if beta > 0 else None
 
 
@@ -419,12 +419,12 @@ def decided_elsewhere(metric: MetricLike) -> Goal:
     Traceback (most recent call last):
     ValueError: metric 'recall@3' decides by itself. Use it in evaluate, metric_loss and fit.
     """
-    found = get_goal(metric)
-    if isinstance(found.where, Top):
+    goal = get_goal(metric)
+    if isinstance(goal.where, Top):
         raise ValueError(
-            f"metric {found.name!r} decides by itself. Use it in evaluate, metric_loss and fit."
+            f"metric {goal.name!r} decides by itself. Use it in evaluate, metric_loss and fit."
         )
-    return found
+    return goal
 
 
 def pack_metric(metric: MetricLike) -> JSON:

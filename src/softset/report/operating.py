@@ -61,11 +61,11 @@ def views_of(comparison: Comparison) -> list[View]:
     if task.single:
         other, *labels = labels
     sides: list[list[Side]] = [[] for _ in labels]
-    for key, found in shown(comparison).items():
-        p = np.asarray(found.scores, dtype=np.float64).reshape(len(found.target), -1)
-        y = task.target_of(np.asarray(found.target), len(labels))
-        default = task.exclusive or found.threshold is None
-        threshold = 0.5 if default else np.asarray(found.threshold, dtype=np.float64)
+    for key, model in shown(comparison).items():
+        p = np.asarray(model.scores, dtype=np.float64).reshape(len(model.target), -1)
+        y = task.target_of(np.asarray(model.target), len(labels))
+        default = task.exclusive or model.threshold is None
+        threshold = 0.5 if default else np.asarray(model.threshold, dtype=np.float64)
         thresholds = np.broadcast_to(np.clip(threshold, _EDGE, 1 - _EDGE), (len(labels),))
         for k, side in enumerate(sides):
             scores = Scores(np.ascontiguousarray(p[:, k]), y[:, k].astype(bool))
@@ -135,8 +135,8 @@ class Operating:
         self.best: dict[int, float] = {}
         if self.has_slider and sides:
             for s in sides:
-                found = best_threshold(s.scores.p, s.scores.y, self.goal, from_logits=False)
-                self.best[id(s)] = float(found)
+                tuned = best_threshold(s.scores.p, s.scores.y, self.goal, from_logits=False)
+                self.best[id(s)] = float(tuned)
             telling = [s.threshold for s in sides] + list(self.best.values())
             everyone = np.concatenate([s.scores.p for s in sides])
             self.axis = Axis.of_thresholds(everyone, telling)
@@ -164,9 +164,9 @@ class Operating:
     @cached_property
     def metrics(self) -> list[ThresholdMetric]:
         """All that have a threshold, the comparison's own first."""
-        found = {name: get_metric(name) for name in METRICS}
-        found = {self.metric.name: self.metric} | found
-        return [ThresholdMetric(key, m) for key, m in found.items() if get_goal(m).tunes]
+        named = {name: get_metric(name) for name in METRICS}
+        named = {self.metric.name: self.metric} | named
+        return [ThresholdMetric(key, m) for key, m in named.items() if get_goal(m).tunes]
 
     def _side(self, side: Side) -> SideData:
         s, most = side.scores, max(60, self.stops * 2 // 5)
@@ -231,8 +231,8 @@ def _whole(values: ArrayLike) -> list[int | None]:
 
 def _highest(values: ArrayLike, thresholds: Floats) -> int:
     """The best stop; of equally good ones the nearest to 1/2."""
-    found = np.nan_to_num(np.asarray(values, dtype=np.float64), nan=-np.inf)
-    best = np.flatnonzero(found >= found.max() - 1e-12)
+    numbers = np.nan_to_num(np.asarray(values, dtype=np.float64), nan=-np.inf)
+    best = np.flatnonzero(numbers >= numbers.max() - 1e-12)
     return int(best[abs(thresholds[best] - 0.5).argmin()])
 
 

@@ -42,7 +42,7 @@ def read_excel(path: Path, reading: Reading) -> Frame:
 def _rows(path: Path, limit: int, *, stored: bool) -> tuple[list[str], list[Row]]:
     """The names of the sheets, and the rows of the first one: values, or formulas as text."""
     openpyxl = require("openpyxl", "excel", "reading an Excel file")
-    found: list[Row] = []
+    rows: list[Row] = []
     size = cells = 0
     try:
         with zipfile.ZipFile(path) as archive, warnings.catch_warnings():
@@ -56,8 +56,8 @@ def _rows(path: Path, limit: int, *, stored: bool) -> tuple[list[str], list[Row]
                 sheet.reset_dimensions()  # what a file says about itself may be wrong
                 names = [s.title for s in book.worksheets]
                 for row in sheet.iter_rows(values_only=True):
-                    found.append(_trimmed(row))
-                    cells += len(found[-1]) + 1
+                    rows.append(_trimmed(row))
+                    cells += len(rows[-1]) + 1
                     if cells * _CELL > limit:
                         break
                 book.close()
@@ -68,7 +68,7 @@ def _rows(path: Path, limit: int, *, stored: bool) -> tuple[list[str], list[Row]
         ) from None
     if max(size, cells * _CELL) > limit:
         raise too_large(path.name, max(size, cells * _CELL), limit)
-    return names, found
+    return names, rows
 
 
 def _trimmed(row: Row) -> Row:

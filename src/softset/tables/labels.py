@@ -276,14 +276,14 @@ def label_matrix(y: Labels) -> Ints:
     values = np.asarray(y)
     if values.dtype.kind in "biuf" and ((values == 0) | (values == 1)).all():
         return values.astype(np.int64)
-    found = [words.get(str(v).lower(), -1) for v in values.ravel().tolist()]
-    if -1 in found:
-        bad = values.ravel()[found.index(-1)]
+    numbers = [words.get(str(v).lower(), -1) for v in values.ravel().tolist()]
+    if -1 in numbers:
+        bad = values.ravel()[numbers.index(-1)]
         raise ValueError(
             f"several targets must hold 0 and 1 (or true and false) each, got {bad!r}. For one "
             "target with several classes, give that column alone."
         )
-    return np.array(found, dtype=np.int64).reshape(values.shape)
+    return np.array(numbers, dtype=np.int64).reshape(values.shape)
 
 
 def checked_weights(sample_weight: ArrayLike | None, X: Array) -> Array:

@@ -151,10 +151,10 @@ class ParquetRows:
         """The row groups with the numbers ``index``, ``index + num_shards``, …: of a rank, say."""
         check_integer("num_shards", num_shards, 1)
         check_integer("index", index, 0, num_shards - 1)
-        found = copy.copy(self)
-        found.groups, found._sizes = self.groups[index::num_shards], self._sizes[index::num_shards]
-        found.rows = round(self.rows * sum(found._sizes) / max(sum(self._sizes), 1))
-        return found
+        shard = copy.copy(self)
+        shard.groups, shard._sizes = self.groups[index::num_shards], self._sizes[index::num_shards]
+        shard.rows = round(self.rows * sum(shard._sizes) / max(sum(self._sizes), 1))
+        return shard
 
     def table(self) -> Block:
         """All rows in memory, as one block."""
@@ -279,15 +279,15 @@ def _files(path: Path) -> list[Path]:
         if path.suffix.lower() not in _ENDINGS:
             raise ValueError(f"{path.name}: a Parquet file ends in {' or '.join(_ENDINGS)}.")
         return [path]
-    found = _inside(path)
-    if not found:
+    files = _inside(path)
+    if not files:
         raise ValueError(f"{path} holds no file that ends in {' or '.join(_ENDINGS)}.")
-    return found
+    return files
 
 
 def _inside(folder: Path) -> list[Path]:
     """The Parquet files of a folder, and those of its partitions (``day=1``), by name."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in sorted(folder.iterdir()):
         if path.name.startswith(("_", ".")):
             continue
@@ -298,10 +298,10 @@ def _inside(folder: Path) -> list[Path]:
                     f"{folder.name} has a folder {path.name!r}. Folders are read if they are named "
                     "KEY=VALUE; move it away, or give its own path."
                 )
-            found += _inside(path) if inside else []
+            files += _inside(path) if inside else []
         elif path.suffix.lower() in _ENDINGS:
-            found.append(path)
-    return found
+            files.append(path)
+    return files
 
 
 def _partitions(folder: Path, files: list[Path]) -> dict[str, dict[Path, int | str | None]]:

@@ -138,7 +138,7 @@ def varies(x: Matrix) -> NDArray[np.bool_]:
     """
     if sparse.issparse(x):
         return (x.max(0) != x.min(0)).toarray().ravel()
-    found = (x[:_SOME] != x[0]).any(0)
-    rest = np.flatnonzero(~found)  # most columns vary in the first rows already
-    found[rest] = (x[:, rest] != x[0, rest]).any(0)
-    return found
+    varying = (x[:_SOME] != x[0]).any(0)
+    rest = np.flatnonzero(~varying)  # most columns vary in the first rows already
+    varying[rest] = (x[:, rest] != x[0, rest]).any(0)
+    return varying

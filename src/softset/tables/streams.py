@@ -84,15 +84,15 @@ class ClassCounts:
             self.present, self.weight = self.present + w @ label_matrix(y), self.weight + w.sum()
             return
         try:
-            found, which = np.unique(y.ravel(), return_inverse=True)
+            values, which = np.unique(y.ravel(), return_inverse=True)
         except TypeError:
             raise ValueError(
                 "y must hold text or numbers, not both, and nothing may be missing."
             ) from None
-        sums = np.bincount(which.ravel(), weights=w, minlength=len(found))
-        counts = np.bincount(which.ravel(), minlength=len(found))
+        sums = np.bincount(which.ravel(), weights=w, minlength=len(values))
+        counts = np.bincount(which.ravel(), minlength=len(values))
         for value, weight, count in zip(
-            found.tolist(), sums.tolist(), counts.tolist(), strict=True
+            values.tolist(), sums.tolist(), counts.tolist(), strict=True
         ):
             self.weights[value] = self.weights.get(value, 0.0) + weight
             self.counts[value] = self.counts.get(value, 0) + count
@@ -173,9 +173,9 @@ class EncodedRows:
 
     def shard(self, num_shards: int, index: int) -> EncodedRows:
         """As of ``ParquetRows``; the encoder is that of all rows."""
-        found = copy.copy(self)
-        found.rows = self.rows.shard(num_shards, index)
-        return found
+        copied = copy.copy(self)
+        copied.rows = self.rows.shard(num_shards, index)
+        return copied
 
     def fingerprint(self) -> str:
         """That of the rows."""

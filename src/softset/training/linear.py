@@ -177,9 +177,9 @@ def logistic(problem: LinearRows, c: float, l1_ratio: float, start: Array | None
 
     def parted(both: Array) -> tuple[float, Array]:
         up, down, rest = both[:penalized], both[penalized : 2 * penalized], both[2 * penalized :]
-        found, grad = value(np.concatenate([up - down, rest]))
+        objective, grad = value(np.concatenate([up - down, rest]))
         g = grad[:penalized]
-        total = found + l1_ratio * (up.sum() + down.sum())
+        total = objective + l1_ratio * (up.sum() + down.sum())
         return total, np.concatenate([g + l1_ratio, l1_ratio - g, grad[penalized:]])
 
     signed = problem.bounds(None) or [(None, None)] * size
@@ -187,9 +187,9 @@ def logistic(problem: LinearRows, c: float, l1_ratio: float, start: Array | None
     down = [(0.0, 0.0) if low == 0 else (0.0, None) for low, _ in signed[:penalized]]
     b = first[:penalized]
     both = np.concatenate([np.maximum(b, 0), np.maximum(-b, 0), first[penalized:]])
-    found = _minimized(parted, both, [*up, *down, *signed[penalized:]], _LOGISTIC_STEPS)
-    b = found[:penalized] - found[penalized : 2 * penalized]
-    return np.concatenate([b, found[2 * penalized :]])
+    solution = _minimized(parted, both, [*up, *down, *signed[penalized:]], _LOGISTIC_STEPS)
+    b = solution[:penalized] - solution[penalized : 2 * penalized]
+    return np.concatenate([b, solution[2 * penalized :]])
 
 
 def move(problem: LinearRows, goal: Goal, start: Array, penalty: float, at: Array) -> Array:
@@ -217,11 +217,11 @@ def _minimized(
     bounds: Bounds | None,
     steps: int,
 ) -> Array:
-    found = minimize(
+    result = minimize(
         function, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps}
     )
-    better = np.isfinite(found.fun) and np.isfinite(found.x).all()
-    return found.x if better else start
+    better = np.isfinite(result.fun) and np.isfinite(result.x).all()
+    return result.x if better else start
 
 
 def shifted(flat: Array, cut: Decision, classes: int) -> Array:

@@ -182,8 +182,8 @@ class LinearPasses(LinearRows):
         return self._recorded(goal.name, flat, lambda: way(goal, flat))
 
     def _recorded(self, name: str, flat: Array, make: Callable[[], Array]) -> tuple[float, Array]:
-        found = self.record(name, flat, make)
-        return float(found[0]), found[1:].copy()
+        recorded = self.record(name, flat, make)
+        return float(recorded[0]), recorded[1:].copy()
 
     def _by_counts(self, goal: Goal, flat: Array) -> Array:
         form = self._form(goal)
@@ -293,15 +293,15 @@ class Record:
             return saved[1]
         if saved is not None:
             raise SavedFileError(f"{self.path} is of another training. Delete it.")
-        found = make()
+        result = make()
         if self.writes:
             assert self.path is not None
-            entry = asked + np.ascontiguousarray(found, dtype=np.float64).tobytes()
+            entry = asked + np.ascontiguousarray(result, dtype=np.float64).tobytes()
             with open(self.path, "ab") as file:
                 file.write(struct.pack("<QI", len(entry), zlib.crc32(entry)) + entry)
                 file.flush()
                 os.fsync(file.fileno())
-        return found
+        return result
 
     def _read(self) -> list[tuple[bytes, Array]]:
         assert self.path is not None

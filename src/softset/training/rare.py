@@ -64,12 +64,12 @@ class StratifiedBatches(Sampler[list[int]]):
         y = as_numbers("target", target).detach().cpu()
         if y.dim() != 1 or len(y) == 0:
             raise ValueError(f"target must hold a class for each row, got shape {list(y.shape)}.")
-        found, codes, counts = torch.unique(y, return_inverse=True, return_counts=True)
-        check_integer("batch_size", batch_size, len(found))
-        least = max(1, batch_size // (4 * len(found))) if least is None else least
-        check_integer("least", least, 1, batch_size // len(found))
+        classes, codes, counts = torch.unique(y, return_inverse=True, return_counts=True)
+        check_integer("batch_size", batch_size, len(classes))
+        least = max(1, batch_size // (4 * len(classes))) if least is None else least
+        check_integer("least", least, 1, batch_size // len(classes))
         self.generator = generator
-        self.rows = [(codes == c).nonzero().flatten() for c in range(len(found))]
+        self.rows = [(codes == c).nonzero().flatten() for c in range(len(classes))]
         self.taken = _allotted(counts.tolist(), batch_size, least)
         self.batches = math.ceil(len(y) / batch_size)
         taken = torch.tensor(self.taken, dtype=torch.float64)
@@ -150,9 +150,9 @@ ema_decay=0.9 in the loss, or StratifiedBatches.'
 def _rarest(target: Tensor, task: Task) -> tuple[float, str]:
     """The share of the rarest class that is there at all, and its name."""
     if task.exclusive:
-        found, counts = torch.unique(target, return_counts=True)
+        classes, counts = torch.unique(target, return_counts=True)
         rarest = int(counts.argmin())
-        return float(counts[rarest]) / target.numel(), f"rows of class {found[rarest].item()}"
+        return float(counts[rarest]) / target.numel(), f"rows of class {classes[rarest].item()}"
     shares = (target > 0).double().reshape(len(target), -1).mean(0)
     if shares.numel() == 1:
         return float(shares), "positives"

@@ -227,12 +227,14 @@ class NetworkStack(Loop):
 
     def own_orders(self, own: list[Tensor]) -> tuple[int, Tensor, bool]:
         """Folds are not quite as large: the last rows of longer orders wait for another epoch."""
-        found = []
+        orders_of_members = []
         for k in self.ids:
             classes, generator = self.classes[own[k]], [self.generators[k]]
-            found.append(own[k][epoch_orders(classes, self.settings.sampling, generator)[0]])
-        length = min(len(order) for order in found)
-        orders = torch.stack([order[:length] for order in found]).to(self.data.x.device)
+            orders_of_members.append(
+                own[k][epoch_orders(classes, self.settings.sampling, generator)[0]]
+            )
+        length = min(len(order) for order in orders_of_members)
+        orders = torch.stack([order[:length] for order in orders_of_members]).to(self.data.x.device)
         return length, orders, False
 
     def gradients(

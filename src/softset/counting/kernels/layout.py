@@ -75,12 +75,12 @@ class Layout(NamedTuple):
 def _joined(dims: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Dimensions ``(size, *strides)`` without those of one element; neighbors that every tensor
     walks through as if they were one become one."""
-    found: list[tuple[int, ...]] = []
+    joined: list[tuple[int, ...]] = []
     for size, *strides in dims:
         if size == 1:
             continue
-        if found and all(a == b * size for a, b in zip(found[-1][1:], strides, strict=True)):
-            found[-1] = (found[-1][0] * size, *strides)
+        if joined and all(a == b * size for a, b in zip(joined[-1][1:], strides, strict=True)):
+            joined[-1] = (joined[-1][0] * size, *strides)
         else:
-            found.append((size, *strides))
-    return found
+            joined.append((size, *strides))
+    return joined

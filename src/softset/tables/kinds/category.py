@@ -106,10 +106,10 @@ class Category(FittedColumn):
         by_value = {value_key(word): i for word, i in reversed(place.items())}
         words, _, codes = cells.distinct
         # The output of each distinct word; -1 unknown, -2 a word for "missing" that is unknown.
-        found = [place.get(word, by_value.get(value_key(word), -1)) for word in words]
-        absent = [i < 0 and w.strip() in MISSING_WORDS for i, w in zip(found, words, strict=True)]
+        numbers = [place.get(word, by_value.get(value_key(word), -1)) for word in words]
+        absent = [i < 0 and w.strip() in MISSING_WORDS for i, w in zip(numbers, words, strict=True)]
         missing = np.append(np.array(absent, dtype=bool), True)[codes]
-        outputs = np.append(np.array(found, dtype=np.int64), -1)[codes]
+        outputs = np.append(np.array(numbers, dtype=np.int64), -1)[codes]
         known = np.flatnonzero(outputs >= 0)
         out[known, outputs[known]] = 1.0
         unknown = (outputs < 0) & ~missing

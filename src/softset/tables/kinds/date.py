@@ -122,11 +122,11 @@ def _parsed(words: Sequence[str], form: str) -> Array:
     matches = [_PATTERNS[form].fullmatch(word.strip()) for word in words]
     days = pd.Series([None if m is None else m["day"] for m in matches], dtype=object)
     moments = pd.to_datetime(days, format=form, errors="coerce").to_numpy(dtype="datetime64[us]")
-    found: Array = np.array(moments)
+    dates: Array = np.array(moments)
     for i, match in enumerate(matches):
-        if match is not None and match["time"] and not np.isnat(found[i]):
-            found[i] += _time_of_day(match["time"], match["zone"] or "Z")
-    return found
+        if match is not None and match["time"] and not np.isnat(dates[i]):
+            dates[i] += _time_of_day(match["time"], match["zone"] or "Z")
+    return dates
 
 
 def _time_of_day(time: str, zone: str) -> np.timedelta64:

@@ -24,8 +24,8 @@ class _Parallel:
     """
 
     def __init__(self) -> None:
-        found = getattr(ctypes.CDLL(None), "GOMP_parallel", None) if os.name == "posix" else None
-        self.address = 0 if found is None else ctypes.cast(found, ctypes.c_void_p).value
+        function = getattr(ctypes.CDLL(None), "GOMP_parallel", None) if os.name == "posix" else None
+        self.address = 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=lambda: setattr(self, "address", 0))
 

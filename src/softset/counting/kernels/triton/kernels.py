@@ -127,11 +127,11 @@ class _Triton:
             return None  # a function transform sees the composition
         if not compiling:
             rows = rows._replace(z=rows.z.detach())
-        found = self.count_rows(rows)
-        if readable(*rows[:3]) and not found.isfinite().all():
+        cells = self.count_rows(rows)
+        if readable(*rows[:3]) and not cells.isfinite().all():
             return None
-        found = found.squeeze(-1) if problem.task.single else found
-        return Counted(self, rows, problem.scores.shape, found, compiling)  # type: ignore[arg-type]
+        cells = cells.squeeze(-1) if problem.task.single else cells
+        return Counted(self, rows, problem.scores.shape, cells, compiling)  # type: ignore[arg-type]
 
 
 class TritonBinary(_Triton, BinaryKernel):
