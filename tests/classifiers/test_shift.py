@@ -104,3 +104,18 @@ def test_the_file_stays_small_and_is_checked(tmp_path):
     model.save(tmp_path / "without")
     sizes = [(tmp_path / name).stat().st_size for name in ("with", "without")]
     assert sizes[0] - sizes[1] < 20_000
+
+
+def test_a_shift_has_the_names_of_the_labels():
+    """Those of the target columns; of classes whose numbers a classifier was trained on, too."""
+    x, y = rows(300)
+    labels = np.column_stack([y, x[:, 1] > 0]).astype(int)
+    classifier = QUICK["linear"]("f1_macro").fit(x, labels)
+    for info, names in (
+        ({}, ["0", "1"]),
+        ({"classes": ["churn", "fraud"]}, ["churn", "fraud"]),
+        ({"target": ["churn", "fraud"]}, ["churn", "fraud"]),
+    ):
+        moved = ss.Model(None, classifier, info).at_prevalence([0.1, 0.2])
+        assert moved.shift.names == names
+        assert f"{names[1]}: " in str(moved.shift)

@@ -23,7 +23,14 @@ from torch import nn
 
 import softset as ss
 from softset.classifiers import blending, path
+from softset.decisions.confidence import threshold_interval
+from softset.decisions.constants import ConstantWarning
+from softset.decisions.intervals import metric_table
+from softset.decisions.reference import Reference
+from softset.decisions.resampling import tuning_gain
+from softset.decisions.shift import estimated_shift
 from softset.decisions.tuner import Tuner
+from softset.tasks import get_task
 from tests.reference import TASKS, random_problem
 
 N = 48
@@ -172,6 +179,67 @@ def in_sets(task, z, y, w, sets):
     return ss.evaluate(z, y, "f1", task=task, sample_weight=w, per=sets, from_logits=True)
 
 
+def promised(goal, joint=False):
+    """Scales of weights mean nothing; of uneven ones there are fewer effective rows."""
+
+    def run(task, z, y, w, sets):
+        settings = {"task": task, "sample_weight": w, "joint": joint, "confidence": 0.4}
+        found = ss.promise(z, y, goal, **settings)
+        found = found if isinstance(found, list) else [found]
+        names = ("logit", "value", "plain", "positives", "rows", "needed")
+        assert any(f.logit is not None for f in found)
+        return [[float(getattr(f, n) or 0) for n in names] for f in found]
+
+    return plain(run)
+
+
+def by_costs(task, z, y, w, sets, copies):
+    amount = 30 * np.random.default_rng(0).random(N)[copies.numpy()]
+    rule = ss.cost_decision(z, y, "cost(fn=amount, fp=5)", {"amount": amount}, sample_weight=w)
+    names = ("logit", "row_cost", "threshold_cost", "plain_cost", "constant_cost", "by_row", "rows")
+    return [*(getattr(rule, name) for name in names), rule.calibration.slope]
+
+
+def intervals(task, z, y, w, sets):
+    p = {"binary": torch.sigmoid(z), "multilabel": torch.sigmoid(z)}.get(task, z.softmax(-1))
+    decided = z.argmax(1) if task == "multiclass" else (z > 0).long()
+    found = metric_table(p, decided, y, task=task, sample_weight=w, metrics=["mcc", "f1", "auroc"])
+    return [[row.value, row.low, row.high] for row in found]
+
+
+def reference(task, z, y, w, sets):
+    """Its quantiles and bins, and what it says of new scores."""
+    w = np.ones(len(z)) if w is None else w
+    z, y = (z.log_softmax(-1) if task == "multiclass" else z).numpy(), y.numpy()
+    found = Reference.of(get_task(task), z, y, w, w)
+    shift = estimated_shift(found, np.tile(z[w > 0][:8], (3,) + (1,) * (z.ndim - 1)), list("abcd"))
+    packed = [np.ravel(v) for v in found.packed().values()]
+    return np.concatenate([*packed, shift.after, shift.low, shift.high, shift.by_decisions])
+
+
+def rates_of_classes(task, z, y, w, sets):
+    """The fraction of each class, and of its rows that each class is predicted for."""
+    found = Reference.of(get_task(task), z.log_softmax(-1).numpy(), y.numpy(), w)
+    decided = found.decided.reshape(4, 4, -1).sum(2)
+    return [*found.prior, *(decided / decided.sum(1, keepdims=True))]
+
+
+def uncertain(what):
+    """The interval of the best threshold, or the gain of tuning."""
+
+    def run(task, z, y, w, sets):
+        w = np.ones(len(z)) if w is None else w
+        z, y = (z.log_softmax(-1) if task == "multiclass" else z).numpy(), y.numpy()
+        tuner = Tuner(ss.get_metric("f1"), task, "exact")
+        if what == "interval":
+            return threshold_interval(tuner, z, y, w, 0)
+        some = w > 0
+        z, y, w = z[some], y[some], w[some]
+        return tuning_gain(tuner, tuner.crossed(z, y, w), z, y, w, 0)
+
+    return plain(run)
+
+
 CROSS = {"binary": 0.3, "multiclass": [4, 3, 2, 1], "multilabel": [0.1, 0.2, 0.3, 0.4]}
 LABELS = ("binary", "multilabel")
 
@@ -226,6 +294,16 @@ ENTRIES: dict[str, Entry] = {
     "best_offsets of a matrix": Entry(tuned("quadratic_kappa"), ("multiclass",)),
     "best_threshold, shrunk": Entry(plain(shrunk), ("multilabel",), copies=False),
     "best_offsets, shrunk": Entry(plain(shrunk), ("multiclass",), copies=False),
+    "promise": Entry(promised("precision@recall>=0.5"), LABELS, copies=False),
+    "promise of alerts": Entry(promised("recall@alerts<=20/40"), LABELS, copies=False),
+    "promise of precision": Entry(promised("recall@precision>=0.4"), LABELS, copies=False),
+    "promise of two": Entry(promised("f1@recall>=0.3&fpr<=0.8", True), LABELS, copies=False),
+    "cost_decision": Entry(by_costs, ("binary",), copies=False),
+    "metric_table": Entry(plain(intervals), copies=False),
+    "reference": Entry(plain(reference), copies=False),
+    "reference of classes": Entry(plain(rates_of_classes), ("multiclass",)),
+    "threshold_interval": Entry(uncertain("interval"), copies=False),
+    "tuning_gain": Entry(uncertain("gain"), LABELS, copies=False),
     "xgboost_objective": Entry(objective(ss.xgboost_objective, "f1"), ("binary", "multiclass")),
     "lightgbm_objective": Entry(objective(ss.lightgbm_objective, "mcc"), ("binary", "multiclass")),
 }
@@ -296,9 +374,17 @@ def fitted(name, x, y, w, streamed=False):
     w = np.ones(len(x)) if w is None else w
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
+        if len(np.unique(w)) > 1:  # by what weighs, no model here is useless
+            warnings.simplefilter("error", ConstantWarning)
         if streamed:
             return model.fit([(a, b, c) for a, b, c in zip(*map(_halves, (x, y, w)), strict=True)])
         return model.fit(x, y, w)
+
+
+def quietly(call, *data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return call(*data)
 
 
 def _halves(a):
@@ -357,6 +443,12 @@ def test_rows_of_little_weight_decide_nothing(name, task, streamed, most, monkey
     assert right > wanted - 0.08
     assert right > (fitted(name, x, lies, None, streamed).predict(clean) == labels).mean() + 0.1
     assert model.score(x, lies, w) == pytest.approx(model.score(x[truth], y[truth]), abs=0.02)
+    moved, wanted = (quietly(m.adapt, clean).shift_ for m in (model, known))
+    assert moved.before == pytest.approx(wanted.before, abs=0.01)
+    assert moved.after == pytest.approx(wanted.after, abs=0.1)
+    prevalence = {"binary": 0.1, "multiclass": [0.6, 0.2, 0.2]}.get(task, [0.1, 0.1])
+    moved, wanted = (m.at_prevalence(prevalence).predict(clean) for m in (model, known))
+    assert (moved == wanted).mean() > 0.85
     if isinstance(model, ss.MetricEnsembleClassifier):
         assert model.score_ == pytest.approx(known.score_, abs=0.08)
 
@@ -429,8 +521,6 @@ def test_a_model_of_a_table(task):
 
 # By another name above, or a table around a classifier of above.
 ELSEWHERE = {
-    "cost_decision": "decisions/test_costs.py",
-    "promise": "decisions/test_promises.py",
     "train_model": "test_a_model_of_a_table",
     "train_members": "classes only",
 }

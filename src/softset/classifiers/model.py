@@ -194,10 +194,14 @@ class Model:
     def shift(self) -> Shift | None:
         """The change of prevalence that ``at_prevalence`` or ``adapt`` made; None before."""
         shift = self.classifier.shift_
-        if shift is None or not self._codes:
-            return shift
-        names = self.target if self.task.independent else [str(c) for c in self.classes_.tolist()]
-        return replace(shift, names=names[-len(shift.names) :])
+        names = self.target if self.task.independent else []
+        if self._codes and not names:
+            names = [str(c) for c in self.classes_.tolist()]
+        return (
+            shift
+            if shift is None or not names
+            else replace(shift, names=names[-len(shift.names) :])
+        )
 
     def inputs(self, table: Table) -> Array:
         """The numbers that the classifier sees, from a table with the columns of training.

@@ -85,7 +85,8 @@ class Reference:
             edges = np.quantile(columns[0], np.arange(1, _PARTS) / _PARTS)
             place = scores.argmax(1) * _PARTS + np.searchsorted(edges, columns[0])
             decided = np.zeros((classes, classes * _PARTS))
-            np.add.at(decided, (y, place), 1.0)
+            # Rows by their weights; of each class as many as there are.
+            np.add.at(decided, (y, place), natural * (rows[0] / np.maximum(mass[0], 1e-300))[y])
         return cls(task, rows, prior, factor, sizes, np.concatenate(points), decided, edges)
 
     def points_of(self, column: int, code: int) -> Floats:
@@ -212,7 +213,8 @@ def _quantiles(scores: Floats, w: Floats, most: int) -> Floats:
         return scores
     count = min(most, len(scores))
     middle = np.cumsum(w) - w / 2
-    at = np.searchsorted(middle / w.sum(), (np.arange(count) + 0.5) / count)
+    # The scale of weights must not decide, by rounding, which score meets a quantile.
+    at = np.searchsorted(middle / w.sum(), (np.arange(count) + 0.5) / count - 1e-9)
     return scores[np.minimum(at, len(scores) - 1)]
 
 
