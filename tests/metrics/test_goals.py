@@ -92,10 +92,8 @@ def test_the_gradient_goes_through_the_threshold(name, task):
     w = torch.linspace(0.5, 1.5, n, dtype=torch.float64)
     z = (z + 1.5 * y).double().requires_grad_()
 
-    def loss(z):
-        return ss.metric_loss(z, y, name, task=task, step=ss.SigmoidStep(3.0), sample_weight=w)
-
-    assert torch.autograd.gradcheck(loss, z, eps=1e-5, atol=1e-5)
+    loss = ss.MetricLoss(name, task=task, step=ss.SigmoidStep(3.0))
+    assert torch.autograd.gradcheck(lambda z: loss(z, y, w), z, eps=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -228,6 +226,11 @@ def test_every_classifier_decides_where_the_goal_says(kind, tuned):
     x, y = table()
     model = MODELS[kind]().fit(x, y, sample_weight=np.where(np.arange(150) % 3, 1.0, 2.0))
     check_decisions(tuned[-1:])
+    scores, _, _, decision = tuned[-1]
+    assert model.threshold_ == decision.threshold
+    if model.oof_scores_ is not None:  # it was tuned on these, in another order
+        oof = model.oof_scores_[np.isfinite(model.oof_scores_)]
+        np.testing.assert_allclose(np.sort(oof), np.sort(scores))
     assert model.score(x, y) == ss.evaluate(
         model._scores(x), y, NAME, from_logits=True
     )  # at the place of these rows, whatever the threshold

@@ -104,8 +104,8 @@ class LightGBM(Library):
                 valid_sets=[self.checks],
                 callbacks=[self.library.early_stopping(patience, verbose=False)],
             )
-        kept = booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
-        return self.parse(booster.model_to_string(num_iteration=kept)), kept
+        best = booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
+        return self.parse(booster.model_to_string(num_iteration=best)), best
 
     def steps(self, start: Array, checks: Array, objective: MetricObjective) -> Iterator[Array]:
         self.rows.set_init_score(start)
@@ -193,8 +193,8 @@ def _tree(number: int, block: str) -> Tree:
     absent = _ABSENT[decision >> 2, (decision & _DEFAULT_LEFT) // _DEFAULT_LEFT]
     by_category = np.flatnonzero(decision & _CATEGORY)
     absent[by_category] = NAN_RIGHT
-    known = _sets(column, int(fields["num_cat"])) if len(by_category) else []
-    if any(not 0 <= place < len(known) for place in cut[by_category]):
+    sets = _sets(column, int(fields["num_cat"])) if len(by_category) else []
+    if any(not 0 <= place < len(sets) for place in cut[by_category]):
         raise SavedFileError(f"tree {number} asks for a set of categories that is not there.")
     return Tree(
         with_leaves(column("split_feature", int, inner), 0),
@@ -203,7 +203,7 @@ def _tree(number: int, block: str) -> Tree:
         child("right_child"),
         with_leaves(absent, AS_ZERO),
         np.concatenate([np.zeros(inner), values]),
-        {int(node): known[int(cut[node])] for node in by_category},
+        {int(node): sets[int(cut[node])] for node in by_category},
     )
 
 

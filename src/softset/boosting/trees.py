@@ -157,8 +157,8 @@ def leaves(x: Array, first: Array, nodes: Tree, strict: bool = False) -> Iterato
 def _goes_left(v: Array, cut: float, absent: int, values: Array | None, strict: bool) -> Array:
     """Which of ``v`` a node sends left: ``values`` are its categories, None if it compares."""
     if values is not None:
-        known = _is_member(v, values)
-        return known | np.isnan(v) if absent == NAN_LEFT else known
+        is_member = _is_member(v, values)
+        return is_member | np.isnan(v) if absent == NAN_LEFT else is_member
     if absent == NAN_LEFT:  # comparisons with NaN are false
         return ~(v >= cut if strict else v > cut)
     to_left: Array = v < cut if strict else v <= cut
@@ -199,10 +199,10 @@ def check_links(first: Array, feature: Array, left: Array, right: Array, feature
         raise SavedFileError("the trees do not fit together: their arrays differ in length.")
     sizes = np.diff(first)
     root, size = np.repeat(first[:-1], sizes), np.repeat(sizes, sizes)
-    own, inner = np.arange(nodes) - root, left >= 0
+    node, inner = np.arange(nodes) - root, left >= 0
     children = []
     for side in (left, right):
-        fine = fine and bool(((side > own) & (side < size))[inner].all())
+        fine = fine and bool(((side > node) & (side < size))[inner].all())
         children.append((root + side)[inner])
     linked = np.concatenate(children)
     fine = fine and bool((right[~inner] < 0).all()) and len(np.unique(linked)) == len(linked)

@@ -110,8 +110,8 @@ class XGBoost(Library):
                 early_stopping_rounds=patience,
                 verbose_eval=False,
             )
-            kept = booster.best_iteration + 1
-            return self._trees(booster[:kept]), kept
+            best = booster.best_iteration + 1
+            return self._trees(booster[:best]), best
 
     def steps(self, start: Array, checks: Array, objective: MetricObjective) -> Iterator[Array]:
         self.rows.set_base_margin(start)
@@ -219,10 +219,10 @@ def _sets(tree: Settings, inner: Array) -> dict[int, Array]:
     fine = fine and bool((sizes >= 0).all()) and sizes.sum() == len(values)
     fine = fine and np.array_equal(starts, np.cumsum(sizes) - sizes)
     fine = fine and bool(((values >= 0) & (values < _MOST_CATEGORIES)).all())
-    known = dict(zip(nodes.tolist(), np.split(values, starts[1:]) if fine else [], strict=False))
-    if not fine or len(known) != len(nodes) or not set(wanted.tolist()) <= set(known):
+    by_node = dict(zip(nodes.tolist(), np.split(values, starts[1:]) if fine else [], strict=False))
+    if not fine or len(by_node) != len(nodes) or not set(wanted.tolist()) <= set(by_node):
         raise SavedFileError("the sets of categories do not fit together.")
-    return {int(node): np.unique(known[int(node)]) for node in wanted}
+    return {int(node): np.unique(by_node[int(node)]) for node in wanted}
 
 
 def _integers(values: object, count: int | None) -> Array:

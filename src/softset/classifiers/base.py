@@ -214,9 +214,11 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
             self._oof_scores = scores[place]
             self._oof_scores[place < 0] = np.nan
         if not isinstance(self.threshold, str):
-            given = self.threshold
+            threshold = self.threshold
             plain_one = Decision.plain(self._task, count)
-            self._keep(plain_one if given is None else Decision.at(self._task, given, count))
+            self._keep(
+                plain_one if threshold is None else Decision.at(self._task, threshold, count)
+            )
         elif scores is None:
             self._keep(Decision.plain(self._task, count))
         else:

@@ -258,12 +258,12 @@ class MetricBoostingClassifier(DecidingClassifier):
 
     def _describe(self) -> None:
         """The attributes that tell how training went; lists of them for multilabel targets."""
-        warm, kept, history = zip(
+        warm, counts, history = zip(
             *((p.n_estimators, p.n_metric_estimators, p.history) for p in self._parts), strict=True
         )
         multilabel = self._task.independent
         self.n_estimators_ = list(warm) if multilabel else warm[0]
-        self.n_metric_estimators_ = list(kept) if multilabel else kept[0]
+        self.n_metric_estimators_ = list(counts) if multilabel else counts[0]
         self.history_ = list(history) if multilabel else history[0]
 
     @property
@@ -363,8 +363,8 @@ class MetricBoostingClassifier(DecidingClassifier):
         library = library_class(self.library)
         self._categories = fitted["categories"]
         self.n_features_in_ = len(self._categories)
-        known = [c for c in self._categories if c is not None]
-        if any(type(c) is not list or len(set(c)) != len(c) for c in known):
+        categories = [c for c in self._categories if c is not None]
+        if any(type(c) is not list or len(set(c)) != len(c) for c in categories):
             raise ValueError("a list of different categories expected for each column, or None")
         multilabel = self._task.independent
         classes = 2 if multilabel else len(self.classes_)
@@ -423,8 +423,8 @@ def _categories(X: Frame) -> list[list[Label] | None]:
     return categories
 
 
-def _encode(column: pd.Series, known: list[Label] | None) -> np.ndarray:
-    if known is None:
+def _encode(column: pd.Series, categories: list[Label] | None) -> np.ndarray:
+    if categories is None:
         return np.asarray(column, dtype=np.float64)
-    place = {v: i for i, v in enumerate(known)}
+    place = {v: i for i, v in enumerate(categories)}
     return np.array([place.get(v, np.nan) for v in column], dtype=np.float64)

@@ -215,14 +215,14 @@ class MetricEnsembleClassifier(DecidingClassifier):
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit, 0, float("inf"))
         x = self._checked_inputs(X, y)
-        given = self._start(x, y, sample_weight, self._row_costs(X, sample_cost))
+        examples = self._start(x, y, sample_weight, self._row_costs(X, sample_cost))
         random = check_random_state(self.random_state)
         seed, order = (int(v) for v in random.randint(2**31 - 1, size=2))
-        place = np.flatnonzero(given.w > 0)
+        place = np.flatnonzero(examples.w > 0)
         place = place[np.random.RandomState(order).permutation(len(place))]
-        rows = given.take(place)
+        rows = examples.take(place)
         kinds = self._kinds()
-        splits = self._splits(given, rows, place, seed)
+        splits = self._splits(examples, rows, place, seed)
         fits: list[_Fit] = []
         self.left_out_ = self._not_fitted(kinds, rows.x.size)
         kinds = [name for name in kinds if name not in self.left_out_]
@@ -242,7 +242,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
                 reason = f"would take longer than the limit of {limit:g} seconds (time_limit)"
                 self.left_out_[name] = reason
         steps.close()
-        self._blend(fits, rows, place, len(given.y))
+        self._blend(fits, rows, place, len(examples.y))
         return self
 
     def _estimated_seconds(
@@ -293,13 +293,13 @@ class MetricEnsembleClassifier(DecidingClassifier):
                 reasons[name] = f"takes long on more than {most}: name it in base_models to use it"
         return reasons
 
-    def _splits(self, given: Examples, rows: Examples, place: Array, seed: int) -> Splits:
+    def _splits(self, examples: Examples, rows: Examples, place: Array, seed: int) -> Splits:
         """Training and test rows among ``rows``, which are the given ones at ``place``."""
         if is_count(self.cv):
             return cv_splits(self.cv, rows.x, self._labels, rows.y, rows.w, seed)
-        number = np.empty(len(given.y), dtype=np.int64)
+        number = np.empty(len(examples.y), dtype=np.int64)
         number[place] = np.arange(len(place))
-        splits = cv_splits(self.cv, given.x, self._labels, given.y, given.w, seed)
+        splits = cv_splits(self.cv, examples.x, self._labels, examples.y, examples.w, seed)
         return [(number[train], number[test]) for train, test in splits]
 
     def _fit_kind(
@@ -332,18 +332,18 @@ class MetricEnsembleClassifier(DecidingClassifier):
                 usable *= left / last
         return list(fits.values())
 
-    def _blend(self, fits: list[_Fit], rows: Examples, numbers: Array, given: int) -> None:
+    def _blend(self, fits: list[_Fit], rows: Examples, numbers: Array, count: int) -> None:
         """Weights and the decision, by rows that have these ``numbers`` among those ``given``."""
         scores = np.stack([fit.scores for fit in fits])
         # Only rows that every base model has scored.
         some = np.isfinite(scores.reshape(len(fits), len(rows.y), -1)).all((0, 2))
         scores, rows = scores[:, some], rows.take(some)
-        place = np.full(given, -1)
+        place = np.full(count, -1)
         place[numbers[some]] = np.arange(len(rows.y))
         tuner, y, w = self._tuner(), rows.y, rows.w
         weights = blend_weights(scores, y, w, tuner)
-        for kept, fit in zip(weights >= LEAST_SHARE / len(fits), fits, strict=True):
-            if not kept:
+        for has_weight, fit in zip(weights >= LEAST_SHARE / len(fits), fits, strict=True):
+            if not has_weight:
                 self.left_out_[fit.name] = "its weight was close to 0"
         some = np.flatnonzero(weights >= LEAST_SHARE / len(fits))
         fits, scores, weights = [fits[i] for i in some], scores[some], weights[some]
@@ -480,8 +480,8 @@ def _few_of_each(rows: Examples, count: int) -> Examples:
     number = np.empty(len(strata), dtype=np.int64)
     size = np.empty(len(strata))
     for stratum in np.unique(strata):
-        own = np.flatnonzero(strata == stratum)
-        number[own], size[own] = np.arange(len(own)), len(own)
+        in_stratum = np.flatnonzero(strata == stratum)
+        number[in_stratum], size[in_stratum] = np.arange(len(in_stratum)), len(in_stratum)
     return rows.take(number < np.maximum(10, size * count / len(strata)))
 
 

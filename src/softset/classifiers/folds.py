@@ -38,8 +38,10 @@ def cv_splits(
     some = np.flatnonzero(weight > 0)
     if is_count(cv):
         check_integer("cv", cv, 2, 100)
-        own = X if len(some) == len(weight) else _safe_indexing(X, some)
-        fold = stratified_folds(own, codes[some], _fold_count(int(cv), labels, codes[some]), seed)
+        weighted_rows = X if len(some) == len(weight) else _safe_indexing(X, some)
+        fold = stratified_folds(
+            weighted_rows, codes[some], _fold_count(int(cv), labels, codes[some]), seed
+        )
         splits = [(some[fold != k], some[fold == k]) for k in np.unique(fold)]
     else:
         target = labels.decode(codes)
@@ -67,8 +69,10 @@ def holdout_split(fraction: float, X: Rows, codes: Ints, weight: Array, seed: in
     Equal rows are on one side."""
     check_number("holdout_fraction", fraction, 0.05, 0.5, closed="both")
     some = np.flatnonzero(weight > 0)
-    own = X if len(some) == len(weight) else _safe_indexing(X, some)
-    held = stratified_folds(own, codes[some], _TWENTIETHS, seed) < round(_TWENTIETHS * fraction)
+    weighted_rows = X if len(some) == len(weight) else _safe_indexing(X, some)
+    held = stratified_folds(weighted_rows, codes[some], _TWENTIETHS, seed) < round(
+        _TWENTIETHS * fraction
+    )
     return [(some[~held], some[held])]
 
 

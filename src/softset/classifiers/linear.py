@@ -174,7 +174,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             self._fit_stream([block])
             return self
         x = self._checked_inputs(X, y)
-        given, trains = given_folds(self.cv, x, y) or (None, None)
+        user_fold, trains = given_folds(self.cv, x, y) or (None, None)
         rows = self._start(x, y, sample_weight, self._row_costs(X, sample_cost))
         goal = self._goal()
         signs = self._signs(x.shape[1])
@@ -183,19 +183,19 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         if some.any() and not some.all():
             rows, signs = rows._replace(x=x[:, some]), None if signs is None else signs[some]
         place, some_weight = None, rows.w > 0
-        if given is None or trains is None:
+        if user_fold is None or trains is None:
             rows, place = ordered_rows(*rows)
         else:
-            place = places(some_weight & (given >= 0))
-            given, trains = given[some_weight], trains[:, some_weight]
+            place = places(some_weight & (user_fold >= 0))
+            user_fold, trains = user_fold[some_weight], trains[:, some_weight]
             rows = rows.take(some_weight)
-        tested = slice(None) if given is None else given >= 0  # the others have no say
+        tested = slice(None) if user_fold is None else user_fold >= 0  # the others have no say
         place = place if goal.tunes else None  # nothing is held out where nothing is tuned
         self._center, self._scale = center_and_spread(rows.x, rows.w)
         sample = sample_in_memory(rows)
         fold = (
-            given[sample]
-            if given is not None
+            user_fold[sample]
+            if user_fold is not None
             else content_folds(rows.take(sample), int(cast(int, self.cv)))
         )
         raw, rows = rows.x, rows._replace(x=self._scaled(rows.x))
@@ -223,9 +223,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         ]
         scores = self._task.joined([z for _, z in pairs])
         self._decide_by(scores[tested], rows.y[tested], rows.w[tested], place)
-        kept = raw[sample] if self._task.single else raw[:0]
+        inputs = raw[sample] if self._task.single else raw[:0]
         origins = origins_of(fitted, [z for z, _ in pairs])
-        self._training = Training(rows._replace(x=kept), place, sample, fold, tested, origins)
+        self._training = Training(rows._replace(x=inputs), place, sample, fold, tested, origins)
         if rows.x.shape[1] < len(some):
             self._widen(some)
         self._describe()
@@ -269,8 +269,10 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         for k, rare in zip(labels, rarest, strict=True):
             part = self._problem(sample, signs, k)
             rows = part if whole is None else whole(k)
-            own = goal if k is None else goal.of_label(k)
-            fitted.append(fit_path(settings, part, fold, trains, rows, own, rare, features))
+            goal_of_label = goal if k is None else goal.of_label(k)
+            fitted.append(
+                fit_path(settings, part, fold, trains, rows, goal_of_label, rare, features)
+            )
         self._targets = [Target(one.flat, one.path, one.chosen) for one in fitted]
         return fitted
 
@@ -348,17 +350,19 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         width = max(map(len, ["coefficient", *map(str, names)]))
         size = np.abs(self.standardized_coef_).max(0)
         # A column for each class of several, or each label.
-        own = [" ".join(f"{v:+12.3f}" for v in column) for column in self.standardized_coef_.T]
+        standardized = [
+            " ".join(f"{v:+12.3f}" for v in column) for column in self.standardized_coef_.T
+        ]
         raw = [" ".join(f"{v:+12.4g}" for v in column) for column in self.coef_.T]
         wide = len(raw[0])
         lines.append(f"{'coefficient':{width}} {'standardized':>{wide}} {'in its units':>{wide}}")
         for j in np.argsort(-size, kind="stable"):
-            lines.append(f"{names[j]!s:{width}} {own[j]:>{wide}} {raw[j]:>{wide}}")
+            lines.append(f"{names[j]!s:{width}} {standardized[j]:>{wide}} {raw[j]:>{wide}}")
         return "\n".join(lines)
 
     def _names(self) -> list[str]:
-        given = getattr(self, "feature_names_in_", self.__dict__.get("_table_names"))
-        return [f"x{i}" for i in range(self.n_features_in_)] if given is None else list(given)
+        names = getattr(self, "feature_names_in_", self.__dict__.get("_table_names"))
+        return [f"x{i}" for i in range(self.n_features_in_)] if names is None else list(names)
 
     def scorecard(self, max_points: int = 20) -> Scorecard:
         """The model of two classes as integer points, at most ``max_points`` from one feature.
@@ -425,9 +429,9 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
     def _layers(self) -> Layers:
         """A network of one member without a hidden layer; labels are its outputs."""
         self._check_fitted()
-        own = outputs_of(2 if self._task.independent else len(self.classes_))
-        coef = np.concatenate([t.flat[:-own].reshape(own, -1) for t in self._targets])
-        first = np.concatenate([t.flat[-own:] for t in self._targets])
+        outputs = outputs_of(2 if self._task.independent else len(self.classes_))
+        coef = np.concatenate([t.flat[:-outputs].reshape(outputs, -1) for t in self._targets])
+        first = np.concatenate([t.flat[-outputs:] for t in self._targets])
         weight, bias = torch.from_numpy(coef.T)[None], torch.from_numpy(first)[None, None]
         return Layers(self._center, self._scale, False, [weight], [bias])
 

@@ -235,13 +235,13 @@ def _second_pass(
             total.filled += filled.T @ w
         else:
             total.moments.add(x, w)
-        known = labeled_codes(block)
-        number = copies(known)
+        hashes = labeled_codes(block)
+        number = copies(hashes)
         if sums.size > 1:  # copies of one rank are not those of another
             number = np.where(number > 0, number * sums.size + sums.rank, 0)
-        known = numbered_codes(known, number)
-        few = known <= limit
-        codes.append(known[few])
+        hashes = numbered_codes(hashes, number)
+        few = hashes <= limit
+        codes.append(hashes[few])
         samples.append(block.take(few))
     if samples:
         total.codes, total.sample = np.concatenate(codes), _stacked(samples)
@@ -312,11 +312,11 @@ def fit_stream(
     model._decide_by(scores, y, w)
     shown.close()
     origins = origins_of(fitted, [z for z, _ in pairs])
-    kept = (
+    stored = (
         surveyed.sample if model._task.single else surveyed.sample._replace(x=surveyed.sample.x[:0])
     )
     every = np.arange(len(sample.y))
-    model._training = Training(kept, None, every, fold, slice(None), origins)
+    model._training = Training(stored, None, every, fold, slice(None), origins)
     if not surveyed.columns.all():
         model._widen(surveyed.columns)
     model._describe()

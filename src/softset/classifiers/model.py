@@ -106,16 +106,16 @@ class Model:
         self, encoder: TableEncoder | None, classifier: DecidingClassifier, info: Settings
     ) -> None:
         self.encoder, self.classifier, self.info = encoder, classifier, info
-        known = np.asarray(classifier.classes_)
+        classes = np.asarray(classifier.classes_)
         self.task: Task = classifier.task_
         if encoder is not None:
             classifier._table_names = list(encoder.names_)  # for what it prints of its inputs
         names = info.get("classes")
         self._codes = names is not None  # the classifier was trained on numbers of classes
-        self.classes_ = known if names is None else np.asarray(names)
-        if len(self.classes_) != len(known):
+        self.classes_ = classes if names is None else np.asarray(names)
+        if len(self.classes_) != len(classes):
             raise ValueError(
-                f"info names {len(self.classes_)} classes, the model has {len(known)}."
+                f"info names {len(self.classes_)} classes, the model has {len(classes)}."
             )
 
     @property
@@ -213,8 +213,8 @@ class Model:
         table = _frame(table)
         unused = {*self.target, self.info.get("groups"), *(self.info.get("drop") or [])}
         unused |= set(getattr(get_goal(self.classifier.metric).metric, "columns", {}).values())
-        known = {c.name for c in self.encoder.columns_}
-        used = [c for c in table.columns if str(c) in known or str(c) not in unused]
+        names = {c.name for c in self.encoder.columns_}
+        used = [c for c in table.columns if str(c) in names or str(c) not in unused]
         return self.encoder.transform(table[used])
 
     def predict_proba(self, table: Table) -> Array:
@@ -248,13 +248,13 @@ class Model:
 
     def __repr__(self) -> str:
         kind, rows = type(self.classifier).__name__, self.info.get("rows")
-        known = ", ".join(map(str, self.classes_.tolist()[:6]))
+        classes = ", ".join(map(str, self.classes_.tolist()[:6]))
         more = ", …" if len(self.classes_) > 6 else ""
         trained = f", trained on {rows} rows" if rows else ""
         inputs = self.classifier.n_features_in_
         positive = f"; {self.positive}" if self.positive else ""
         return (
-            f"Model({kind} for {self.metric}, {self.task}: {known}{more}{positive}; {inputs} "
+            f"Model({kind} for {self.metric}, {self.task}: {classes}{more}{positive}; {inputs} "
             f"inputs{trained})"
         )
 
@@ -362,8 +362,8 @@ def train_model(
             if costs is None:
                 costs = cost_columns(get_goal(metric), X) or None
             classifier.fit(x, target, sample_weight=sample_weight, sample_cost=costs)
-    known = {} if labels.positive == 1 else {"classes": np.asarray(labels.names)}
-    return Model(encoder, classifier, {**(info or {}), **known, "recipe": recipe})
+    class_names = {} if labels.positive == 1 else {"classes": np.asarray(labels.names)}
+    return Model(encoder, classifier, {**(info or {}), **class_names, "recipe": recipe})
 
 
 def _fix_positive(classifier: DecidingClassifier, labels: LabelEncoding) -> None:

@@ -177,8 +177,8 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         if y is None and is_stream(X):
             self._fit_stream(X)
             return self
-        given, X = X, self._checked_inputs(X, y)
-        costs = self._row_costs(given, sample_cost)
+        table, X = X, self._checked_inputs(X, y)
+        costs = self._row_costs(table, sample_cost)
         rows, place = ordered_rows(*self._start(X, y, sample_weight, costs))
         rows = rows._replace(w=rows.w / rows.w.mean())
         random = check_random_state(self.random_state)
@@ -214,8 +214,8 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         )
 
     def _members(self, seeds: Array) -> list[Member]:
-        given = self.learning_rate, self.weight_decay, self.dropout
-        return [Member(int(seed), *given) for seed in seeds]
+        settings = self.learning_rate, self.weight_decay, self.dropout
+        return [Member(int(seed), *settings) for seed in seeds]
 
     def _take(self, trained: Trained) -> None:
         self._weights = trained.weights.double()
@@ -310,8 +310,8 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         held, fold = rows.take(has), fold[has]
         scores = np.empty((len(held.y), *self._outputs()))
         for k in np.unique(left_out):
-            own = torch.from_numpy(left_out == k)
-            scores[fold == k] = self._member_scores(held.x[fold == k], weights[own])
+            of_fold = torch.from_numpy(left_out == k)
+            scores[fold == k] = self._member_scores(held.x[fold == k], weights[of_fold])
         return has, scores
 
     def _better_phase(self, trained: Trained, rows: Examples, fold: Ints | None) -> torch.Tensor:
@@ -451,8 +451,8 @@ class PhasedClassifier(MetricMLPClassifier):
     def first_phase(self, **params: Any) -> MetricMLPClassifier:
         """What the first phase alone gives with other parameters (of the decision)."""
         earlier = MetricMLPClassifier(**{**self.get_params(deep=False), **params})
-        own = [*earlier.get_params(deep=False), "_after_first", "_seen"]
-        earlier.__dict__.update({k: v for k, v in vars(self).items() if k not in own})
+        unchanged = [*earlier.get_params(deep=False), "_after_first", "_seen"]
+        earlier.__dict__.update({k: v for k, v in vars(self).items() if k not in unchanged})
         earlier._weights = self._after_first.double()
         earlier.history_ = [until_phase(history, 1) for history in self.history_]
         earlier._tune_on(*self._seen)

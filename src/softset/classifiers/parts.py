@@ -37,8 +37,8 @@ def unpack_part(packed: State, metric: MetricLike | None = None) -> BaseEstimato
         raise SavedFileError(f"it names an unknown classifier, {kind!r}.")
     if kind in FORESTS:
         return SavedForest.from_state(kind, state)
-    own = metric if state["metric"] is None else None
-    return classifier_class(kind).from_state(state, own)
+    user_metric = metric if state["metric"] is None else None
+    return classifier_class(kind).from_state(state, user_metric)
 
 
 def is_part(model: BaseEstimator, task: Task, classes: Array, constant: Array | None) -> bool:

@@ -31,26 +31,26 @@ def cost_columns(goal: Goal, X: Rows, names: Sequence[str] = ()) -> dict[str, Ar
     return {name: x[:, i] for i, name in enumerate(names) if name in wanted}
 
 
-def refuse_costs(goal: Goal, given: Costs = None) -> None:
+def refuse_costs(goal: Goal, sample_cost: Costs = None) -> None:
     """Raise ValueError if there are costs of each row, which a stream of rows has not."""
-    if given is not None or getattr(goal.metric, "columns", None):
+    if sample_cost is not None or getattr(goal.metric, "columns", None):
         raise ValueError("costs of each row need all rows in memory: pass a data frame.")
 
 
-def row_costs(goal: Goal, X: Rows, given: Costs, names: Sequence[str] = ()) -> Floats | None:
+def row_costs(goal: Goal, X: Rows, sample_cost: Costs, names: Sequence[str] = ()) -> Floats | None:
     """Costs ``(n, 4)`` of tp, fp, fn and tn, where the metric has costs of each row: by the columns
     of ``X`` that it names, or as ``given``."""
     cost = goal.metric
     if not isinstance(cost, Cost) or cost.matrix is not None:
-        if given is not None:
+        if sample_cost is not None:
             raise ValueError(
                 "sample_cost is for a metric such as 'cost(fn=amount, fp=5)', got metric "
                 f"{goal.name!r}."
             )
         return None
-    if given is None and not cost.columns:
+    if sample_cost is None and not cost.columns:
         return None
-    values = cost_columns(goal, X, names) if given is None else given
+    values = cost_columns(goal, X, names) if sample_cost is None else sample_cost
     return sample_costs(cost, _num_samples(X), values)
 
 

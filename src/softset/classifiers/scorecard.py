@@ -158,8 +158,8 @@ class Scorecard:
         cells = [[f.bins, [str(p) for p in f.points]] for f in self.features]
         width = max((len(c) for two in cells for line in two for c in line), default=0)
         for name, two in zip(names, cells, strict=True):
-            for said, line in zip((name, ""), two, strict=True):
-                lines.append("  ".join([f"{said:{left}}", *(f"{c:>{width}}" for c in line)]))
+            for text, line in zip((name, ""), two, strict=True):
+                lines.append("  ".join([f"{text:{left}}", *(f"{c:>{width}}" for c in line)]))
         return "\n".join(lines)
 
 
@@ -190,7 +190,7 @@ def make_scorecard(
     parts: dict[int, Array],
     max_points: int,
     tuner: Tuner,
-    given: Decision | None,
+    decision: Decision | None,
     names: list[str],
     labels: LabelEncoding,
 ) -> Scorecard:
@@ -212,9 +212,9 @@ def make_scorecard(
     decided = np.zeros(len(y))
     for k in parts:
         held = fold == k
-        best, cut = _chosen(scores[:, ~held], y[~held], w[~held], tuner, given)
+        best, cut = _chosen(scores[:, ~held], y[~held], w[~held], tuner, decision)
         decided[held] = cut.one_hot(scores[best][held])
-    best, cut = _chosen(scores, y, w, tuner, given)
+    best, cut = _chosen(scores, y, w, tuner, decision)
     every = np.ones(len(seen.y), dtype=bool)
     (chosen,) = _cards(whole, sizes[best : best + 1], seen, every)
     features = tuple(chosen.binned[j].scored(j, names[j], p) for j, p in chosen.points.items())
@@ -226,15 +226,15 @@ def make_scorecard(
 
 
 def _chosen(
-    scores: Array, y: Ints, w: Array, tuner: Tuner, given: Decision | None
+    scores: Array, y: Ints, w: Array, tuner: Tuner, decision: Decision | None
 ) -> tuple[int, Decision]:
     """Which row of ``scores`` has the best metric (the first of equal ones), and its cut."""
     values = []
     for s in scores:
-        cut = tuner.best(s, y, w) if given is None else given
+        cut = tuner.best(s, y, w) if decision is None else decision
         values.append(float(tuner.values(cut.one_hot(s), y, w[None])[0]))
     best = int(np.argmax(np.nan_to_num(values, nan=-np.inf)))
-    return best, tuner.tune(scores[best], y, w) if given is None else given
+    return best, tuner.tune(scores[best], y, w) if decision is None else decision
 
 
 @dataclass(frozen=True)
@@ -250,20 +250,20 @@ class _Binned:
     def of(cls, x: Array, w: Array) -> _Binned:
         """By quantiles of rows that have a weight."""
         some = w > 0
-        known, at = np.unique(x[some], return_inverse=True)
-        whole = bool((known == np.rint(known)).all())
-        edges = _edges(known, np.bincount(at.ravel(), weights=w[some]), whole)
+        distinct, at = np.unique(x[some], return_inverse=True)
+        whole = bool((distinct == np.rint(distinct)).all())
+        edges = _edges(distinct, np.bincount(at.ravel(), weights=w[some]), whole)
         codes = np.searchsorted(edges, x, side="right")
         total = np.bincount(codes, weights=w, minlength=len(edges) + 1)
         means = np.bincount(codes, weights=w * x, minlength=len(edges) + 1) / total
-        two = tuple(known.tolist()) if whole and len(known) == 2 else ()
+        two = tuple(distinct.tolist()) if whole and len(distinct) == 2 else ()
         return cls(edges, codes, means, two)
 
     def scored(self, column: int, name: str, points: Ints) -> ScoredFeature:
         """With ``points`` for each bin; neighbors with equal points are one bin."""
         differ = np.flatnonzero(np.diff(points))
-        kept = points[np.append(differ, len(points) - 1)]
-        return ScoredFeature(column, name, self.edges[differ], kept, self.values)
+        merged = points[np.append(differ, len(points) - 1)]
+        return ScoredFeature(column, name, self.edges[differ], merged, self.values)
 
 
 @dataclass(frozen=True)
@@ -294,11 +294,11 @@ def _cards(flat: Array, sizes: list[int], seen: Seen, rows: Bools) -> list[_Card
     for size in sizes:
         scale = size / most if most > 0 else 1.0
         points = {j: np.rint(r * scale).astype(np.int64) for j, r in rises.items()}
-        order = sorted((-own.max(), j) for j, own in points.items())
+        order = sorted((-each.max(), j) for j, each in points.items())
         points = {j: points[j] for top, j in order if top}
         totals = np.zeros(len(z))
-        for j, own in points.items():
-            totals += own[binned[j].codes]
+        for j, each in points.items():
+            totals += each[binned[j].codes]
         base = float(w @ (z - totals / scale) / w.sum())
         cards.append(_Card(binned, points, scale, base, base + totals / scale))
     return cards
@@ -310,15 +310,15 @@ def _largest(size: Array) -> Ints:
     return order[size[order] > 0]
 
 
-def _edges(known: Array, mass: Array, whole: bool) -> Array:
+def _edges(values: Array, mass: Array, whole: bool) -> Array:
     """Edges of at most ``BINS`` bins of near equal mass, at round numbers.
 
     A bin is closed as soon as it has its share of what is left. So a value that most rows have
     is the end of a bin, and the others still get theirs.
     """
     below = np.cumsum(mass)
-    last = len(known) - 2  # the value before the last edge, if there is one
-    ends: list[int] = list(range(last + 1)) if len(known) <= BINS else []
+    last = len(values) - 2  # the value before the last edge, if there is one
+    ends: list[int] = list(range(last + 1)) if len(values) <= BINS else []
     while len(ends) < BINS - 1 and (ends[-1] if ends else -1) < last:
         done = below[ends[-1]] if ends else 0.0
         aim = done + (below[-1] - done) / (BINS - len(ends))
@@ -327,10 +327,10 @@ def _edges(known: Array, mass: Array, whole: bool) -> Array:
     edges = []
     for i, end in enumerate(ends, 1):
         slack = ROUNDER * min(bounds[i] - bounds[i - 1], bounds[i + 1] - bounds[i])
-        low = known[np.searchsorted(below, bounds[i] - slack)]
-        high = known[np.searchsorted(below, bounds[i] + slack, side="right")]
-        middle = known[end + 1] if whole else known[end] / 2 + known[end + 1] / 2
-        edges.append(_roundest(low, middle, high, known[end + 1]))
+        low = values[np.searchsorted(below, bounds[i] - slack)]
+        high = values[np.searchsorted(below, bounds[i] + slack, side="right")]
+        middle = values[end + 1] if whole else values[end] / 2 + values[end + 1] / 2
+        edges.append(_roundest(low, middle, high, values[end + 1]))
     return np.array(edges, dtype=np.float64)
 
 

@@ -127,8 +127,8 @@ def _survey(
     wanted = min(most, round(fraction * counts.rows))
     if wanted in (0, counts.rows):
         raise ValueError(f"the stream has {counts.rows} rows, of which {wanted} would be held out.")
-    kept, limit = _smallest(held, wanted)
-    codes, *rest = kept[0]
+    smallest, limit = _smallest(held, wanted)
+    codes, *rest = smallest[0]
     if labels.task.independent:  # which labels are together is known of the held-out rows
         by_row = labels.row_factors(factors, labels.encode(rest[1]))
         total = moments.weight * np.average(by_row, weights=rest[2])

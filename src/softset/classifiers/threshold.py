@@ -159,10 +159,10 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:
-        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.input_tags = own.input_tags
-        if own.classifier_tags is not None:
-            tags.classifier_tags.multi_label = own.classifier_tags.multi_label
+        tags, of_estimator = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags = of_estimator.input_tags
+        if of_estimator.classifier_tags is not None:
+            tags.classifier_tags.multi_label = of_estimator.classifier_tags.multi_label
         return tags
 
     # --- fit -------------------------------------------------------------------------------------
@@ -198,8 +198,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
                 raise ValueError(f"cv='prefit' fits nothing, got {listed(fit_params)} for fit.")
             models = self.estimators_ = [self.estimator]
         else:
-            given = None if sample_weight is None else checked_weights(sample_weight, codes)
-            passed, to_splitter = self._routed(given, fit_params)
+            weights = None if sample_weight is None else checked_weights(sample_weight, codes)
+            passed, to_splitter = self._routed(weights, fit_params)
             held = self.holdout_fraction
             refit = (self.refit or self._cv_is("oob")) and held is None
             everything = np.flatnonzero(weight > 0)
@@ -224,8 +224,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return self
 
     def _check_threshold(self) -> None:
-        given = self.threshold is not None and not isinstance(self.threshold, str)
-        if given and self._response == "decision_function":
+        fixed = self.threshold is not None and not isinstance(self.threshold, str)
+        if fixed and self._response == "decision_function":
             raise ValueError(
                 "threshold must be 'tuned' or None where estimator has no predict_proba, got "
                 f"{self.threshold!r}."
@@ -242,12 +242,12 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         labels, codes = super()._read_labels(y)
         if labels.task.independent:
             return labels, codes
-        known = read_classes(list(self.estimator.classes_))
+        classes = read_classes(list(self.estimator.classes_))
         names = labels.decode(codes).tolist()
-        counts = np.array([names.count(c) for c in known.tolist()])
+        counts = np.array([names.count(c) for c in classes.tolist()])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PositiveClassWarning)  # said of y already
-            labels = encoding_of(known, counts, self.pos_label)
+            labels = encoding_of(classes, counts, self.pos_label)
         return labels, labels.encode(y)
 
     @property
@@ -268,8 +268,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     def _routed(self, weight: Array | None, fit_params: Settings) -> tuple[Settings, Settings]:
         """What goes to ``fit`` of the estimator, and what to the splitter."""
         if get_config()["enable_metadata_routing"]:
-            own = {} if weight is None else {"sample_weight": weight}
-            routed = process_routing(self, "fit", **own, **fit_params)
+            weights = {} if weight is None else {"sample_weight": weight}
+            routed = process_routing(self, "fit", **weights, **fit_params)
             return routed.estimator.fit, routed.splitter.split
         if weight is None:
             return fit_params, {}
@@ -294,9 +294,9 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         if self._cv_is("oob"):
             estimator, fit = out_of_bag.bagging(estimator, tunes=self._tunes()), out_of_bag.fit
         for rows in parts:
-            x, own = _safe_split(estimator, X, target, rows)
+            x, labels = _safe_split(estimator, X, target, rows)
             settings = _check_method_params(X, passed, indices=rows)
-            fits.append(delayed(fit)(clone(estimator), x, own, settings))
+            fits.append(delayed(fit)(clone(estimator), x, labels, settings))
         models: list[BaseEstimator] = Parallel(self.n_jobs, verbose=10 * min(self.verbose, 1))(fits)
         return models
 
@@ -371,8 +371,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         super()._keep(decision)
         if self._response == "decision_function" and not self._task.exclusive:
             self.threshold_ = float(decision.cut) if decision.cut.ndim == 0 else decision.cut
-            kept = [replace(p, threshold=p.logit) for p in decision.promises]
-            self._decision = replace(decision, promises=tuple(kept))
+            promises = [replace(p, threshold=p.logit) for p in decision.promises]
+            self._decision = replace(decision, promises=tuple(promises))
 
     def _tuner(self) -> Tuner:
         return replace(super()._tuner(), clear=self._cv_is("oob"))
@@ -398,17 +398,19 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
                 response, classes = [response], [classes]
             if isinstance(response, list):  # of (n, classes of the label)
                 pairs = zip(response, classes, strict=True)
-                response = np.column_stack([responses.of_one_label(p, own) for p, own in pairs])
+                response = np.column_stack(
+                    [responses.of_one_label(p, of_label) for p, of_label in pairs]
+                )
             raw = np.asarray(response, dtype=np.float64)
             if self._constant is not None:
                 raw = out_of_bag.with_constants(raw, self._constant)
         else:
             raw = np.asarray(response, dtype=np.float64)
-            known = self._labels.encode(model.classes_)
-            if raw.ndim == 2 and raw.shape[1] == len(known):
-                raw = raw[:, np.argsort(known)]
+            codes = self._labels.encode(model.classes_)
+            if raw.ndim == 2 and raw.shape[1] == len(codes):
+                raw = raw[:, np.argsort(codes)]
             elif self._task.single and raw.size == len(raw):
-                raw = raw.reshape(len(raw)) if known[1] == 1 else -raw.reshape(len(raw))
+                raw = raw.reshape(len(raw)) if codes[1] == 1 else -raw.reshape(len(raw))
         wanted = () if self._one_column() else (len(self.classes_),)
         if raw.shape[1:] != wanted or not np.isfinite(raw).all():
             raise ValueError(

@@ -146,8 +146,8 @@ class SavedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_state(cls, kind: str, state: State) -> Self:
         """The forest of ``state()``, which was one of ``FORESTS``."""
-        known = FORESTS[kind]().get_params()
-        model = cls(FORESTS[kind](**{k: v for k, v in state["params"].items() if k in known}))
+        defaults = FORESTS[kind]().get_params()
+        model = cls(FORESTS[kind](**{k: v for k, v in state["params"].items() if k in defaults}))
         classes = [unpack_array(packed) for packed in state["classes"]]
         model.classes_ = classes if state["several"] else classes[0]
         model.n_features_in_ = int(state["features"])

@@ -83,14 +83,14 @@ class Watch:
     @property
     def verdict(self) -> str:
         """The answer in a sentence."""
-        said = [
+        findings = [
             f"{self._said(r)} is broken since {self.looks[r.since]} (found in "
             f"{self.looks[r.found]})"
             for r in self.broken
             if r.since is not None and r.found is not None
         ]
-        if said:
-            text = "; ".join(said)
+        if findings:
+            text = "; ".join(findings)
             return f"{text[:1].upper()}{text[1:]}."
         tested = [r for r in self.rates if r.bound is not None]
         if any(sum(r.rows) for r in tested):
@@ -201,20 +201,20 @@ def watch(
     names = [str(c) for c in classifier._labels.names]
     if isinstance(model, Model):
         names = (model.target if task.independent else None) or list(map(str, model.classes_))
-    known, codes = _labels_of(model, classifier, y, len(scores))
+    labeled, codes = _labels_of(model, classifier, y, len(scores))
     goal, reference = get_goal(classifier.metric), classifier.reference_
 
     def by_look(rows: Bools) -> Ints:
         return np.bincount(looks.number[rows], minlength=count)
 
-    rates = _labeled_rates(classifier, decided[known], codes, names, looks.number[known], count)
+    rates = _labeled_rates(classifier, decided[labeled], codes, names, looks.number[labeled], count)
     tests = max(1, sum(bound is not None for *_, bound, _, _ in rates))
     watched = [
         watched_rate(name, k, n, alpha=alpha / tests, bound=bound, sign=sign, promised=promised)
         for name, k, n, bound, sign, promised in rates
     ]
     values, low, high = _goal_over_time(
-        goal, classifier, decided[known], codes, looks.number[known], count, alpha
+        goal, classifier, decided[labeled], codes, looks.number[labeled], count, alpha
     )
     recent = looks.number >= count - max(1, count // _RECENT)
     shift = None
@@ -225,7 +225,7 @@ def watch(
         alpha,
         looks.names,
         by_look(np.ones(len(scores), dtype=bool)).tolist(),
-        by_look(known).tolist(),
+        by_look(labeled).tolist(),
         watched,
         values,
         low,
@@ -249,12 +249,12 @@ def _labels_of(
     given = np.asarray(y, dtype=object)
     if len(given) != rows:
         raise ValueError(f"y must have one label for each of {rows} rows, got {len(given)}.")
-    known = ~pd.isna(given).reshape(rows, -1).any(1)
-    if not known.any():
+    labeled = ~pd.isna(given).reshape(rows, -1).any(1)
+    if not labeled.any():
         return _labels_of(model, classifier, None, rows)
-    labels = _plain(given[known])
+    labels = _plain(given[labeled])
     named = model.named_for_classifier(labels) if isinstance(model, Model) else labels
-    return known, classifier._labels.encode(named)
+    return labeled, classifier._labels.encode(named)
 
 
 def _plain(values: Array) -> Array:
@@ -293,25 +293,25 @@ def _labeled_rates(
             ("accuracy", counted(decided == y), counted(np.ones(len(y), bool)), None, 1, False)
         ]
         for code, name in enumerate(names[:_CLASSES]):
-            own = y == code
-            hits = counted(own & (decided == code))
-            rates.append((f"recall of {name}", hits, counted(own), None, 1, False))
+            of_class = y == code
+            hits = counted(of_class & (decided == code))
+            rates.append((f"recall of {name}", hits, counted(of_class), None, 1, False))
         return rates
     reference = classifier.reference_
     where, promises = get_goal(classifier.metric).where, classifier.decision_.promises
     columns = zip(decided.reshape(len(y), -1).T, y.reshape(len(y), -1).T, strict=True)
-    for k, (said, label) in enumerate(columns):
-        kept = promises and promises[k].threshold is not None and isinstance(where, Meeting)
+    for k, (flagged, label) in enumerate(columns):
+        has_promise = promises and promises[k].threshold is not None and isinstance(where, Meeting)
         bounds: dict[str, tuple[float | None, int, bool]] = {}
         for rate in ("recall", "precision"):
-            expected = None if kept else _least(classifier, reference, rate, k)
+            expected = None if has_promise else _least(classifier, reference, rate, k)
             bounds[rate] = (expected, 1, False)
-        if kept and isinstance(where, Meeting):
+        if has_promise and isinstance(where, Meeting):
             for c in where.constraints:
                 rows = 1 if c.rows is None else c.rows or promises[k].rows
                 bounds[c.rate] = (c.bound / rows, RATES[c.rate][0], True)
         for rate, (bound, sign, promised) in bounds.items():
-            of, hit = rate_rows(rate, said.astype(bool), label.astype(bool))
+            of, hit = rate_rows(rate, flagged.astype(bool), label.astype(bool))
             name = f"{rate} of {names[k]}" if task.independent else rate
             rates.append((name, counted(hit), counted(of), bound, sign, promised))
     return rates
@@ -359,11 +359,11 @@ def _goal_over_time(
     values[some] = tuner.values(shown, y, weights[some])
     if not classifier.task_.single:
         return values.tolist(), [], []
-    positive, said = y == 1, decided == 1
+    positive, flagged = y == 1, decided == 1
     masks = (
         (positive, np.ones_like(positive)),
-        (said & positive, positive),
-        (said & ~positive, ~positive),
+        (flagged & positive, positive),
+        (flagged & ~positive, ~positive),
     )
     each = []
     for hit, of in masks:
@@ -408,9 +408,9 @@ def _alerts(
     alerts: list[WatchedRate] = []
     if task.exclusive:
         return alerts
-    for k, said in enumerate(decided.reshape(len(decided), -1).T):
+    for k, predicted in enumerate(decided.reshape(len(decided), -1).T):
         name = f"alerts of {names[k]}" if task.independent else "alerts"
-        rate = watched_rate(name, by_look(said == 1), everything, alpha=alpha)
+        rate = watched_rate(name, by_look(predicted == 1), everything, alpha=alpha)
         if reference is not None:
             cut = float(classifier.decision_.cut.reshape(-1)[k])
             above = np.nan_to_num(reference.fraction_above(k, cut))

@@ -86,10 +86,10 @@ def run(
         unused = {"--scores": bool(scores), "--logits": logits, "--metric": bool(metric)}
         unused |= {"--threshold": threshold is not None, "--pos-label": pos_label is not None}
         unused |= {"--level": level != 0.95, "--resamples": resamples != 1000, "--seed": seed != 0}
-        if given := [name for name, is_set in unused.items() if is_set]:
+        if unusable := [name for name, is_set in unused.items() if is_set]:
             raise ValueError(
                 "--time judges the decisions of --model by the metric of its training: leave out "
-                f"{', '.join(given)}."
+                f"{', '.join(unusable)}."
             )
         over_time(file, target, model, time, every, report, force, as_json, sep, encoding, decimal)
         return
@@ -144,18 +144,18 @@ def run(
             seed=seed,
         )
     classes, count = scored.classes, len(scored.y)
-    kept = _checked_promises(loaded, scored) if model is not None and threshold is None else []
+    checks = _checked_promises(loaded, scored) if model is not None and threshold is None else []
     if as_json:
         facts = {"file": file.name, "task": scored.task, "rows": count}
         facts |= {"positive": scored.positive or None, "classes": classes}
-        promises: Settings = {"promises": kept} if kept else {}
+        promises: Settings = {"promises": checks} if checks else {}
         promises |= {"costs": money} if money else {}
         metrics = [row._asdict() for row in rows]
         print_json({**facts, "level": level, "metrics": metrics, **promises})
         return
     kind = scored.positive or f"{len(classes)} {'labels' if scored.task.independent else 'classes'}"
     _print_metrics(rows, f"{file.name}: {count} rows, {kind}, decided by {by}", level)
-    for line in [*money, *kept]:
+    for line in [*money, *checks]:
         print(line)
 
 
@@ -194,7 +194,7 @@ def _checked_promises(model: Model, scored: Scored) -> list[str]:
     if not isinstance(promised, list):
         return [str(c) for c in promised.check(scored.prediction, scored.y)]
     columns = zip(promised, scored.classes, scored.prediction.T, scored.y.T, strict=True)
-    return [f"{name}: {c}" for p, name, said, y in columns for c in p.check(said, y)]
+    return [f"{name}: {c}" for p, name, flagged, y in columns for c in p.check(flagged, y)]
 
 
 def _by_model(

@@ -115,8 +115,8 @@ def _explain_row(
         print_json({"file": file.name, "metric": model.metric, **asdict(explanation), "row": row})
         return
     out = console()
-    said = f"row {row}: {explanation.predicted}, probability {explanation.probability:.3f}"
-    out.print(f"{file.name}, {said}", style="bold", markup=False)
+    heading = f"row {row}: {explanation.predicted}, probability {explanation.probability:.3f}"
+    out.print(f"{file.name}, {heading}", style="bold", markup=False)
     shown = Table(box=None, pad_edge=False)
     scored = explanation.predicted
     if model.task.single:

@@ -68,8 +68,8 @@ def train_on_disk(
     from softset.classifiers.recipes import RECIPES
 
     train, test = rows.split(min(0.2, _MOST_HELD / rows.rows), settings["random_state"])
-    kept = RECIPES[settings["recipe"]].classifier in CONTINUED
-    checkpoint = path.with_name(f"{path.name}.checkpoint") if kept else None
+    resumable = RECIPES[settings["recipe"]].classifier in CONTINUED
+    checkpoint = path.with_name(f"{path.name}.checkpoint") if resumable else None
     rank = start_ranks(settings)
     if checkpoint is not None and checkpoint.exists() and not rank:
         say(f"softset: note: going on from {checkpoint}")

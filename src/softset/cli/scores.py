@@ -81,11 +81,11 @@ def read_scores(
             )
         )
     check_columns(file, data.table, used)
-    given = np.column_stack([_numbers(file, name, data.table[name]) for name in used])
-    given = given if logits else _probabilities(given, task, used)
-    given = given[:, 0] if task.single else given
+    numbers = np.column_stack([_numbers(file, name, data.table[name]) for name in used])
+    numbers = numbers if logits else _probabilities(numbers, task, used)
+    numbers = numbers[:, 0] if task.single else numbers
     prediction = _prediction(file, data, classes, task) if decided else None
-    return Scored(task, classes, given, y, prediction, logits, data.table)
+    return Scored(task, classes, numbers, y, prediction, logits, data.table)
 
 
 def _prediction(file: Path, data: Labeled, classes: Sequence[Label], task: Task) -> Ints | None:

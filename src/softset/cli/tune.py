@@ -152,7 +152,7 @@ def _by_costs(goal: Goal, data: Scored, as_json: bool) -> None:
 def _promise(goal: Goal, data: Scored, confidence: float, as_json: bool) -> None:
     from softset.decisions.promises import promise
 
-    kept = promise(
+    result = promise(
         data.scores,
         data.y,
         goal,
@@ -160,7 +160,7 @@ def _promise(goal: Goal, data: Scored, confidence: float, as_json: bool) -> None
         task=data.task,
         from_logits=data.from_logits,
     )
-    promises = kept if isinstance(kept, list) else [kept]
+    promises = result if isinstance(result, list) else [result]
     if as_json:
         each = [{**p.packed(), "sentence": str(p)} for p in promises]
         print_json({**_facts(goal, data), "promises": each})

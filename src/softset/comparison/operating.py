@@ -57,9 +57,9 @@ def point_at(goal: Goal, c: Confusion) -> Point:
 
 def mean_point(points: Sequence[OperatingPoint | None]) -> Point | None:
     """The mean over splits, and in how many of them a constraint was not met."""
-    known = [p for p in points if p is not None]
-    if not known:
+    reached = [p for p in points if p is not None]
+    if not reached:
         return None
-    rates = {name: float(np.mean([p.rates[name] for p in known])) for name in known[0].rates}
-    broken = sum(p.broken for p in known)
-    return Point(float(np.mean([p.metric for p in known])), rates, broken)
+    rates = {name: float(np.mean([p.rates[name] for p in reached])) for name in reached[0].rates}
+    broken = sum(p.broken for p in reached)
+    return Point(float(np.mean([p.metric for p in reached])), rates, broken)

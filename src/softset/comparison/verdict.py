@@ -85,10 +85,10 @@ def headline(
             f"choosing among {len(names)} candidates gains {gain_in_words(gains.total, label)}."
         )
     value = measured(label, means[decision.winner])
-    own = f"{value}, {gain_in_words(difference, '')} over {reference}"
+    value_and_gain = f"{value}, {gain_in_words(difference, '')} over {reference}"
     if decision.outcome == "significant":
-        return f"Use {winner}: {own}."
-    return f"No significant gain over {reference}: the best guess is {winner}, {own}."
+        return f"Use {winner}: {value_and_gain}."
+    return f"No significant gain over {reference}: the best guess is {winner}, {value_and_gain}."
 
 
 def _over_tuned(

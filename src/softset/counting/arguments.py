@@ -99,10 +99,10 @@ class Shapes(NamedTuple):
         positions = tuple(self.positions)
         n, many = positions[0], _size(positions[1:])
         for lead in [tuple(self.batch), ()] if batch and self.batch else [()]:
-            own = tuple(t.shape[len(lead) :]) if t.shape[: len(lead)] == lead else None
-            if own in (positions, (n, 1, *positions[1:]), (n * many,), (n * many, 1)):
+            inner = tuple(t.shape[len(lead) :]) if t.shape[: len(lead)] == lead else None
+            if inner in (positions, (n, 1, *positions[1:]), (n * many,), (n * many, 1)):
                 return t.reshape(*lead, *positions)
-            if own in ((n,), (n, 1)):
+            if inner in ((n,), (n, 1)):
                 each = t.reshape(*lead, n, *[1] * (len(positions) - 1))
                 return each.expand(*lead, *positions)
         wanted = f"({n},)" if len(positions) == 1 else f"({n},) or {positions}"
@@ -338,9 +338,9 @@ def _weighted(
     each = by_class(v, y, task, soft)
     if soft and not task.independent:
         # A part y of weight v_1 and a part 1 - y of weight v_0 are one example of both weights.
-        own = y.to(v.dtype) * (v if task.exclusive else v[1])
+        weighted = y.to(v.dtype) * (v if task.exclusive else v[1])
         mass = each.unsqueeze(-1) if task.exclusive else each
-        y = torch.where(mass > 0, own / torch.where(mass > 0, mass, 1.0), y.to(v.dtype))
+        y = torch.where(mass > 0, weighted / torch.where(mass > 0, mass, 1.0), y.to(v.dtype))
     unit *= unit_of_classes
     if not 1e-305 < unit < math.inf or unit * y.numel() == math.inf:
         raise ValueError(

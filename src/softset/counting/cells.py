@@ -193,8 +193,8 @@ class Counting:
             return False
         made_of = self.problem.arguments
         weights = (self.problem.w,) if made_of is None else made_of[2:4]
-        given = (*weights, *self.taus)
-        if any(isinstance(t, Tensor) and t.requires_grad for t in given):
+        tensors = (*weights, *self.taus)
+        if any(isinstance(t, Tensor) and t.requires_grad for t in tensors):
             return True
         return self.step is not None and is_learned(self.step, self.problem.scores)
 
@@ -315,11 +315,11 @@ def _hard_multiclass(problem: Problem, matrix: bool) -> Confusion:
 def _hard_shares(problem: Problem, decided: Tensor, w: Tensor, matrix: bool) -> Confusion:
     """Hard decisions against shares of the classes: row i of the matrix gets ``w y_i``."""
     wy = problem.y.to(w.dtype) * w.unsqueeze(-1)
-    made = torch.nn.functional.one_hot(decided, problem.classes).to(w.dtype)
+    one_hot = torch.nn.functional.one_hot(decided, problem.classes).to(w.dtype)
     if matrix:
-        return Confusion.from_matrix(wy.mT @ made)
+        return Confusion.from_matrix(wy.mT @ one_hot)
     wn = w.unsqueeze(-1) - wy
-    cells = (wy * made, wn * made, wy * (1 - made), wn * (1 - made))
+    cells = (wy * one_hot, wn * one_hot, wy * (1 - one_hot), wn * (1 - one_hot))
     return Confusion.of((t.sum(-2) for t in cells), MULTICLASS)
 
 

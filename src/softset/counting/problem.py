@@ -321,13 +321,13 @@ def _set_numbers(per: Groups, shapes: Shapes, device: torch.device) -> Tensor:
     """The set of each position, numbered 0, 1, 2, … in the order of the numbers given."""
     if isinstance(per, str):
         check_choice("per", per, PER)
-    given = as_numbers("per", per, device)
-    if given.is_floating_point() or given.is_complex():
+    numbers = as_numbers("per", per, device)
+    if numbers.is_floating_point() or numbers.is_complex():
         raise ValueError(
             f"per must be one of {', '.join(map(repr, PER))}, or whole numbers that say to which "
-            f"set each row belongs, got {given.dtype}."
+            f"set each row belongs, got {numbers.dtype}."
         )
-    flat = shapes.by_position("per", given, batch=False).flatten()
+    flat = shapes.by_position("per", numbers, batch=False).flatten()
     if under_transform(flat) or checks_on_device():
         raise ValueError(
             "per with set numbers can't be compiled or transformed, nor checked on the device: how "

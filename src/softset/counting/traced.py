@@ -60,10 +60,10 @@ class Taped(Traced):
             if b is not other:
                 other.add(g)
 
-        made = self._made(self.value + b, pull, other)
+        total = self._made(self.value + b, pull, other)
         if b is not other:
-            self.sums[id(other)] = (other, made)
-        return made
+            self.sums[id(other)] = (other, total)
+        return total
 
     __radd__ = __add__
 
@@ -225,8 +225,8 @@ class Taped(Traced):
             raise NotTracedError("movedim")
         if source == to:
             return self
-        made = self._made(value.movedim(source, to), lambda g: self.add(g.movedim(to, source)))
-        return made if self.tape is not None else Taped(made.value, None)
+        moved = self._made(value.movedim(source, to), lambda g: self.add(g.movedim(to, source)))
+        return moved if self.tape is not None else Taped(moved.value, None)
 
     def diff(self, dim: int) -> Taped:
         """Of neighbors in the last dimension."""
@@ -247,10 +247,10 @@ class Taped(Traced):
     def clamp(self, min: float = -np.inf, max: float = np.inf) -> Taped:
         value = self.value
         if not _is_tensor(value):
-            made = np.maximum(value, min) if max == np.inf else np.clip(value, min, max)
+            clamped = np.maximum(value, min) if max == np.inf else np.clip(value, min, max)
         else:
-            made = value.clamp(min=min) if max == np.inf else value.clamp(max=max)
-        return self._made(made, lambda g: self.add(g * ((value >= min) & (value <= max))))
+            clamped = value.clamp(min=min) if max == np.inf else value.clamp(max=max)
+        return self._made(clamped, lambda g: self.add(g * ((value >= min) & (value <= max))))
 
     def __getitem__(self, at: Any) -> Taped:
         def pull(g: Array) -> None:

@@ -47,17 +47,17 @@ class Candidates(NamedTuple):
         return _as_thresholds(logits.unsqueeze(-1), self.scores, self.from_logits)[0].squeeze(-1)
 
 
-def _as_thresholds(at: Tensor, given: Tensor, from_logits: bool) -> tuple[Tensor, Tensor]:
+def _as_thresholds(at: Tensor, ordered: Tensor, from_logits: bool) -> tuple[Tensor, Tensor]:
     """Logits ``at`` ``[*lead, k]`` as probabilities in (0, 1), and whether those decide the sorted
     scores ``given`` ``[*lead, N]`` alike: between many logits that lie far out there is none."""
-    scores = given if from_logits else torch.logit(given.clamp(max=1))
+    scores = ordered if from_logits else torch.logit(ordered.clamp(max=1))
     wanted = torch.searchsorted(scores, at.contiguous())
-    near, higher = torch.sigmoid(at), given.gather(-1, wanted.clamp(max=given.shape[-1] - 1))
+    near, higher = torch.sigmoid(at), ordered.gather(-1, wanted.clamp(max=ordered.shape[-1] - 1))
     # Rounding may have moved it out of a narrow gap: to a neighbor, or to the gap's upper end.
     tried = [near, *(torch.nextafter(near, torch.full_like(near, end)) for end in (0.0, 1.0))]
     tried.append(torch.sigmoid(higher) if from_logits else higher)
     tau, exact = near.clamp(*INSIDE), torch.zeros_like(near, dtype=torch.bool)
     for p in (t.clamp(*INSIDE) for t in tried):
-        alike = torch.searchsorted(given, torch.logit(p) if from_logits else p) == wanted
+        alike = torch.searchsorted(ordered, torch.logit(p) if from_logits else p) == wanted
         tau, exact = torch.where(alike & ~exact, p, tau), exact | alike
     return tau, exact

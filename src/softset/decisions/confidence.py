@@ -177,19 +177,19 @@ def _interval(
     noise = np.ma.masked_invalid(behind[1:] - behind[0])
     error = np.sqrt((noise**2).mean(0).filled(0.0))
     reach = student.ppf((1 + LEVEL) / 2, max(1.0, rarer - 1))
-    kept = np.flatnonzero(behind[0] <= reach * error + EQUAL)
-    return float(low[kept[0]]), float(high[kept[-1]])
+    inside = np.flatnonzero(behind[0] <= reach * error + EQUAL)
+    return float(low[inside[0]]), float(high[inside[-1]])
 
 
 def _tried(score: Floats, positives: Floats) -> tuple[Floats, Floats]:
     """The scores below and above each threshold to try; the outer ones are infinite."""
-    known = np.unique(score[np.isfinite(score)])
+    distinct = np.unique(score[np.isfinite(score)])
     at = np.linspace(0, 1, _QUANTILES)
     parts = [part[np.isfinite(part)] for part in (score, positives)]
-    near = np.searchsorted(known, np.concatenate([np.quantile(p, at) for p in parts if len(p)]))
+    near = np.searchsorted(distinct, np.concatenate([np.quantile(p, at) for p in parts if len(p)]))
     # Of a quantile that is a score, the thresholds on both of its sides.
-    some = np.unique([0, *near, *np.minimum(near + 1, len(known)), len(known)])
-    return np.append(-np.inf, known)[some], np.append(known, np.inf)[some]
+    some = np.unique([0, *near, *np.minimum(near + 1, len(distinct)), len(distinct)])
+    return np.append(-np.inf, distinct)[some], np.append(distinct, np.inf)[some]
 
 
 def _values(

@@ -77,8 +77,8 @@ class CostDecision:
         """The inverse of ``packed``; raises ValueError for anything else."""
         names = {f.name for f in fields(cls)} - {"cost"}
         numbers = [v for v in data.values() if not isinstance(v, dict)]
-        known = set(data) == names and set(data["calibration"]) == {"slope", "intercept"}
-        if not known or not np.isfinite([*numbers, *data["calibration"].values()]).all():
+        complete = set(data) == names and set(data["calibration"]) == {"slope", "intercept"}
+        if not complete or not np.isfinite([*numbers, *data["calibration"].values()]).all():
             raise ValueError("costs of each row in the file are malformed.")
         return cls(cost, **{**data, "calibration": Calibration(**data["calibration"])})
 

@@ -117,8 +117,8 @@ def metric_table(
 
 
 def _classes(p: Array | None, y: Array, decided: Array) -> int:
-    given = p.shape[1] if p is not None and p.ndim == 2 else 2
-    return max(given, int(y.max()) + 1, int(decided.max()) + 1)
+    columns = p.shape[1] if p is not None and p.ndim == 2 else 2
+    return max(columns, int(y.max()) + 1, int(decided.max()) + 1)
 
 
 # --- metrics of decisions -------------------------------------------------------------------------

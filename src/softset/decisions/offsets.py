@@ -83,8 +83,8 @@ def best_offsets(
         before = best
         leaders = _leaders(s + offsets)
         for k in range(len(offsets)):
-            own = s[:, k] + offsets[k]
-            value, shift = _best_shift(value_of, each, own, leaders, y, w, k, len(offsets))
+            shifted = s[:, k] + offsets[k]
+            value, shift = _best_shift(value_of, each, shifted, leaders, y, w, k, len(offsets))
             if value > best + EQUAL:
                 best, offsets[k] = value, offsets[k] + shift
                 leaders.update(s, offsets, k)
@@ -239,8 +239,8 @@ def _average_values(each: EachClass, y: Tensor, other: Tensor, w: Tensor, k: int
     def grown(amount: Tensor) -> Tensor:
         return torch.cat([amount.new_zeros(1), amount.cumsum(0)])
 
-    own = weight[k] * score(grown(w * (y == k)), grown(w), k)
-    return start.sum() - start[k] + grown(change) + own
+    of_class = weight[k] * score(grown(w * (y == k)), grown(w), k)
+    return start.sum() - start[k] + grown(change) + of_class
 
 
 def _snapped(sums: Tensor, to: Tensor) -> Tensor:

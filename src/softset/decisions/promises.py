@@ -124,9 +124,9 @@ class Promise:
         >>> [str(c) for c in kept.check([1, 1, 0, 1], [1, 0, 0, 1])]
         ['promised recall >= 0.9; here 1 [0.16, 1]: holds']
         """
-        said, labels = np.asarray(flagged, dtype=bool), np.asarray(y, dtype=bool)
+        decided, labels = np.asarray(flagged, dtype=bool), np.asarray(y, dtype=bool)
         where = Meeting.parse(self.goal.partition("@")[2])
-        return [_checked(c, said, labels) for c in where.constraints]
+        return [_checked(c, decided, labels) for c in where.constraints]
 
     def packed(self) -> Settings:
         """As plain data, for a file."""
@@ -240,13 +240,13 @@ def promised_decision(
     nothing can be promised keeps the threshold of ``decision``, with a warning."""
     promises = promises_of(promisable(goal), scores, y, w, confidence, exact=exact)
     logits = decision.cut.reshape(-1).copy()
-    for k, kept in enumerate(promises):
-        if kept.logit is not None:
-            logits[k] = kept.logit
+    for k, one in enumerate(promises):
+        if one.logit is not None:
+            logits[k] = one.logit
             continue
         label = "" if len(promises) == 1 else f"label {k}: "
         warn_user(
-            f"{label}{kept} The threshold is the best one for these rows, without a promise.",
+            f"{label}{one} The threshold is the best one for these rows, without a promise.",
             PromiseWarning,
         )
     return replace(decision, cut=logits.reshape(decision.cut.shape), promises=tuple(promises))
@@ -299,11 +299,11 @@ def _promised(
     usable = gap > 0 if width is None else torch.as_tensor(width) > 0
     sums = sums_at_thresholds(z, t, weight, place, counts)
     each = 1 - (1 - confidence) / len(constraints)
-    kept = [kept_thresholds(c, sums, each, usable.numpy(), rows) for c in constraints]
-    allowed = usable & torch.from_numpy(np.logical_and.reduce(kept))
+    allowed_by = [kept_thresholds(c, sums, each, usable.numpy(), rows) for c in constraints]
+    allowed = usable & torch.from_numpy(np.logical_and.reduce(allowed_by))
     plain = float(goal.at_thresholds(counts, usable).max())
     if not allowed.any():
-        reason, needed = _refusal(none, constraints, sums, each, kept, goal, counts, usable)
+        reason, needed = _refusal(none, constraints, sums, each, allowed_by, goal, counts, usable)
         return replace(none, reason=reason, needed=needed, plain=plain)
     values = torch.where(allowed, goal.metric(counts).nan_to_num(-np.inf), -np.inf)
     best = pick(values, place, torch.where(allowed, gap, 0.0))
@@ -321,14 +321,14 @@ def _refusal(
     constraints: Sequence[Constraint],
     sums: Sums,
     confidence: float,
-    kept: list[np.ndarray],
+    allowed_by: list[np.ndarray],
     goal: Goal,
     counts: Confusion,
     usable: torch.Tensor,
 ) -> tuple[str, int | None]:
     """Why nothing can be promised, and the rows that are needed."""
     at = _percent(none.confidence)
-    for constraint, mask in zip(constraints, kept, strict=True):
+    for constraint, mask in zip(constraints, allowed_by, strict=True):
         if mask[usable.numpy()].any():
             continue
         words = constraint.text.replace(">=", " >= ").replace("<=", " <= ")
@@ -388,10 +388,10 @@ def _precision_refusal(
 # --- new rows -------------------------------------------------------------------------------------
 
 
-def rate_rows(rate: str, said: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def rate_rows(rate: str, flagged: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Masks of the rows that a rate is of, and of those among all rows that count for it."""
-    of = {"recall": y, "precision": said, "alerts": np.ones_like(y)}.get(rate, ~y)
-    hit = {"recall": said, "precision": y, "specificity": ~said}.get(rate, said)
+    of = {"recall": y, "precision": flagged, "alerts": np.ones_like(y)}.get(rate, ~y)
+    hit = {"recall": flagged, "precision": y, "specificity": ~flagged}.get(rate, flagged)
     return of, hit & of
 
 
@@ -408,8 +408,8 @@ def exact_intervals(k: Ints, n: Ints, level: float | Floats) -> tuple[Floats, Fl
     return low, high
 
 
-def _checked(constraint: Constraint, said: np.ndarray, y: np.ndarray) -> PromiseCheck:
-    of, hit = rate_rows(constraint.rate, said, y)
+def _checked(constraint: Constraint, flagged: np.ndarray, y: np.ndarray) -> PromiseCheck:
+    of, hit = rate_rows(constraint.rate, flagged, y)
     k, n = int(hit.sum()), int(of.sum())
     low, high = (float(end) for end in exact_intervals(np.array(k), np.array(n), _LEVEL))
     bound = constraint.bound / (constraint.rows or len(y)) if constraint.rows is not None else None

@@ -73,9 +73,13 @@ class Reference:
         sizes, points = np.zeros(shape, dtype=np.int64), []
         most = int(np.clip(2 * _QUANTILES // (classes * len(columns)), _FEWEST, _QUANTILES))
         for k, j in np.ndindex(shape):
-            own = labels[k] == j
-            rows[k, j], mass[k, j], total[k, j] = own.sum(), natural[own].sum(), w[own].sum()
-            quantiles = _quantiles(columns[k][own], natural[own], most)
+            of_class = labels[k] == j
+            rows[k, j], mass[k, j], total[k, j] = (
+                of_class.sum(),
+                natural[of_class].sum(),
+                w[of_class].sum(),
+            )
+            quantiles = _quantiles(columns[k][of_class], natural[of_class], most)
             sizes[k, j] = len(quantiles)
             points.append(quantiles)
         factor = np.where(mass > 0, total / np.maximum(mass, 1e-300), 1.0)

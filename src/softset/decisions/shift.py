@@ -98,13 +98,13 @@ def stated_prior(reference: Reference, prevalence: Prevalence, names: Sequence[L
     """A user's prevalence as fractions ``(columns, classes)``; ``names`` are those of the codes."""
     task = reference.task
     if isinstance(prevalence, Mapping):
-        known = list(names)
-        if set(prevalence) != set(known):
+        classes = list(names)
+        if set(prevalence) != set(classes):
             raise ValueError(
-                f"prevalence must have a fraction for each of {', '.join(map(str, known))}, got "
+                f"prevalence must have a fraction for each of {', '.join(map(str, classes))}, got "
                 f"{', '.join(map(str, prevalence))}."
             )
-        prevalence = [float(prevalence[name]) for name in known]
+        prevalence = [float(prevalence[name]) for name in classes]
         prevalence = prevalence[1] if task.single else prevalence
     check_number("prevalence", prevalence, 0, 1, hint="It is a fraction of the rows: 1 % is 0.01.")
     values = np.atleast_1d(np.asarray(prevalence, dtype=np.float64))
@@ -172,11 +172,11 @@ def shifted_decision(
     cut = decision.cut.reshape(-1).copy()
     promises: list[Promise] = []
     for k in range(len(cut)):
-        own = replace(tuner, goal=tuner.goal.of_label(k), task=BINARY)
+        tuner_of_label = replace(tuner, goal=tuner.goal.of_label(k), task=BINARY)
         s, y, w = reference.tuning_rows(k, prior[k])
         decided = Decision(BINARY, cut[k])
         if len(np.unique(y)) == 2:
-            decided = own.best(s, y, w)
+            decided = tuner_of_label.best(s, y, w)
         if decision.promises:
             worst = prior[k]
             if shift.low is not None and shift.high is not None:
@@ -184,7 +184,7 @@ def shifted_decision(
                 worst = np.array([1 - end, end])
             s, y, w = reference.tuning_rows(k, worst)
             decided = promised_decision(
-                decided, own.goal, s, y, w, decision.promises[k].confidence, exact=False
+                decided, tuner_of_label.goal, s, y, w, decision.promises[k].confidence, exact=False
             )
             promises += decided.promises
         cut[k] = float(decided.cut)

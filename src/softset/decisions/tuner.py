@@ -230,10 +230,10 @@ def _columns(a: Array) -> Array:
 
 def _middle(s: Floats, y: Ints) -> float:
     """0, or the middle of the gap of the scores around it."""
-    said = s >= 0
-    if np.abs(s).min() > EDGE and (said != (y == 1)).any():
+    flagged = s >= 0
+    if np.abs(s).min() > EDGE and (flagged != (y == 1)).any():
         return 0.0
-    return float(gaps(torch.from_numpy(np.sort(s)))[0][np.count_nonzero(~said)])
+    return float(gaps(torch.from_numpy(np.sort(s)))[0][np.count_nonzero(~flagged)])
 
 
 def _kinds(y: Ints) -> tuple[Ints, Ints]:

@@ -30,7 +30,7 @@ WORDS = {
 }
 
 
-def refuse_words(name: str, unknown: Mapping[str, object], known: Sequence[str] = ()) -> None:
+def refuse_words(name: str, unknown: Mapping[str, object], arguments: Sequence[str] = ()) -> None:
     """Refuse arguments that are not there, with our word for those of other libraries.
 
     >>> refuse_words("MetricLoss", {"label_smoothing": 0.1})
@@ -41,7 +41,7 @@ def refuse_words(name: str, unknown: Mapping[str, object], known: Sequence[str] 
         if word in WORDS:
             raise ValueError(f"{name} has no {word}: {WORDS[word]}.")
         raise TypeError(
-            f"{name} got an unexpected keyword argument {word!r}.{nearest(word, known)}"
+            f"{name} got an unexpected keyword argument {word!r}.{nearest(word, arguments)}"
         )
 
 

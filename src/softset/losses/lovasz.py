@@ -84,10 +84,12 @@ class LovaszLoss(Loss):
         """The loss of each problem, ``[*batch]``."""
         z, y, w = problem.z, problem.y, problem.weights()
         if self.task.exclusive:
-            own = y.unsqueeze(-2) == torch.arange(problem.classes, device=z.device).unsqueeze(-1)
+            is_class = y.unsqueeze(-2) == torch.arange(problem.classes, device=z.device).unsqueeze(
+                -1
+            )
             p = torch.softmax(z, -1).mT
-            each = _extension(torch.where(own, 1 - p, p), own, w.unsqueeze(-2))
-            present = (own & (w.unsqueeze(-2) > 0)).any(-1).to(each.dtype)
+            each = _extension(torch.where(is_class, 1 - p, p), is_class, w.unsqueeze(-2))
+            present = (is_class & (w.unsqueeze(-2) > 0)).any(-1).to(each.dtype)
             return ratio((each * present).sum(-1), present.sum(-1))
         each = _extension((1 - torch.where(y > 0, z, -z)).clamp(min=0), y > 0, w)
         return each if self.task.single else each.mean(-1)
@@ -100,7 +102,7 @@ def _extension(errors: Tensor, positive: Tensor, w: Tensor) -> Tensor:
     w = w.to(dtype).expand(order.shape).gather(-1, order)
     mass = positive.expand(order.shape).gather(-1, order).to(dtype) * w
     size = mass.sum(-1, keepdim=True)
-    kept, union = size - mass.cumsum(-1), size + (w - mass).cumsum(-1)
-    jaccard = 1 - ratio(kept, union, 1.0)
+    intersection, union = size - mass.cumsum(-1), size + (w - mass).cumsum(-1)
+    jaccard = 1 - ratio(intersection, union, 1.0)
     slope = torch.diff(jaccard, dim=-1, prepend=torch.zeros_like(size))
     return (errors * slope.to(errors.dtype)).sum(-1)

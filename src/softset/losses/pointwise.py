@@ -37,8 +37,8 @@ def arrange_logits(
     >>> found.z
     tensor([2.])
     """
-    given = {"sample_weight": weight, "batch_dims": batch_dims, **settings}
-    problem = arrange(scores, target, task=task, from_logits=True, **given)
+    arguments = {"sample_weight": weight, "batch_dims": batch_dims, **settings}
+    problem = arrange(scores, target, task=task, from_logits=True, **arguments)
     labels = not problem.task.exclusive and not problem.soft
     if labels and readable(problem.z, problem.y):
         check_labels(problem.y)
@@ -95,8 +95,8 @@ class MeanLoss(Loss):
         each = []
         for k in range(problem.classes if several else 2):
             hard = replace(problem, y=torch.full_like(like, k), soft=False)
-            own, v = self.each(hard), self.class_weights(hard)
-            each.append(own if v is None else own * v.to(own.dtype))
+            losses, v = self.each(hard), self.class_weights(hard)
+            each.append(losses if v is None else losses * v.to(losses.dtype))
         return torch.stack(each, -1)
 
     def class_weights(self, problem: Problem) -> Tensor | None:

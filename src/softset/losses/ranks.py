@@ -118,9 +118,9 @@ class Ranks:
 
     def _agree(self, form: Form | None, device: torch.device) -> None:
         """Refuse, on all ranks, what one of them refuses, and forms that differ."""
-        own = torch.tensor(_header(form), device=device)
-        headers = [torch.zeros_like(own) for _ in range(self.size)]
-        dist.all_gather(headers, own, group=self.group)
+        header = torch.tensor(_header(form), device=device)
+        headers = [torch.zeros_like(header) for _ in range(self.size)]
+        dist.all_gather(headers, header, group=self.group)
         described = [_described(h.tolist()) for h in headers]
         failed = [rank for rank, d in enumerate(described) if d is None]
         if failed:

@@ -223,12 +223,12 @@ def _one_node(
         counted, scores = counting.laid_out(), problem.z
     if counted is None:
         return None
-    known = derivatives(goal, counting.oriented(counted.cells), problem, empty, dtype)
-    if known is None:
+    computed = derivatives(goal, counting.oriented(counted.cells), problem, empty, dtype)
+    if computed is None:
         cells = differentiable(scores, counting.kernel, problem, counted)
         c = counting.confusion(cells, unit=1.0)
         return (1 - goal.soft_value(c, empty, problem.sets)).to(dtype)
-    node = _Node(counting, counted, goal, empty, known)
+    node = _Node(counting, counted, goal, empty, computed)
     return _OneNode.apply(scores, node)  # type: ignore[no-untyped-call]
 
 
@@ -258,7 +258,7 @@ class _OneNode(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor, None]:
         scores, *_ = ctx.saved_tensors
-        counting, counted, goal, empty, known = ctx.node
+        counting, counted, goal, empty, computed = ctx.node
         if torch.is_grad_enabled() or under_transform(adjoint):
             cells = composed(counting.kernel, counting.problem)
             with torch.enable_grad():
@@ -266,7 +266,7 @@ class _OneNode(torch.autograd.Function):
                 loss = 1 - goal.soft_value(c, empty, counting.problem.sets)
             (grad,) = torch.autograd.grad(loss, scores, adjoint.to(loss.dtype), create_graph=True)
             return grad, None
-        by = known.by
+        by = computed.by
         if not isinstance(by, Tensor):
             by = torch.from_numpy(by * adjoint.item())
         else:

@@ -91,8 +91,8 @@ class Metric:
     def _average_micro(self, c: Confusion, empty: str | None) -> Tensor:
         each = c
         if c.left_out is not None:
-            kept = others(c)
-            each = c.each(lambda t: t * kept)
+            counts = others(c)
+            each = c.each(lambda t: t * counts)
         summed = replace(each.each(lambda t: t.sum(-1)), task=BINARY)
         return self._train(self.score(summed), summed, empty)
 

@@ -47,8 +47,8 @@ def derivatives(
         total = numbers.sum(0).max()
         if total != 0 and not REACH[0] <= total <= REACH[1]:
             return None
-        known = gradient(value, numbers)
-        return None if known is None else Derivatives(float(known.value), known.by)
+        traced = gradient(value, numbers)
+        return None if traced is None else Derivatives(float(traced.value), traced.by)
     alone = not (task.single and metric.both_classes) and problem.left_out is None
     if isinstance(metric, Fraction) and metric.average == "macro" and alone and not problem.sets:
         fraction = None if goal.where.grid else _fraction(metric)
@@ -57,8 +57,8 @@ def derivatives(
     rows = dual_gradient(value, cells)
     if rows is not None:
         return Derivatives(rows[0].flatten()[0].to(dtype), rows[1:])
-    known = gradient(value, cells)
-    return None if known is None else Derivatives(known.value.to(dtype), known.by)
+    traced = gradient(value, cells)
+    return None if traced is None else Derivatives(traced.value.to(dtype), traced.by)
 
 
 @lru_cache(maxsize=64)

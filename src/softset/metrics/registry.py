@@ -396,12 +396,12 @@ def _with_numbers(name: str, base: str, inside: str, average: Settings) -> Metri
     """``"tversky(0.2, 0.8)"`` or ``"partial_auroc(0.05)"``."""
     names = ("alpha", "beta") if base == "tversky" else ("max_fpr",)
     try:
-        given: Settings = dict(zip(names, map(float, inside.split(",")), strict=True))
+        params: Settings = dict(zip(names, map(float, inside.split(",")), strict=True))
     except ValueError:
         raise ValueError(
             f"metric {name!r} must hold {len(names)} number(s): {base}({', '.join(names)})."
         ) from None
-    return Tversky(**average, **given) if base == "tversky" else AUROC(**average, **given)
+    return Tversky(**average, **params) if base == "tversky" else AUROC(**average, **params)
 
 
 def thresholded(metric: MetricLike) -> Goal:
@@ -456,9 +456,9 @@ def _classes() -> dict[str, type[Metric]]:
     return {kind.__name__: kind for kind in kinds}
 
 
-def restored_metric(packed: JSON, given: MetricLike | None) -> MetricLike:
+def restored_metric(packed: JSON, user_metric: MetricLike | None) -> MetricLike:
     """The metric that was saved, or the one that is ``given``; one of them is needed."""
-    metric = unpack_metric(packed) if given is None else given
+    metric = unpack_metric(packed) if user_metric is None else user_metric
     if metric is None:
         raise SavedFileError(
             "it was saved with a metric of your own. Pass it: load(path, metric=...)."

@@ -290,12 +290,12 @@ def pictures(operating: Operating) -> dict[str, str]:
 
 def _threshold(operating: Operating, start: float) -> Plot:
     """The metric against the threshold."""
-    own = operating.metrics[0]
+    metric = operating.metrics[0]
     plot = Plot(
-        f"{own.name} at every threshold",
+        f"{metric.name} at every threshold",
         height=_HEIGHT,
         x=operating.axis,
-        y=Axis(*range_of(own.metric)),
+        y=Axis(*range_of(metric.metric)),
         left=7.0,
         name="threshold",
     )
@@ -303,11 +303,11 @@ def _threshold(operating: Operating, start: float) -> Plot:
     sides = zip(ways, operating.views[0].sides, operating.sides[0], strict=False)
     for (color, selector), side, data in reversed(list(sides)):
         stops = np.array(data["thresholds"])
-        values = side.scores.values(own.metric, stops)
+        values = side.scores.values(metric.metric, stops)
         plot.curve(stops, values, color, most=10**6, **selector)
     plot.upright(start, "chosen", data_chosen="1")
     plot.upright(start, "cursor", data_cursor="threshold")
-    plot.dot(start, operating.values_at_start()[own.key], "ours point", 6, data_point="metric")
+    plot.dot(start, operating.values_at_start()[metric.key], "ours point", 6, data_point="metric")
     return plot
 
 

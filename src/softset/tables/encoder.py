@@ -102,8 +102,8 @@ class TableEncoder:
         """Encode as ``[rows, outputs]``, all finite. Columns are matched by name. Other columns are
         ignored, with a warning; values unlike all of training count as missing, with a warning."""
         pairs = _aligned(frame, self.columns_)
-        known = {column.name for column in self.columns_}
-        extra = [str(c) for c in frame.columns if str(c) not in known]
+        names = {column.name for column in self.columns_}
+        extra = [str(c) for c in frame.columns if str(c) not in names]
         if extra:
             warn_user(
                 f"column(s) {listed(extra)} were not there in training; they are ignored.",

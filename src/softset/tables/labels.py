@@ -196,25 +196,25 @@ def read_classes(values: Labels) -> Array:
 
 def encoding_of(classes: Array, counts: Ints, pos_label: Label | None = None) -> LabelEncoding:
     """The encoding of sorted ``classes`` with so many rows each."""
-    known = classes.tolist()
-    if len(known) < 2:
-        raise ValueError(f"y must hold at least two classes, got one class only: {known[0]!r}.")
-    task = MULTICLASS if len(known) > 2 else BINARY
+    names = classes.tolist()
+    if len(names) < 2:
+        raise ValueError(f"y must hold at least two classes, got one class only: {names[0]!r}.")
+    task = MULTICLASS if len(names) > 2 else BINARY
     if task.exclusive:
         if pos_label is not None:
-            raise ValueError(f"pos_label is for two classes; y holds {len(known)}.")
+            raise ValueError(f"pos_label is for two classes; y holds {len(names)}.")
         return LabelEncoding(task, classes)
     if pos_label is None:
         positive = positive_class(classes, counts)
-    elif str(pos_label) not in map(str, known):
-        raise ValueError(f"pos_label must be one of {known}, got {pos_label!r}.")
+    elif str(pos_label) not in map(str, names):
+        raise ValueError(f"pos_label must be one of {names}, got {pos_label!r}.")
     else:
-        positive = [str(c) for c in known].index(str(pos_label))
+        positive = [str(c) for c in names].index(str(pos_label))
     fraction = float(counts[positive] / counts.sum())
     if pos_label is None and fraction > _MOST:
         warn_user(
-            f"{positive_line(known[positive], fraction)}: nearly every row. For the metric of the "
-            f"rarer class, pass pos_label={known[1 - positive]!r}.",
+            f"{positive_line(names[positive], fraction)}: nearly every row. For the metric of the "
+            f"rarer class, pass pos_label={names[1 - positive]!r}.",
             PositiveClassWarning,
         )
     return LabelEncoding(task, classes, positive, fraction)

@@ -32,12 +32,12 @@ def bytes_allowed(limit: int | None) -> int:
     """``limit`` if given; else ``SOFTSET_LIMIT`` (megabytes), or an eighth of the free memory."""
     if limit is not None:
         return limit
-    given = os.environ.get("SOFTSET_LIMIT")
-    if given:
+    megabytes = os.environ.get("SOFTSET_LIMIT")
+    if megabytes:
         try:
-            return int(float(given) * 2**20)
+            return int(float(megabytes) * 2**20)
         except (ValueError, OverflowError):
-            raise ValueError(f"SOFTSET_LIMIT must be megabytes, got {given!r}.") from None
+            raise ValueError(f"SOFTSET_LIMIT must be megabytes, got {megabytes!r}.") from None
     return free_memory() // _TIMES
 
 
@@ -113,8 +113,8 @@ def too_large(name: str, size: int | None, limit: int) -> ValueError:
 
 def refuse_text_options(name: str, sep: str | None, encoding: str | None, decimal: str) -> None:
     """Refuse options that say how text is read, of a file that is none."""
-    given = {"sep": sep, "encoding": encoding, "decimal": None if decimal == "." else decimal}
-    for option, value in given.items():
+    options = {"sep": sep, "encoding": encoding, "decimal": None if decimal == "." else decimal}
+    for option, value in options.items():
         if value is not None:
             raise ValueError(f"{name} is no text: leave out {option} ({value!r}).")
 

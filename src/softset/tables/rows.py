@@ -49,9 +49,9 @@ def _coded(codes: NDArray[np.uint64], numbers: Floats) -> NDArray[np.uint64]:
     for first in range(0, len(numbers), _BLOCK):  # columns of a block stay in the cache
         part = numbers[first : first + _BLOCK].T + 0.0  # -0.0 + 0.0 is 0.0
         part[np.isnan(part)] = np.nan
-        own = codes[first : first + _BLOCK]
+        block = codes[first : first + _BLOCK]
         for column in np.ascontiguousarray(part).view(np.uint64):
-            own[:] = _mix(own ^ column)
+            block[:] = _mix(block ^ column)
     return codes
 
 
@@ -123,11 +123,11 @@ class CopyCounter:
     def __call__(self, codes: NDArray[np.uint64]) -> Ints:
         kinds, index, sizes = np.unique(codes, return_inverse=True, return_counts=True)
         before = np.zeros(len(kinds), dtype=np.int64)
-        for known, counts in self.levels:
-            at = np.minimum(np.searchsorted(known, kinds), len(known) - 1)
-            before += np.where(known[at] == kinds, counts[at], 0)
+        for hashes, counts in self.levels:
+            at = np.minimum(np.searchsorted(hashes, kinds), len(hashes) - 1)
+            before += np.where(hashes[at] == kinds, counts[at], 0)
         number = before[index.ravel()] + copy_numbers(codes)
-        if sum(len(known) for known, _ in self.levels) < MOST_KINDS:
+        if sum(len(hashes) for hashes, _ in self.levels) < MOST_KINDS:
             self.levels.append((kinds, sizes.astype(np.uint32)))
             while len(self.levels) > 1 and len(self.levels[-2][0]) < 2 * len(self.levels[-1][0]):
                 (a, m), (b, n) = self.levels.pop(), self.levels.pop()

@@ -61,8 +61,8 @@ class Moments:
         """Further rows (Chan, Golub and LeVeque 1979: how two parts make a whole)."""
         weight = float(w.sum())
         if weight > 0:
-            own = w @ x / weight
-            self._join(weight, own, w @ (x - own) ** 2)
+            center = w @ x / weight
+            self._join(weight, center, w @ (x - center) ** 2)
 
     def merge(self, other: Moments) -> None:
         """The rows of another part."""
@@ -119,15 +119,15 @@ def _sparse_scale(x: Matrix, share: Floats, top: Floats) -> Floats:
 def sparse_scale(size: Floats, filled: Floats) -> Floats:
     """The scale of sparse columns, from the root of their mean squares and the fraction of rows in
     which they are not zero."""
-    own = size / np.sqrt(np.where(filled > 0, filled, 1.0))
+    scale = size / np.sqrt(np.where(filled > 0, filled, 1.0))
     some = filled > 0
     if not some.any():
-        return np.full(len(own), np.inf)
-    order = np.argsort(own[some])  # the weighted median: a few large columns do not move it
+        return np.full(len(scale), np.inf)
+    order = np.argsort(scale[some])  # the weighted median: a few large columns do not move it
     below = np.cumsum(filled[some][order])
-    common = own[some][order][np.searchsorted(below, below[-1] / 2)]
-    alike = (own > common / _ALIKE) & (own < common * _ALIKE)
-    return np.where(some, np.where(alike, common, own), np.inf)
+    common = scale[some][order][np.searchsorted(below, below[-1] / 2)]
+    alike = (scale > common / _ALIKE) & (scale < common * _ALIKE)
+    return np.where(some, np.where(alike, common, scale), np.inf)
 
 
 def varies(x: Matrix) -> NDArray[np.bool_]:

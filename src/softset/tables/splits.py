@@ -36,18 +36,18 @@ def content_split(rows: Examples, fraction: float, salt: int) -> tuple[NDArray[n
     held = np.zeros(len(sizes), dtype=bool)
     in_class = np.bincount(group[strata == rarest[group]], minlength=len(sizes))
     for k in np.unique(rarest):
-        own = np.flatnonzero(rarest == k)  # in the order of their codes: random
-        count = in_class[own].sum()
+        of_class = np.flatnonzero(rarest == k)  # in the order of their codes: random
+        count = in_class[of_class].sum()
         wanted = min(max(1, round(fraction * count)), count - 1)
-        fits = sizes[own] <= wanted
-        taken = fits & (np.cumsum(np.where(fits, in_class[own], 0)) <= wanted)
-        if not taken.any() and len(own) > 1:
-            taken[sizes[own].argmin()] = True
-        held[own[taken]] = True
+        fits = sizes[of_class] <= wanted
+        taken = fits & (np.cumsum(np.where(fits, in_class[of_class], 0)) <= wanted)
+        if not taken.any() and len(of_class) > 1:
+            taken[sizes[of_class].argmin()] = True
+        held[of_class[taken]] = True
     for k in np.unique(strata):  # a class that is held out altogether would be unknown
-        own = group[strata == k]
-        if held[own].all():
-            held[own] = False
+        of_class = group[strata == k]
+        if held[of_class].all():
+            held[of_class] = False
     return np.flatnonzero(~held[group]), np.flatnonzero(held[group])
 
 
@@ -87,11 +87,11 @@ def salted_folds(rows: Examples, folds: int, salt: int) -> Ints:
     group, _, strata, rarest = _salted_groups(rows, 1 / folds, salt)
     fold = dealt_folds(rarest, folds)
     for k in np.unique(strata):
-        own = np.unique(group[strata == k])
-        if len(np.unique(fold[own])) == 1:
-            fold[own] = -1
-    known, place = np.unique(fold[fold >= 0], return_inverse=True)
-    fold[fold >= 0] = place.ravel() if len(known) > 1 else -1
+        groups = np.unique(group[strata == k])
+        if len(np.unique(fold[groups])) == 1:
+            fold[groups] = -1
+    used, place = np.unique(fold[fold >= 0], return_inverse=True)
+    fold[fold >= 0] = place.ravel() if len(used) > 1 else -1
     return fold[group]
 
 
@@ -120,9 +120,9 @@ def dealt_folds(classes: Ints, folds: int) -> Ints:
     fold = np.empty(len(classes), dtype=np.int64)
     dealt = 0
     for c in np.unique(classes):
-        own = np.flatnonzero(classes == c)
-        fold[own] = (dealt + np.arange(len(own))) % folds
-        dealt += len(own)
+        of_class = np.flatnonzero(classes == c)
+        fold[of_class] = (dealt + np.arange(len(of_class))) % folds
+        dealt += len(of_class)
     return fold
 
 
@@ -161,8 +161,8 @@ def repeated_folds(
         stratum = np.empty(len(sizes), dtype=np.int64)
         stratum[members] = strata
         for c in np.unique(stratum[single]):
-            own = random.permutation(single[stratum[single] == c])
-            place[own] = _even_out(filled[:, c], len(own), random)
+            of_class = random.permutation(single[stratum[single] == c])
+            place[of_class] = _even_out(filled[:, c], len(of_class), random)
         result[repeat] = place[members]
     return result
 
@@ -192,13 +192,13 @@ def _even_out(filled: NDArray[np.float64], count: int, random: np.random.RandomS
         level = (low + high) / 2
         enough = np.maximum(np.floor(level) - filled, 0).sum() <= count
         low, high = (level, high) if enough else (low, level)
-    given = np.maximum(np.floor(low) - filled, 0).astype(np.int64)
-    rest = count - int(given.sum())
-    reachable = np.lexsort([random.rand(len(filled)), filled + given])
+    counts = np.maximum(np.floor(low) - filled, 0).astype(np.int64)
+    rest = count - int(counts.sum())
+    reachable = np.lexsort([random.rand(len(filled)), filled + counts])
     while rest > 0:
-        given[reachable[: min(rest, len(filled))]] += 1
+        counts[reachable[: min(rest, len(filled))]] += 1
         rest -= min(rest, len(filled))
-    return np.repeat(np.arange(len(filled)), given)
+    return np.repeat(np.arange(len(filled)), counts)
 
 
 def join(first: Ints, second: Ints) -> Ints:

@@ -141,27 +141,27 @@ class EncodedRows:
         self.rows = rows
         counts, missing = ClassCounts(), np.zeros(len(rows.columns), dtype=np.int64)
         random = np.random.default_rng(0)
-        kept, keys, limit = pd.DataFrame(columns=rows.columns), np.empty(0), np.inf
+        sample, keys, limit = pd.DataFrame(columns=rows.columns), np.empty(0), np.inf
         for X, y, w in blocks_of(rows):
             counts.add(y, np.ones(len(y)) if w is None else w)
             missing += X.isna().sum().to_numpy()
             drawn = random.random(len(X))
             few = drawn < limit
-            kept = pd.concat([kept, X[few]], ignore_index=True) if len(kept) else X[few]
+            sample = pd.concat([sample, X[few]], ignore_index=True) if len(sample) else X[few]
             keys = np.concatenate([keys, drawn[few]])
             if len(keys) > 1.25 * SAMPLE:
                 limit = np.partition(keys, SAMPLE)[SAMPLE]
-                kept, keys = kept[keys < limit], keys[keys < limit]
+                sample, keys = sample[keys < limit], keys[keys < limit]
         if len(keys) > SAMPLE:
             first = np.sort(np.argpartition(keys, SAMPLE)[:SAMPLE])
-            kept = kept.iloc[first]
+            sample = sample.iloc[first]
         self.labels = counts.labels(pos_label)
         self.in_order = self.labels.positive == 1
         schema = [
             replace(column, missing=int(count)) if column.kind != "dropped" else column
-            for column, count in zip(infer_schema(kept), missing, strict=True)
+            for column, count in zip(infer_schema(sample), missing, strict=True)
         ]
-        self.encoder = TableEncoder(schema).fit(kept)
+        self.encoder = TableEncoder(schema).fit(sample)
         self._told = len(keys) == counts.rows  # the sample is all there is
 
     def __iter__(self) -> Iterator[Block]:

@@ -23,6 +23,6 @@ def load_synthetic(positives: int = 250) -> tuple[np.ndarray, np.ndarray]:
 
     check_number("positives", positives, 1, _BLOB, closed="both")
     X, y = make_blobs(2 * _BLOB, n_features=3, centers=2, cluster_std=10, random_state=42)
-    kept = np.random.default_rng(42).permutation(np.flatnonzero(y == 1))[:positives]
-    rows = np.random.default_rng(42).permutation(np.concatenate([np.flatnonzero(y == 0), kept]))
+    chosen = np.random.default_rng(42).permutation(np.flatnonzero(y == 1))[:positives]
+    rows = np.random.default_rng(42).permutation(np.concatenate([np.flatnonzero(y == 0), chosen]))
     return X[rows].astype(np.float32), y[rows].astype(np.int64)

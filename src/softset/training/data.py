@@ -53,12 +53,12 @@ def data_of(rows: Examples) -> TensorData:
     return TensorData(x, y, None if np.ptp(rows.w) == 0 else torch.from_numpy(rows.w))
 
 
-def make_data(name: str, given: Sequence[TensorLike | None], task: Task) -> TensorData:
+def make_data(name: str, tensors: Sequence[TensorLike | None], task: Task) -> TensorData:
     """Checked tensors; rows of weight zero are left out."""
-    if not isinstance(given, list | tuple) or len(given) not in (2, 3):
-        raise ValueError(f"{name} must be (x, y) or (x, y, sample_weight), got {type(given)}.")
-    x, y = torch.as_tensor(given[0]), torch.as_tensor(given[1])
-    w = None if len(given) == 2 or given[2] is None else torch.as_tensor(given[2])
+    if not isinstance(tensors, list | tuple) or len(tensors) not in (2, 3):
+        raise ValueError(f"{name} must be (x, y) or (x, y, sample_weight), got {type(tensors)}.")
+    x, y = torch.as_tensor(tensors[0]), torch.as_tensor(tensors[1])
+    w = None if len(tensors) == 2 or tensors[2] is None else torch.as_tensor(tensors[2])
     if task.single and y.dim() == 2 and y.shape[1] == 1:
         y = y.squeeze(1)
     dims = 2 if task.independent else 1
@@ -136,8 +136,8 @@ def checked_folds(folds: TensorLike, train: Sequence[Any]) -> Tensor:
     tensor([ 0,  1, -1,  0])
     """
     places, rows = torch.as_tensor(folds), len(train[0])
-    known = torch.unique(places[places >= 0]) if places.shape == (rows,) else places[:0]
-    if len(known) < 2 or not torch.equal(known.long(), torch.arange(len(known))):
+    folds_used = torch.unique(places[places >= 0]) if places.shape == (rows,) else places[:0]
+    if len(folds_used) < 2 or not torch.equal(folds_used.long(), torch.arange(len(folds_used))):
         raise ValueError(
             f"folds must hold a fold from 0 for each of {rows} rows, at least two of them, got "
             f"{folds!r}."

@@ -85,8 +85,13 @@ def member_metrics(
     for ``evaluate``."""
     goal = get_goal(metric)
     if goal.by_scores:  # one at a time: a sort of all scores takes memory
-        given: Settings = {"task": task, "from_logits": True, "sample_weight": weight, **settings}
-        each = [evaluate(s, target, goal, **given) for s in scores]
+        arguments: Settings = {
+            "task": task,
+            "from_logits": True,
+            "sample_weight": weight,
+            **settings,
+        }
+        each = [evaluate(s, target, goal, **arguments) for s in scores]
         return torch.tensor(each, dtype=torch.float64)
     problem = arrange(
         scores,

@@ -66,12 +66,12 @@ class LinearRows:
             return None
         features = self.features
         monotonic_cst = np.zeros(features) if self.monotonic_cst is None else self.monotonic_cst
-        known = {-1: (None, 0.0), 0: (None, None), 1: (0.0, None)}
+        ranges = {-1: (None, 0.0), 0: (None, None), 1: (0.0, None)}
         both: Bounds = []
         for k in range(self.outputs):
             for j in range(features):
                 fixed = free is not None and not free[k * features + j]
-                both.append((0.0, 0.0) if fixed else known[int(monotonic_cst[j])])
+                both.append((0.0, 0.0) if fixed else ranges[int(monotonic_cst[j])])
         return both + [(None, None)] * self.outputs
 
 

@@ -317,9 +317,9 @@ class Loop(ABC):
         watched = [one.loss if self.monitor == "loss" else -one.metric for one in judged]
         if self.together and watched:
             watched = [sum(watched) / len(watched)] * len(watched)
-        said = [stop.update(v) for stop, v in zip(self.stoppers, watched, strict=True)]
-        self.keep_best([row for row, word in enumerate(said) if word == "improved"])
-        self.leave([word != "stopped" for word in said], "stopped")
+        outcomes = [stop.update(v) for stop, v in zip(self.stoppers, watched, strict=True)]
+        self.keep_best([row for row, word in enumerate(outcomes) if word == "improved"])
+        self.leave([word != "stopped" for word in outcomes], "stopped")
 
     def write(self, row: int, loss: float, judged: Judged | None) -> None:
         """An entry in the history of one network."""
@@ -352,10 +352,10 @@ class Loop(ABC):
                 "last good weights are kept. Try a lower learning rate.",
                 RuntimeWarning,
             )
-        kept = [row for row, ok in enumerate(stay) if ok]
-        self.ids = [self.ids[row] for row in kept]
-        self.stoppers = [self.stoppers[row] for row in kept]
-        self.keep(kept)
+        staying = [row for row, ok in enumerate(stay) if ok]
+        self.ids = [self.ids[row] for row in staying]
+        self.stoppers = [self.stoppers[row] for row in staying]
+        self.keep(staying)
 
     # --- checkpoints -----------------------------------------------------------------------------
 

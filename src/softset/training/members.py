@@ -118,11 +118,11 @@ def train_members(
     run = NetworkStack(settings, data, judged, places)
     file = None
     if checkpoint is not None:
-        known = {
+        inputs = {
             "train": data,
             "validation": judged,
             "folds": None if places is None else (places,),
         }
-        file = Checkpoint(checkpoint, settings.fingerprint(**known), checkpoint_seconds)
+        file = Checkpoint(checkpoint, settings.fingerprint(**inputs), checkpoint_seconds)
     run.run(Progress(verbose, max_epochs, len(members), settings.metric.name), file, on_epoch)
     return run.trained()

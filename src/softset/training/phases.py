@@ -98,9 +98,14 @@ class Phases:
                 "the recipe averages over thresholds, which task='multiclass' has not. Use "
                 "recipe='metric'."
             )
-        given: Settings = {"step": step, "thresholds": thresholds, "per": self.per, **self.shared}
+        settings: Settings = {
+            "step": step,
+            "thresholds": thresholds,
+            "per": self.per,
+            **self.shared,
+        }
         # Networks give logits: nobody has to be warned that they might be probabilities.
-        loss = MetricLoss(self.metric, from_logits=True, **given)
+        loss = MetricLoss(self.metric, from_logits=True, **settings)
         return Phase(loss, rate, cooling)
 
 

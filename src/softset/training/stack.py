@@ -183,9 +183,9 @@ class NetworkStack(Loop):
         rows = torch.tensor(self.ids, dtype=torch.long, device=self.best.device)
         self.flat = self.best.index_select(0, rows)
         self.buffers = {name: b.index_select(0, rows) for name, b in self.best_buffers.items()}
-        own = [self.members[k] for k in self.ids]
-        rates = torch.tensor([m.learning_rate for m in own], dtype=torch.float64)
-        decays = torch.tensor([m.weight_decay for m in own], dtype=torch.float64)
+        members = [self.members[k] for k in self.ids]
+        rates = torch.tensor([m.learning_rate for m in members], dtype=torch.float64)
+        decays = torch.tensor([m.weight_decay for m in members], dtype=torch.float64)
         self.updater = Updater(self.settings.optimizer, self.flat, rates * self.phase.rate, decays)
 
     # --- one epoch -------------------------------------------------------------------------------
@@ -225,13 +225,13 @@ class NetworkStack(Loop):
         orders = epoch_orders(self.classes, sampling, generators).to(self.data.x.device)
         return orders.shape[1], orders, self.shared is not None
 
-    def own_orders(self, own: list[Tensor]) -> tuple[int, Tensor, bool]:
+    def own_orders(self, rows_of: list[Tensor]) -> tuple[int, Tensor, bool]:
         """Folds are not quite as large: the last rows of longer orders wait for another epoch."""
         orders_of_members = []
         for k in self.ids:
-            classes, generator = self.classes[own[k]], [self.generators[k]]
+            classes, generator = self.classes[rows_of[k]], [self.generators[k]]
             orders_of_members.append(
-                own[k][epoch_orders(classes, self.settings.sampling, generator)[0]]
+                rows_of[k][epoch_orders(classes, self.settings.sampling, generator)[0]]
             )
         length = min(len(order) for order in orders_of_members)
         orders = torch.stack([order[:length] for order in orders_of_members]).to(self.data.x.device)
@@ -290,24 +290,27 @@ class NetworkStack(Loop):
     def validate(self) -> list[Judged]:
         judged = [NOT_FINITE for _ in self.ids]
         for judge in self.judges:
-            own = [row for row, k in enumerate(self.ids) if k in judge.members]
-            if own:
-                for row, said in zip(own, self.judged_by(judge.data, own), strict=True):
-                    judged[row] = said
+            rows = [row for row, k in enumerate(self.ids) if k in judge.members]
+            if rows:
+                for row, result in zip(rows, self.judged_by(judge.data, rows), strict=True):
+                    judged[row] = result
         return judged
 
-    def judged_by(self, held: TensorData, own: list[int]) -> list[Judged]:
+    def judged_by(self, held: TensorData, rows_of_members: list[int]) -> list[Judged]:
         """What held-out rows say of these rows of the stack."""
-        judged = [NOT_FINITE for _ in own]
+        judged = [NOT_FINITE for _ in rows_of_members]
         flat, buffers = self.flat, self.buffers
-        if len(own) < len(self.ids):
-            flat, buffers = flat[own], {name: b[own] for name, b in buffers.items()}
+        if len(rows_of_members) < len(self.ids):
+            flat, buffers = (
+                flat[rows_of_members],
+                {name: b[rows_of_members] for name, b in buffers.items()},
+            )
         scores = score(self.network, flat, buffers, held.x, self.task)
         rows = _finite(scores).nonzero().flatten().tolist()
         if not rows:
             return judged
         scores = scores if len(rows) == len(scores) else scores[rows]
-        loss, step = self.loss, self.step([own[row] for row in rows])
+        loss, step = self.loss, self.step([rows_of_members[row] for row in rows])
         losses = member_losses(loss, scores, held.y, held.w, step).double()
         metrics = member_metrics(self.settings.metric, scores, held.y, held.w, self.task)
         soft: list[float] | list[None] = [None for _ in rows]

@@ -75,8 +75,8 @@ def train_streamed(
     run = StreamedStack(settings, first, validation, stream)
     file = None
     if checkpoint is not None:
-        known = settings.fingerprint(validation=validation, source=source)
-        file = Checkpoint(checkpoint, known, checkpoint_seconds)
+        fingerprint = settings.fingerprint(validation=validation, source=source)
+        file = Checkpoint(checkpoint, fingerprint, checkpoint_seconds)
     run.run(Progress(verbose, max_epochs, len(settings.members), settings.metric.name), file)
     return run.trained()
 

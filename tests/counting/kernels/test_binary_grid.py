@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import softset as ss
+from softset.counting.kernels.choice import using
 from tests.reference import random_problem
 
 
@@ -38,3 +39,13 @@ def test_thousands_of_thresholds_need_no_memory_for_each():
     few = ss.metric_loss(z, y, "auroc", thresholds=[i / 2000 for i in range(1, 2000)])
     assert loss.item() == pytest.approx(few.item(), abs=1e-3)
     assert torch.isfinite(x.grad).all()
+
+
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_scores_whose_sum_is_not_finite_are_scores(kernels):
+    z = torch.tensor([40_000.0, 30_000.0, -60_000.0, -float("inf")]).half()
+    with using(kernels):
+        loss = ss.metric_loss(z, torch.tensor([1, 1, 0, 0]), "auroc")
+        with pytest.raises(ValueError, match="must not be NaN"):
+            ss.metric_loss(z * float("nan"), torch.tensor([1, 1, 0, 0]), "auroc")
+    assert loss.item() < 0.05

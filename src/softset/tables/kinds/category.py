@@ -89,10 +89,10 @@ class Category(FittedColumn):
         # Most frequent first, by name among equals: the same whatever the order of the rows.
         ranked = sorted(counts, key=lambda word: (-counts[word], word))
         fewest = max(2, min(20, len(cells.missing) // 500))
-        kept = [word for word in ranked[:MOST_VALUES] if counts[word] >= fewest]
-        if len(ranked) == 2 and len(kept) == 1:
-            kept = ranked
-        return cls(column, tuple(kept), tuple(ranked[len(kept) :]))
+        listed = [word for word in ranked[:MOST_VALUES] if counts[word] >= fewest]
+        if len(ranked) == 2 and len(listed) == 1:
+            listed = ranked
+        return cls(column, tuple(listed), tuple(ranked[len(listed) :]))
 
     @property
     def value_names(self) -> list[str]:
@@ -110,8 +110,8 @@ class Category(FittedColumn):
         absent = [i < 0 and w.strip() in MISSING_WORDS for i, w in zip(numbers, words, strict=True)]
         missing = np.append(np.array(absent, dtype=bool), True)[codes]
         outputs = np.append(np.array(numbers, dtype=np.int64), -1)[codes]
-        known = np.flatnonzero(outputs >= 0)
-        out[known, outputs[known]] = 1.0
+        listed = np.flatnonzero(outputs >= 0)
+        out[listed, outputs[listed]] = 1.0
         unknown = (outputs < 0) & ~missing
         if not unknown.any():
             return missing, []
