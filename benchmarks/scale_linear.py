@@ -130,12 +130,12 @@ def fit(rows: int) -> None:
     start = time.perf_counter()
     fit_stream(model, table, folder(rows).with_suffix(".checkpoint"))
     seconds = time.perf_counter() - start
-    passes = 2 + shown[0].passes
+    passes, memory = 2 + shown[0].passes, peak() - before
     x, y = made(BLOCK, 10**6)  # rows of their own
     part = model.logistic_part()
     print(
         f"{rows:,} rows: {passes} passes in {seconds:.0f} s, memory above the imports "
-        f"{peak() - before:.0f} MB, penalty {model.path_[model.chosen_].penalty:g}, F1 of "
+        f"{memory:.0f} MB, penalty {model.path_[model.chosen_].penalty:g}, F1 of "
         f"{BLOCK:,} new rows {model.score(x, y):.4f}, of its logistic regression "
         f"{part.score(x, y):.4f}"
     )

@@ -130,11 +130,33 @@ class CopyCounter:
         if sum(len(hashes) for hashes, _ in self.levels) < MOST_KINDS:
             self.levels.append((kinds, sizes.astype(np.uint32)))
             while len(self.levels) > 1 and len(self.levels[-2][0]) < 2 * len(self.levels[-1][0]):
-                (a, m), (b, n) = self.levels.pop(), self.levels.pop()
-                merged, index = np.unique(np.concatenate([a, b]), return_inverse=True)
-                total = np.bincount(index.ravel(), np.concatenate([m, n]), len(merged))
-                self.levels.append((merged, total.astype(np.uint32)))
+                late, early = self.levels.pop(), self.levels.pop()
+                self.levels.append(_merged(*early, *late))
         return number
+
+
+def _merged(
+    kinds: NDArray[np.uint64],
+    counts: NDArray[np.uint32],
+    others: NDArray[np.uint64],
+    more: NDArray[np.uint32],
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """Two sorted arrays of kinds as one, without sorting again: these are the largest arrays that
+    training on a stream has in memory."""
+    at = np.searchsorted(kinds, others)
+    both = kinds[np.minimum(at, len(kinds) - 1)] == others
+    counts[at[both]] += more[both]
+    new = ~both
+    place = at[new] + np.arange(np.count_nonzero(new))
+    earlier = np.ones(len(kinds) + len(place), dtype=bool)
+    earlier[place] = False
+
+    def spread(old: Array, fresh: Array) -> Array:
+        result = np.empty(len(earlier), dtype=old.dtype)
+        result[place], result[earlier] = fresh[new], old
+        return result
+
+    return spread(kinds, others), spread(counts, more)
 
 
 def ordered_rows(x: Array, y: Ints, w: Floats) -> tuple[Examples, Ints]:
