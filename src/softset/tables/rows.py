@@ -127,7 +127,7 @@ class CopyCounter:
             at = np.minimum(np.searchsorted(hashes, kinds), len(hashes) - 1)
             before += np.where(hashes[at] == kinds, counts[at], 0)
         number = before[index.ravel()] + copy_numbers(codes)
-        if sum(len(hashes) for hashes, _ in self.levels) < MOST_KINDS:
+        if len(kinds) and sum(len(hashes) for hashes, _ in self.levels) < MOST_KINDS:
             self.levels.append((kinds, sizes.astype(np.uint32)))
             while len(self.levels) > 1 and len(self.levels[-2][0]) < 2 * len(self.levels[-1][0]):
                 late, early = self.levels.pop(), self.levels.pop()
