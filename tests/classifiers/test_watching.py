@@ -1,10 +1,15 @@
 """``watch``: promises, expectations and scores of a model over time."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import beta
+from sklearn.metrics import f1_score
 
 import softset as ss
+from softset.decisions.shift import ShiftWarning
 
 LOOK = np.arange(4000) // 100
 
@@ -97,3 +102,105 @@ def test_several_classes_and_labels():
     found = ss.watch(several, x[1000:], labels[1000:], time=LOOK[:500])
     assert [r.name for r in found.alerts] == ["alerts of 0", "alerts of 1"]
     assert found.expected is None or 0 < found.expected <= 1
+
+
+# --- all of it, one look and one rate at a time ---------------------------------------------------
+
+GOALS = {
+    "binary": {"metric": "f1"},
+    "alerts": {"metric": "recall@alerts<=60/200", "confidence": 0.7},
+    "rows at hand": {"metric": "recall@alerts<=150", "confidence": 0.7},
+    "labels": {"metric": "f1"},
+    "multiclass": {"metric": "f1"},
+}
+
+
+@pytest.mark.parametrize("positive", ["first", "last"])
+@pytest.mark.parametrize("kind", GOALS)
+def test_every_number_is_that_of_plain_loops(kind, positive):
+    """Looks of several sizes, a third of the labels not known yet."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 3))
+    noisy = x + 0.8 * rng.normal(size=x.shape)
+    names = ["a", "b", "c"] if kind == "multiclass" else ["b", "a"]
+    names = names[::-1] if positive == "first" else names
+    codes = noisy.argmax(1) if len(names) > 2 else (noisy[:, 0] < 0.7) * 1
+    y = np.array(names, dtype=object)[codes]
+    if kind == "labels":
+        y = (noisy[:, :2] > [0.5, 0.9]).astype(object)
+        y = y[:, ::-1] if positive == "first" else y
+    settings = {"pos_label": names[0]} if len(names) == 2 and kind != "labels" else {}
+    model = ss.MetricLinearClassifier(path=(), **GOALS[kind], **settings)
+    model.fit(x[:500], y[:500].astype(int if kind == "labels" else str))
+    new, truth = x[500:], y[500:].copy()
+    look, known = np.sort(rng.integers(0, 7, 400)), rng.random(400) < 0.67
+    truth[~known] = None
+    found = ss.watch(model, new, truth, time=look, alpha=0.1)
+
+    decided = model.predict(new)
+    assert found.rows == [int((look == t).sum()) for t in range(7)]
+    assert found.labeled == [int((look[known] == t).sum()) for t in range(7)]
+    if kind == "multiclass":
+        columns = [(None, None)] + [(decided == c, truth == c) for c in sorted(names)]
+    elif kind == "labels":
+        columns = [(decided[:, k] == 1, truth[:, k] == 1) for k in range(2)]
+    else:
+        columns = [(decided == names[0], truth == names[0])]
+    rates, tested = {r.name: r for r in found.rates}, 0
+    for k, (said, is_it) in enumerate(columns):
+        if kind == "multiclass":
+            name = "accuracy" if said is None else f"recall of {sorted(names)[k - 1]}"
+            right = decided == truth
+            of = {name: (known if said is None else is_it, right)}
+        else:
+            end = f" of {k}" if kind == "labels" else ""
+            of = {f"recall{end}": (is_it, said), f"precision{end}": (said, is_it)}
+            of |= {"alerts": (np.ones(400, bool), said)} if model.promise_ else {}
+        for name, (rows, hit) in of.items():
+            rate = rates.pop(name)
+            assert rate.rows == [int((rows & known & (look == t)).sum()) for t in range(7)], name
+            hits = [int((rows & hit & known & (look == t)).sum()) for t in range(7)]
+            assert rate.hits == hits, name
+            tested += rate.bound is not None
+            if kind in ("binary", "labels"):  # the lower end of what out-of-fold scores have
+                scores = model.oof_scores_.reshape(500, -1)[:, k]
+                true = y[:500] == names[0] if kind == "binary" else y[:500, k] == 1
+                flagged = scores >= model.decision_.cut.reshape(-1)[k]
+                of_rows = true if name.startswith("recall") else flagged
+                count, total = (true & flagged).sum(), of_rows.sum()
+                low = beta.ppf(0.025, count, total - count + 1)
+                assert rate.bound == pytest.approx(low, abs=0.015), name
+    assert not rates
+    if model.promise_:
+        of = 200 if kind == "alerts" else 500
+        wanted = {"alerts": 60 / of} if kind == "alerts" else {"alerts": 150 / of}
+        assert {r.name: r.bound for r in found.rates if r.promised} == pytest.approx(wanted)
+    for rate in found.rates:  # all tests, and all looks, share the level
+        for t in range(7):
+            n, hits, level = rate.rows[t], rate.hits[t], 0.1 / max(1, tested) / (t + 1) / (t + 2)
+            if 0 < hits < n:
+                ends = beta.ppf(
+                    [level / 2, 1 - level / 2], [hits, hits + 1], [n - hits + 1, n - hits]
+                )
+                assert [rate.low[t], rate.high[t]] == pytest.approx(list(ends)), rate.name
+    average = {"binary": "binary", "labels": "macro", "multiclass": "macro"}.get(kind)
+    for t in range(7):
+        at = known & (look == t)
+        if kind in GOALS and average:
+            given = {"pos_label": names[0]} if kind == "binary" else {}
+            actual = truth[at].astype(int if kind == "labels" else str)
+            wanted = f1_score(actual, decided[at], average=average, zero_division=0, **given)
+            assert found.goal_values[t] == pytest.approx(wanted)
+    assert len(found.alerts) == {"multiclass": 0, "labels": 2}.get(kind, 1)
+    for k, rate in enumerate(found.alerts):
+        said = columns[k][0]
+        assert rate.hits == [int((said & (look == t)).sum()) for t in range(7)]
+        assert rate.rows == found.rows
+        scores = model.oof_scores_.reshape(500, -1)[:, k]
+        flagged = (scores >= model.decision_.cut.reshape(-1)[k]).mean()
+        assert rate.bound == pytest.approx(flagged, abs=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ShiftWarning)
+        recent = model.adapt(new[look >= 6]).shift_
+    assert found.shift.after == pytest.approx(recent.after)
+    assert found.shift.rows == (look >= 6).sum()

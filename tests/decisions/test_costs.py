@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
 
 import softset as ss
+from softset.classifiers.row_costs import mean_prices
 from softset.decisions.calibration import Calibration
 from softset.decisions.costs import (
     cheapest_threshold,
@@ -16,6 +18,7 @@ from softset.decisions.costs import (
     sample_costs,
     saved_by_flagging,
 )
+from softset.tables.splits import dealt_folds
 
 
 def rows(seed, n=60, tied=False):
@@ -126,6 +129,43 @@ def test_rows_count_by_their_weights():
     assert numbers(wrong)[1:] == pytest.approx(numbers(right)[1:], rel=0.1)
     one = [Calibration.fit(z, np.zeros(600, int), unit * np.ones(600)) for unit in (1.0, 1e4)]
     assert one[0].intercept == pytest.approx(one[1].intercept)
+
+
+def test_costs_out_of_fold_are_those_of_plain_sums():
+    """Of weighted rows: each fifth is decided by what the others say."""
+    z, y, amount = simulated(300)
+    w = np.random.default_rng(3).exponential(size=300) ** 2
+    w = np.where((z > -1) & (y == 0), 5 * w, w)
+    rule = cost_decision(z, y, "cost(fn=amount, fp=5)", {"amount": amount}, sample_weight=w)
+    costs = np.column_stack([0 * amount, 5 + 0 * amount, amount, 0 * amount])
+    fold, by_row, by_cut = dealt_folds(y, 5), np.zeros(300), np.zeros(300)
+    for k in range(5):
+        rest, test = fold != k, fold == k
+        fit = LogisticRegression(C=np.inf).fit(z[rest, None], y[rest], w[rest])
+        p = fit.predict_proba(z[test, None])[:, 1]
+        by_row[test] = p * amount[test] > (1 - p) * 5
+        cut = cheapest_threshold(z[rest], y[rest], w[rest], costs[rest])
+        by_cut[test] = z[test] >= cut
+
+    def spent(decided):
+        each = np.where(y == 1, (1 - decided) * amount, decided * 5)
+        return w @ each / w.sum()
+
+    assert rule.row_cost == pytest.approx(spent(by_row))
+    assert rule.threshold_cost == pytest.approx(spent(by_cut))
+    assert rule.plain_cost == pytest.approx(spent(z >= 0))
+    assert rule.constant_cost == pytest.approx(min(spent(np.ones(300)), spent(np.zeros(300))))
+    assert len({spent(d) for d in (by_row, by_cut, z >= 0)}) == 3
+
+
+def test_mean_prices_are_those_of_weighted_rows():
+    _, y, w, costs = rows(1)
+    found, unit = mean_prices(costs, y, w)
+    prices = [found.tp * unit, found.fp * unit, found.fn * unit, found.tn * unit]
+    wanted = [np.average(costs[y == (c in (0, 2)), c], weights=w[y == (c in (0, 2))])
+              for c in range(4)]  # fmt: skip
+    assert prices == pytest.approx(wanted)
+    assert unit == pytest.approx(max(abs(wanted[2] - wanted[0]), abs(wanted[1] - wanted[3])))
 
 
 def test_a_calibration_is_that_of_the_population():

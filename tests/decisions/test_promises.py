@@ -210,6 +210,16 @@ def test_a_promise_is_checked_on_new_rows():
     assert none.verdict == "no rows to tell"
 
 
+@pytest.mark.parametrize(("goal", "rate"), [("20", 0.02), ("20/1000", 0.02), ("100/500", 0.2)])
+def test_a_count_of_alerts_is_checked_among_its_rows(goal, rate):
+    """Of as many as it names, or of those at hand."""
+    kept = Promise(f"recall@alerts<={goal}", 0.5, 0.9, "alerts", 20.0, 400, 80)
+    for flagged, verdict in ((0.5 * rate, "holds"), (1.1 * rate, "missed"), (2.5 * rate, "broken")):
+        said = np.arange(1000) < 1000 * flagged
+        (found,) = kept.check(said, np.zeros(1000, int))
+        assert found.verdict.startswith(verdict)
+
+
 def test_a_promise_survives_a_file():
     random = np.random.default_rng(9)
     x, y = draw(random, 500, 0.3)

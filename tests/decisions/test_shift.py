@@ -108,6 +108,20 @@ def test_a_promise_of_precision_is_made_again_and_kept():
     assert y[z >= decision.cut].mean() < 0.75  # it would have been broken
 
 
+@pytest.mark.parametrize(
+    ("goal", "worse"), [("recall@alerts<=0.2", 1), ("recall@precision>=0.7", -1)]
+)
+def test_a_promise_after_an_estimate_is_that_of_its_worse_end(goal, worse):
+    """Of the prevalence with more alerts, or with less precision."""
+    reference, tuner, decision = promised(goal, 0.3)
+    shift = estimated_shift(reference, drawn(400, 0.3, 5)[0], [0, 1])
+    end = (shift.high if worse > 0 else shift.low)[0]
+    stated = stated_shift(reference, np.array([[1 - end, end]]), [0, 1])
+    found, known = (shifted_decision(decision, tuner, reference, s) for s in (shift, stated))
+    assert found.cut == pytest.approx(known.cut)
+    assert found.promises[0].logit == known.promises[0].logit
+
+
 def test_where_label_shift_is_rejected_promises_are_withdrawn():
     reference, tuner, decision = promised("precision@recall>=0.8", 0.2)
     shift = estimated_shift(reference, 2 * drawn(3000, 0.2, 1)[0], [0, 1])

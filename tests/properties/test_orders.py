@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
+from typing import ClassVar
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,7 @@ from softset.classifiers.explaining import (
     worst_mistakes,
 )
 from softset.classifiers.watching import watch
+from softset.comparison import candidates, comparing, runs
 from softset.decisions.intervals import metric_table
 from softset.decisions.promises import promised_decision, promises_of
 from softset.decisions.reference import Reference
@@ -284,6 +287,8 @@ def told(model, names):
     prevalence = {names[1]: 0.1, names[0]: 0.9}
     moved, adapted = model.at_prevalence(prevalence), quietly(model.adapt, x[:50])
     assert adapted.shift_.names == moved.shift_.names == [names[1]]
+    assert moved.shift_.after == moved.at_prevalence(0.3).shift_.before == pytest.approx([0.1])
+    assert moved.shift_.before == pytest.approx(model.reference_.prior[0, 1:])
     shift = adapted.shift_
     said["moved"] = [moved.threshold_, adapted.threshold_, *shift.after, *shift.low, *shift.high]
     seen = watch(model, x, labels, time=np.arange(90) // 15)
@@ -393,3 +398,94 @@ def test_rows_in_another_order(name, kind):
         found.append([model.predict_proba(new), model.oof_scores_[back], model.threshold_, costs])
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+
+
+# --- costs and weights go with their rows ---------------------------------------------------------
+
+
+class Noting(ss.MetricLinearClassifier):
+    """Checks that the costs it gets are those of its rows, by their first and their last column, of
+    which one may have been shuffled."""
+
+    calls: ClassVar[list[str]] = []
+
+    def _note(self, name, x, costs):
+        amount = dict(table()[0][["a", "amount"]].to_numpy().tolist())
+        own = [[amount[v] for v in x[:, 0]], x[:, -1]]
+        assert any(np.array_equal(np.asarray(costs)[:, 2], a) for a in own), name
+        self.calls.append(name)
+
+    def fit(self, X, y, sample_weight=None, sample_cost=None):
+        self._note("fit", X, sample_cost)
+        return super().fit(X, y, sample_weight, sample_cost)
+
+    def predict(self, X, sample_cost=None):
+        self._note("predict", X, sample_cost)
+        return super().predict(X, sample_cost)
+
+    def score(self, X, y, sample_weight=None, sample_cost=None):
+        self._note("score", X, sample_cost)
+        return super().score(X, y, sample_weight, sample_cost)
+
+
+@pytest.mark.parametrize("most_rows", [None, 60])
+def test_costs_go_with_their_rows_through_a_comparison(monkeypatch, most_rows):
+    """In all fits, scores and the refit, of all rows or of a sample in groups, sorted by label."""
+    monkeypatch.setattr(candidates, "MetricLinearClassifier", Noting)
+    monkeypatch.setattr(Noting, "calls", [])
+    if most_rows:
+        monkeypatch.setattr(runs, "FEWEST_ROWS", most_rows)
+        monkeypatch.setattr(runs, "NUMBERS_A_SECOND", 0)
+        monkeypatch.setattr(comparing, "winner_importances", lambda *_: [])
+    x, y = (np.asarray(a) for a in table())
+    x, y = x[np.argsort(y)], np.sort(y)
+    found = ss.compare(
+        x,
+        y,
+        "cost(fn=amount, fp=5)",
+        candidates=["linear", "linear-tuned"],
+        cv=2,
+        repeats=1,
+        n_jobs=1,
+        groups=np.arange(N) // 3,
+        sample_cost={"amount": x[:, -1]},
+        time_limit=60 if most_rows else None,
+    )
+    assert found.data.used == (pytest.approx(most_rows, rel=0.25) if most_rows else N)
+    assert {"fit", "predict", "score"} <= set(Noting.calls)
+
+
+def test_costs_go_with_the_rows_that_are_drawn():
+    """Of the rows for importances."""
+    x, y = table()
+    model = quietly(ss.MetricLinearClassifier("cost(fn=amount, fp=5)", path=()).fit, x, y)
+    seen = []
+
+    def score(rows, labels, sample_weight=None, sample_cost=None):
+        seen.append((rows["amount"].to_numpy(), np.asarray(sample_cost)[:, 2]))
+        return 0.5
+
+    with patch.object(model, "score", score):
+        permutation_importances(model, x, y, most_rows=60, repeats=1)
+    assert len(seen) == 1 + 4
+    np.testing.assert_array_equal(*seen[0])  # not shuffled
+    for _, costs in seen[1:]:  # a column is shuffled, and the costs are not
+        np.testing.assert_array_equal(costs, seen[0][1])
+
+
+@pytest.mark.parametrize("name", ["MetricLinearClassifier", "MetricEnsembleClassifier", "forest"])
+def test_another_unit_of_money(name):
+    """Decisions stay, and what is said of money is in the unit."""
+    (x, y), found = table(), []
+    new, labels = table(90, seed=2)
+    for unit in (1.0, 1000.0):
+        costs = {"sample_cost": unit * np.column_stack([0 * y, 5 + 0 * y, x["amount"], 0 * y])}
+        model = MADE[name]().set_params(metric=ss.Cost(fn=unit))
+        quietly(model.fit, x, y, **costs)
+        costs = unit * np.column_stack([np.ones((90, 1)), new, np.ones((90, 1))])[:, [0, 4, 5, 5]]
+        rule = model.decision_.costs
+        said = [rule.row_cost, rule.threshold_cost, rule.plain_cost, rule.constant_cost]
+        said += [model.score(new, labels, sample_cost=costs), getattr(model, "score_", 0.0)]
+        found.append((np.array(said) / unit, model.predict(new, sample_cost=costs), rule.logit))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5)

@@ -25,7 +25,7 @@ import softset as ss
 from softset.classifiers import blending, path
 from softset.decisions.confidence import threshold_interval
 from softset.decisions.constants import ConstantWarning
-from softset.decisions.intervals import metric_table
+from softset.decisions.intervals import cost_interval, metric_table
 from softset.decisions.reference import Reference
 from softset.decisions.resampling import tuning_gain
 from softset.decisions.shift import estimated_shift
@@ -197,7 +197,10 @@ def by_costs(task, z, y, w, sets, copies):
     amount = 30 * np.random.default_rng(0).random(N)[copies.numpy()]
     rule = ss.cost_decision(z, y, "cost(fn=amount, fp=5)", {"amount": amount}, sample_weight=w)
     names = ("logit", "row_cost", "threshold_cost", "plain_cost", "constant_cost", "by_row", "rows")
-    return [*(getattr(rule, name) for name in names), rule.calibration.slope]
+    costs = np.outer(amount, [0.0, 0.2, 1.0, 0.1])
+    w = np.ones(len(z)) if w is None else w
+    row = cost_interval(ss.Cost(fn="amount"), (z > 0).numpy(), y.numpy(), costs, 0.9, w)
+    return [*(getattr(rule, name) for name in names), rule.calibration.slope, *row[1:]]
 
 
 def intervals(task, z, y, w, sets):
@@ -381,12 +384,6 @@ def fitted(name, x, y, w, streamed=False):
         return model.fit(x, y, w)
 
 
-def quietly(call, *data):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return call(*data)
-
-
 def _halves(a):
     return a[: len(a) // 2], a[len(a) // 2 :]
 
@@ -443,12 +440,12 @@ def test_rows_of_little_weight_decide_nothing(name, task, streamed, most, monkey
     assert right > wanted - 0.08
     assert right > (fitted(name, x, lies, None, streamed).predict(clean) == labels).mean() + 0.1
     assert model.score(x, lies, w) == pytest.approx(model.score(x[truth], y[truth]), abs=0.02)
-    moved, wanted = (quietly(m.adapt, clean).shift_ for m in (model, known))
-    assert moved.before == pytest.approx(wanted.before, abs=0.01)
-    assert moved.after == pytest.approx(wanted.after, abs=0.1)
-    prevalence = {"binary": 0.1, "multiclass": [0.6, 0.2, 0.2]}.get(task, [0.1, 0.1])
-    moved, wanted = (m.at_prevalence(prevalence).predict(clean) for m in (model, known))
-    assert (moved == wanted).mean() > 0.85
+    # Of few rows that are held out, as far as it is no chance.
+    prior = [m.reference_.prior.ravel() for m in (model, known)]
+    assert prior[0] == pytest.approx(prior[1], abs=0.12)
+    if task == "binary":  # of both classes, how many scores are high
+        high = [m.reference_.fraction_above(0, 0.0) for m in (model, known)]
+        assert high[0] == pytest.approx(high[1], abs=0.3)
     if isinstance(model, ss.MetricEnsembleClassifier):
         assert model.score_ == pytest.approx(known.score_, abs=0.08)
 

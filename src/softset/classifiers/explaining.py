@@ -14,7 +14,7 @@ from softset.checks import check_integer
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.model import Importance, Model
-from softset.classifiers.row_costs import prices
+from softset.classifiers.row_costs import Costs, prices
 from softset.typing import JSON, Array, ArrayLike, Floats, Frame, Label, Labels, Matrix, Rows
 
 Inputs: TypeAlias = Frame  # of a classifier: a data frame, or an array
@@ -162,6 +162,7 @@ def permutation_importances(
     repeats: int = 5,
     most_rows: int = 5000,
     random_state: int = 0,
+    sample_cost: Costs = None,
 ) -> list[Importance]:
     """How much each column of ``X`` matters to the metric that ``model`` was trained for.
 
@@ -176,6 +177,7 @@ def permutation_importances(
         repeats: shuffles of each column.
         most_rows: of a longer table so many rows are drawn.
         random_state: of shuffles and drawn rows.
+        sample_cost: costs of each row that are not columns of ``X``.
 
     Returns:
         One ``Importance`` for each column, the largest first.
@@ -192,7 +194,7 @@ def permutation_importances(
     check_integer("most_rows", most_rows, 2, 10**9)
     random = np.random.default_rng(random_state)
     model, x, target = _encoded(model, X, y)
-    costs = model.classifier._row_costs(X, None)  # those of the rows: they are not shuffled
+    costs = model.classifier._row_costs(X, sample_cost)  # of the rows: they are not shuffled
     if len(x) > most_rows:
         some = np.sort(random.choice(len(x), int(most_rows), replace=False))
         x, target = x.iloc[some] if hasattr(x, "iloc") else x[some], target[some]

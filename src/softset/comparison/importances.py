@@ -50,6 +50,7 @@ def winner_importances(plan: Plan, winner: str, seconds: float) -> list[Importan
             repeats=REPEATS,
             most_rows=max(200, min(ROWS, CELLS // columns)),
             random_state=plan.random_state,
+            sample_cost=experiment.costs(test),
         )
 
 
