@@ -70,11 +70,11 @@ def found_cuts(metric: str, z: Floats, y: Floats, guarded: bool) -> dict[str, fl
         times = random.poisson(1.0, len(y)).astype(float)
         some = times > 0
         if len(np.unique(y[some])) == 2:
-            bags.append(float(exact.best(z[some], y[some], times[some]).cut))
+            bags.append(float(exact.best(z[some], y[some], times[some]).logit))
     at = {
         "1/2": 0.0,
-        "exact": float(exact.best(z, y, ones).cut),
-        "smooth": float(smooth.best(z, y, ones).cut),
+        "exact": float(exact.best(z, y, ones).logit),
+        "smooth": float(smooth.best(z, y, ones).logit),
         "mean of 30 bags, exact": float(np.mean(bags)),
         "median of 30 bags, exact": float(np.median(bags)),
     }
@@ -83,8 +83,8 @@ def found_cuts(metric: str, z: Floats, y: Floats, guarded: bool) -> dict[str, fl
         share = y.sum() / (y.sum() + strength)
         at[f"smooth, shrunk to 1/2 as by {strength} positives"] = share * at["smooth"]
     if guarded:
-        at["smooth, if clearly better out of fold"] = float(smooth.tune(z, y).cut)
-        at["smooth, if better out of fold"] = float(replace(smooth, clear=False).tune(z, y).cut)
+        at["smooth, if clearly better out of fold"] = float(smooth.tune(z, y).logit)
+        at["smooth, if better out of fold"] = float(replace(smooth, clear=False).tune(z, y).logit)
     return at
 
 

@@ -27,7 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MaxAbsScaler
 
-from softset.counting.cuts import all_cuts
+from softset.counting.thresholds import all_thresholds
 from softset.decisions.decision import Decision
 from softset.decisions.offsets import best_offsets
 from softset.decisions.shrinking import OF_CLASS, OF_LABEL, shrunk_offsets, shrunk_thresholds
@@ -103,7 +103,7 @@ def scored_texts(data, tail, seed):
 def rules(z, y, metric, task):
     """Decisions by name."""
     tuner = Tuner(metric, task)
-    found = {"plain": Decision.plain(task, z.shape[1]).cut}
+    found = {"plain": Decision.plain(task, z.shape[1]).logit}
     if task == "multiclass":
         own, w = (
             torch.tensor(best_offsets(z, y, metric, from_logits=True), dtype=torch.float64),
@@ -118,7 +118,7 @@ def rules(z, y, metric, task):
             found[k] = shrunk_offsets(torch.from_numpy(y), w, own, value, k).numpy()
     else:
         s, target = (torch.from_numpy(a.T.copy()) for a in (z, y))
-        cuts = all_cuts(s, target, None, task)
+        cuts = all_thresholds(s, target, None, task)
         own = best_logits(metric, cuts)
         found["exact"] = own.numpy()
         for k in STRENGTHS[task]:

@@ -329,9 +329,9 @@ def judged(seed: int) -> dict:
     tuner = Tuner(ss.get_metric("f1"), "binary")
     found = {
         "default threshold (0.5)": 0.0,
-        "tuned if better whichever row is left out": tuner.tune(origin.scores, rows.y).cut,
-        "tuned if better": replace(tuner, clear=False).tune(origin.scores, rows.y).cut,
-        "tuned always": tuner.best(origin.scores, rows.y, rows.w).cut,
+        "tuned if better whichever row is left out": tuner.tune(origin.scores, rows.y).logit,
+        "tuned if better": replace(tuner, clear=False).tune(origin.scores, rows.y).logit,
+        "tuned always": tuner.best(origin.scores, rows.y, rows.w).logit,
     }
     z = start._scores(test_x)
     decided = {name: z >= cut for name, cut in found.items()}

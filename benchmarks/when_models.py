@@ -190,7 +190,7 @@ def _linear_rivals(problem: Problem, metric: str) -> dict[str, np.ndarray]:
 
     # AnyLoss starts where ours does: at logistic regression, moved to the tuned cut.
     start = _folded(lambda p, _: logistic(p, 1.0, 0.0, None), x, rows, x_test, fold)
-    cut = float(tuner.best(start.oof, rows.y, rows.w).cut)
+    cut = float(tuner.best(start.oof, rows.y, rows.w).logit)
     loss = MetricLoss(metric, step=SigmoidStep(ANYLOSS_SLOPE))
 
     def any_loss(p: LinearProblem, _: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""docs/architecture.md and CONTRIBUTING.md say what is there: rooms, names, paths, commands."""
+"""docs/architecture.md and CONTRIBUTING.md say what is there: subpackages, names, paths, commands."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SOURCE = ROOT / "src" / "softset"
 
 
 def layers() -> list[str]:
-    """The rooms of the contract, in import order."""
+    """The subpackages of the contract, in import order."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     first = settings["tool"]["importlinter"]["contracts"][0]["layers"]
     return [name.removeprefix("softset.") for name in reversed(first)]
 
 
-def test_every_room_is_listed_in_import_order_and_held_by_the_contract():
+def test_every_subpackage_is_listed_in_import_order_and_held_by_the_contract():
     listed = re.findall(r"^\| `(\w+)` \|", ARCHITECTURE, re.MULTILINE)
     assert listed == layers()
     there = {p.name.removesuffix(".py") for p in SOURCE.iterdir() if p.suffix in ("", ".py")}
@@ -72,18 +72,18 @@ def test_no_module_is_over_500_lines(folder):
 TREES = {p: ast.parse(p.read_text(encoding="utf-8")) for p in sorted(SOURCE.rglob("*.py"))}
 
 
-def room_of(path):
+def subpackage_of(path):
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def test_no_private_name_is_imported_from_another_room():
+def test_no_private_name_is_imported_from_another_subpackage():
     found = [
         f"{path.relative_to(SOURCE)}: {node.module}.{name.name}"
         for path, tree in TREES.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("softset.")
         for name in node.names
-        if name.name.startswith("_") and node.module.split(".")[1] != room_of(path)
+        if name.name.startswith("_") and node.module.split(".")[1] != subpackage_of(path)
     ]
     assert found == []
 

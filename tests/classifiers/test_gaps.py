@@ -46,5 +46,5 @@ def test_classes_ten_standard_deviations_apart_are_told_apart_on_new_rows(name, 
         np.testing.assert_array_equal(model.decision_(np.nextafter(z, towards)), model.decision_(z))
     model.save(tmp_path / "m")
     loaded = type(model).load(tmp_path / "m")
-    assert loaded.decision_.cut == model.decision_.cut
+    assert loaded.decision_.logit == model.decision_.logit
     np.testing.assert_array_equal(loaded.predict(x), model.predict(x))

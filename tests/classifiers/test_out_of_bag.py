@@ -47,7 +47,7 @@ def test_the_threshold_is_that_of_the_out_of_bag_probabilities(task, metric, wei
     order = np.random.RandomState(0).permutation(len(used))
     tuner = Tuner(get_goal(metric), task)
     expected = tuner.tune(scores[order], y[used][order], weight[used][order])
-    np.testing.assert_allclose(model.decision_.cut, expected.cut, rtol=1e-12)
+    np.testing.assert_allclose(model.decision_.logit, expected.logit, rtol=1e-12)
     np.testing.assert_allclose(model.oof_scores_[used], scores, rtol=1e-12)
     assert np.isnan(np.delete(model.oof_scores_, used, axis=0)).all()
 

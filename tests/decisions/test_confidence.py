@@ -56,7 +56,7 @@ def test_the_interval_holds_the_tuned_cut_and_narrows_with_rows(rule):
         z, y = rows(n, 0.1, 0)
         chosen = tuner(rule=rule)
         low, high = threshold_interval(chosen, z, y, np.ones(n), 0)
-        assert low <= chosen.best(z, y, np.ones(n)).cut <= high
+        assert low <= chosen.best(z, y, np.ones(n)).logit <= high
         widths.append(high - low)
     assert widths[1] < 0.5 * widths[0]
 
@@ -138,13 +138,13 @@ def test_ends_are_where_the_metric_with_the_others_held_falls_off(task, metric):
     drawn = w * np.vstack([np.ones(len(z)), times])
 
     def values(k, cut):
-        moved = best.cut.copy()
+        moved = best.logit.copy()
         moved[k] = cut
         return chosen.values(type(best)(task, moved).one_hot(z), y, drawn)
 
-    top = values(0, best.cut[0])
+    top = values(0, best.logit[0])
     for k, (low, high) in enumerate(found):
-        assert low <= best.cut[k] <= high
+        assert low <= best.logit[k] <= high
         for end, out in ((low, -1), (high, 1)):
             within, beyond = (top - values(k, end + out * by) for by in (-1e-9, 0.5))
             assert within[0] < 3 * within[1:].std()

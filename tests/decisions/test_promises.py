@@ -317,7 +317,7 @@ def test_labels_have_a_promise_each():
     x, y = table()
     model = ss.MetricLinearClassifier(GOAL, cv=2, path=(), confidence=0.9)
     kept = model.fit(x, np.column_stack([y, x[:, 0] > 0])).promise_
-    assert [p.logit for p in kept] == model.decision_.cut.tolist()
+    assert [p.logit for p in kept] == model.decision_.logit.tolist()
 
 
 def test_what_cannot_be_promised_is_warned_of_and_still_decided():

@@ -50,7 +50,7 @@ def test_the_threshold_is_that_of_rows_with_the_new_prevalence(before):
     moved = [
         shifted_decision(
             decision, tuner, reference, stated_shift(reference, np.array([[1 - p, p]]), [0, 1])
-        ).cut
+        ).logit
         for p in (0.02, 0.2)
     ]
     for cut, prevalence in zip(moved, (0.02, 0.2), strict=True):
@@ -73,8 +73,8 @@ def test_several_classes_add_the_log_ratio_to_their_offsets():
         reference,
         stated_shift(reference, prior, ["a", "b", "c"]),
     )
-    expected = decision.cut + np.log([0.2, 0.3, 0.5]) - np.log(np.bincount(y) / 3000)
-    np.testing.assert_allclose(moved.cut, expected)
+    expected = decision.logit + np.log([0.2, 0.3, 0.5]) - np.log(np.bincount(y) / 3000)
+    np.testing.assert_allclose(moved.logit, expected)
     new = np.random.default_rng(1).choice(3, size=4000, p=[0.1, 0.2, 0.7])
     scores = np.random.default_rng(2).normal(size=(4000, 3)) + 1.5 * np.eye(3)[new]
     shift = estimated_shift(reference, scores, ["a", "b", "c"])
@@ -101,11 +101,11 @@ def test_a_promise_of_precision_is_made_again_and_kept():
     reference, tuner, decision = promised("recall@precision>=0.8", 0.3)
     shift = stated_shift(reference, np.array([[0.9, 0.1]]), [0, 1])
     moved = shifted_decision(decision, tuner, reference, shift)
-    assert moved.cut > decision.cut
+    assert moved.logit > decision.logit
     assert not moved.promises[0].exact
     z, y = drawn(200_000, 0.1, 7)
-    assert y[z >= moved.cut].mean() > 0.79
-    assert y[z >= decision.cut].mean() < 0.75  # it would have been broken
+    assert y[z >= moved.logit].mean() > 0.79
+    assert y[z >= decision.logit].mean() < 0.75  # it would have been broken
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_where_label_shift_is_rejected_promises_are_withdrawn():
     shift = estimated_shift(reference, 2 * drawn(3000, 0.2, 1)[0], [0, 1])
     moved = shifted_decision(decision, tuner, reference, shift)
     assert moved.promises == ()
-    assert moved.cut == decision.cut
+    assert moved.logit == decision.logit
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import softset as ss
-from softset.counting.cuts import all_cuts
+from softset.counting.thresholds import all_thresholds
 from softset.decisions.shrinking import OF_CLASS, OF_LABEL, shrunk_offsets, shrunk_thresholds
 from softset.decisions.thresholds import best_logits
 from softset.decisions.tuner import Tuner
@@ -25,7 +25,7 @@ def many_labels(n, labels, rng, positives):
 
 def rules(z, y, metric, strength=OF_LABEL):
     s, target = (torch.from_numpy(a.T.copy()) for a in (z, y))
-    cuts = all_cuts(s, target, None, MULTILABEL)
+    cuts = all_thresholds(s, target, None, MULTILABEL)
     own = best_logits(metric, cuts)
     return own.numpy(), shrunk_thresholds(metric, s, target, cuts, own, strength).numpy()
 

@@ -18,10 +18,10 @@ def test_tuning_is_kept_only_if_it_helps_rows_it_was_not_tuned_on():
     y = (rng.random(400) < 0.2).astype(int)
     shifted = rng.normal(np.where(y, -1.0, -3.0), 0.2)
     tuner = Tuner(F1, "binary")
-    assert -2.5 < tuner.tune(shifted, y).cut < -1.5
+    assert -2.5 < tuner.tune(shifted, y).logit < -1.5
     good = np.where(y == 1, 2.0, -2.0)
-    assert tuner.tune(good, y).cut == 0
-    assert tuner.tune(shifted[:10], y[:10]).cut == 0  # too few rows
+    assert tuner.tune(good, y).logit == 0
+    assert tuner.tune(shifted[:10], y[:10]).logit == 0  # too few rows
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -30,7 +30,7 @@ def test_a_gap_is_cut_at_its_middle_and_a_rounding_step_changes_nothing(rule):
     y = np.repeat([0, 1], [200, 20])
     z = np.where(y, -1.0, -7.0) + rng.uniform(-0.5, 0.5, 220)
     decision = Tuner(F1, "binary", rule).tune(z, y)
-    assert decision.cut == pytest.approx((z[y == 1].min() + z[y == 0].max()) / 2)
+    assert decision.logit == pytest.approx((z[y == 1].min() + z[y == 0].max()) / 2)
     for towards in (-np.inf, np.inf):
         np.testing.assert_array_equal(decision(np.nextafter(z, towards)), y)
 
@@ -43,11 +43,11 @@ def test_a_cut_at_a_half_that_needs_no_tuning_lies_in_the_gap_too(rule, low, hig
     y = np.repeat([0, 1], [60, 20])
     z = np.where(y, high, low)
     decision = Tuner(F1, "binary", rule).tune(z, y)
-    assert decision.cut == (low + high) / 2
+    assert decision.logit == (low + high) / 2
     for towards in (-np.inf, np.inf):
         np.testing.assert_array_equal(decision(np.nextafter(z, towards)), y)
     several = Tuner(F1, "multilabel", rule).tune(np.column_stack([z, -z]), np.column_stack([y, y]))
-    assert several.cut[0] == (low + high) / 2
+    assert several.logit[0] == (low + high) / 2
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -58,7 +58,7 @@ def test_scores_of_one_half_are_not_decided_by_rounding(rule):
     decision = Tuner(F1, "binary", rule).tune(z, y)
     for towards in (-np.inf, np.inf):
         np.testing.assert_array_equal(decision(np.nextafter(z, towards)), z >= 0)
-    assert Tuner(F1, "binary", rule).tune(z + 0.01, y).cut == 0  # nothing is on the cut
+    assert Tuner(F1, "binary", rule).tune(z + 0.01, y).logit == 0  # nothing is on the cut
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -97,7 +97,7 @@ def test_scores_that_saturate_as_probabilities_are_told_apart():
     z = np.repeat([40.0, 60.0], 30)  # both are 1.0 as probabilities
     y = np.repeat([0, 1], 30)
     decision = Tuner(F1, "binary").tune(z, y)
-    assert decision.cut == 50
+    assert decision.logit == 50
     np.testing.assert_array_equal(decision(z), y)
 
 
@@ -106,7 +106,7 @@ def test_each_label_has_its_cut():
     y = (rng.random((300, 2)) < 0.3).astype(int)
     z = 6 * y + np.array([-8.0, 1.0]) + rng.uniform(-1, 1, y.shape)
     decision = Tuner(F1, "multilabel").tune(z, y)
-    np.testing.assert_allclose(decision.cut, [-5.0, 4.0], atol=0.1)
+    np.testing.assert_allclose(decision.logit, [-5.0, 4.0], atol=0.1)
 
 
 def test_offsets_need_more_than_one_row_to_speak_for_them():
@@ -116,7 +116,7 @@ def test_offsets_need_more_than_one_row_to_speak_for_them():
     z[0] = [3.0, 3.1, 0.0]
     y[0] = 0
     tuner = Tuner(get_metric("f1"), "multiclass")
-    np.testing.assert_array_equal(tuner.tune(z, y).cut, 0)
+    np.testing.assert_array_equal(tuner.tune(z, y).logit, 0)
     shifted = z + np.array([0.0, 0.0, -12.0])
     assert (tuner.tune(shifted, y)(shifted) == y).mean() > 0.99
 
@@ -125,19 +125,19 @@ def test_a_cut_that_is_better_at_all_is_enough_where_that_is_asked_for():
     """One row decides, the positive at -0.5: left out, nothing is gained."""
     z = np.concatenate([np.linspace(-9, -3, 60), np.linspace(1, 9, 40), [-0.5]])
     y = np.repeat([0, 1], [60, 41])
-    assert Tuner(F1, "binary").tune(z, y).cut == 0
-    assert Tuner(F1, "binary", clear=False).tune(z, y).cut == -1.75
+    assert Tuner(F1, "binary").tune(z, y).logit == 0
+    assert Tuner(F1, "binary", clear=False).tune(z, y).logit == -1.75
 
 
 def test_the_heaviest_row_that_speaks_for_a_cut_is_left_out():
     """Two positives lie between -1 and 0; one of them has nearly all of the weight of both."""
     z = np.concatenate([np.linspace(-9, -3, 60), np.linspace(1, 9, 40), [-0.5, -0.4]])
     y, w = np.repeat([0, 1], [60, 42]), np.ones(102)
-    assert Tuner(F1, "binary").tune(z, y, w).cut < 0
+    assert Tuner(F1, "binary").tune(z, y, w).logit < 0
     for light in (-1, -2):
         w = np.ones(102)
         w[light] = 1e-9
-        assert Tuner(F1, "binary").tune(z, y, w).cut == 0
+        assert Tuner(F1, "binary").tune(z, y, w).logit == 0
 
 
 # --- few positives --------------------------------------------------------------------------------
@@ -148,11 +148,11 @@ def test_a_cut_is_drawn_to_a_known_one_as_if_by_three_positives(positives):
     rng = np.random.default_rng(0)
     y = (np.arange(400) < positives).astype(int)
     z, w = rng.normal(size=400) - 3 + 1.5 * y, np.full(400, 5.0)
-    own = float(Tuner(F1, "binary").best(z, y, w).cut)
+    own = float(Tuner(F1, "binary").best(z, y, w).logit)
     tuner = Tuner(F1, "binary", toward=-4.0)
     drawn = (positives * own - 12) / (positives + 3)
-    assert float(tuner.best(z, y, w).cut) == pytest.approx(drawn)
-    assert float(tuner.tune(z, y, w).cut) == pytest.approx(drawn)  # nothing is asked for
+    assert float(tuner.best(z, y, w).logit) == pytest.approx(drawn)
+    assert float(tuner.tune(z, y, w).logit) == pytest.approx(drawn)  # nothing is asked for
 
 
 @pytest.mark.parametrize("toward", [None, -4.0])
@@ -163,7 +163,7 @@ def test_neither_rows_of_weight_zero_nor_the_scale_of_weights_move_a_smooth_cut(
     z[w == 0] *= 100
     tuner, some = Tuner(F1, "binary", toward=toward), w > 0
     found = [
-        float(tuner.best(*rows).cut)
+        float(tuner.best(*rows).logit)
         for rows in ((z, y, w), (z[some], y[some], w[some]), (z, y, 1000 * w))
     ]
     assert found == pytest.approx([found[0]] * 3)

@@ -69,7 +69,7 @@ def rows(seed, n=60, tied=False, weighted=False):
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("wanted", [None, 0.5, 0.9, 1.0])
-def test_thresholds_and_values_equal_brute_force_over_all_cuts(tied, weighted, wanted):
+def test_thresholds_and_values_equal_brute_force_over_all_thresholds(tied, weighted, wanted):
     name = "precision@break-even" if wanted is None else f"precision@recall>={wanted}"
     for seed in range(20):
         z, y, w = rows(seed, tied=tied, weighted=weighted)

@@ -243,7 +243,7 @@ def gains_of_many_kinds():
     tuner = Tuner(get_metric("f1"), "multilabel")
     decision = tuner.tune(z, y)
     before, after = (
-        f1_score(y, (z >= c).astype(int), average="macro") for c in (0.0, decision.cut)
+        f1_score(y, (z >= c).astype(int), average="macro") for c in (0.0, decision.logit)
     )
     assert after >= before
     return [after]

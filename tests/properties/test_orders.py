@@ -88,7 +88,7 @@ def tuned(metric, **settings):
 
 
 def by_tuner(task, z, y, w, order):
-    found = Tuner(get_goal(each_beta(order)), task).tune(z, y, w).cut
+    found = Tuner(get_goal(each_beta(order)), task).tune(z, y, w).logit
     return offsets(found) if task == "multiclass" else found
 
 
@@ -123,7 +123,7 @@ def at_prevalence(goal, confidence=None):
         to = [0.1, 0.4, 0.2, 0.3]
         prior = stated_prior(reference, [to[k] for k in order], range(4))
         moved = shifted_decision(decision, tuner, reference, stated_shift(reference, prior, "abcd"))
-        found = offsets(moved.cut) if task.exclusive else moved.cut
+        found = offsets(moved.logit) if task.exclusive else moved.logit
         return np.column_stack([found, [p.value or 0 for p in moved.promises] or found])
 
     return run

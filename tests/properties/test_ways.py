@@ -253,7 +253,7 @@ def test_what_comes_before_the_metric_is_a_fit_of_its_own(name, task):
         model = PhasedClassifier(**{**model.get_params(deep=False), "recipe": "warm"})
     found, alone = part(quietly(model, x, y, w)), quietly(make(name, task, **settings), x, y, w)
     np.testing.assert_allclose(found.predict_proba(x), alone.predict_proba(x), rtol=1e-6)
-    np.testing.assert_allclose(found.decision_.cut, alone.decision_.cut, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found.decision_.logit, alone.decision_.logit, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -308,7 +308,7 @@ def test_rows_of_weight_0_are_in_no_split(name, task):
     without = quietly(SPLIT[name](fewer), x[some], y[some], w[some])
     np.testing.assert_allclose(found.predict_proba(x), without.predict_proba(x), rtol=1e-6)
     if name == "MetricLinearClassifier":  # nothing of it depends on the order of rows
-        np.testing.assert_allclose(found.decision_.cut, without.decision_.cut, rtol=1e-6)
+        np.testing.assert_allclose(found.decision_.logit, without.decision_.logit, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["MetricThresholdClassifier", "MetricLinearClassifier"])

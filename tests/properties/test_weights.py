@@ -390,7 +390,7 @@ def _halves(a):
 
 def described(model, x):
     """What it has learned: probabilities, the decision, and what it says about them."""
-    found = [model.predict_proba(x), model.decision_.cut]
+    found = [model.predict_proba(x), model.decision_.logit]
     if isinstance(model, ss.MetricThresholdClassifier):
         found += [model.interval_, list(model.gain_)]
     if isinstance(model, ss.MetricEnsembleClassifier):

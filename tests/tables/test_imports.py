@@ -9,9 +9,9 @@ import softset.tables
 for module in pkgutil.walk_packages(softset.tables.__path__, "softset.tables."):
     __import__(module.name)
 loaded = [m for m in sys.modules if m.startswith("softset.tables.")]
-rooms = {m.split(".")[1] for m in sys.modules if m.startswith("softset.") and "." in m}
+subpackages = {m.split(".")[1] for m in sys.modules if m.startswith("softset.") and "." in m}
 heavy = {"torch", "lightgbm", "xgboost", "openpyxl"} & set(sys.modules)
-print(len(loaded), sorted(rooms), sorted(heavy))
+print(len(loaded), sorted(subpackages), sorted(heavy))
 """
 
 

@@ -186,7 +186,7 @@ def _tree(number: int, block: str) -> Tree:
         return with_leaves(np.where(numbers < 0, leaves - 2 - numbers, numbers), -1)
 
     values = column("leaf_value", float, leaves)
-    cut = column("threshold", float, inner)
+    threshold = column("threshold", float, inner)
     decision = column("decision_type", int, inner)
     if ((decision < 0) | (decision >= 4 * len(_ABSENT))).any():
         raise SavedFileError(f"tree {number} has an unknown decision_type.")
@@ -194,16 +194,16 @@ def _tree(number: int, block: str) -> Tree:
     by_category = np.flatnonzero(decision & _CATEGORY)
     absent[by_category] = NAN_RIGHT
     sets = _sets(column, int(fields["num_cat"])) if len(by_category) else []
-    if any(not 0 <= place < len(sets) for place in cut[by_category]):
+    if any(not 0 <= place < len(sets) for place in threshold[by_category]):
         raise SavedFileError(f"tree {number} asks for a set of categories that is not there.")
     return Tree(
         with_leaves(column("split_feature", int, inner), 0),
-        with_leaves(cut, 0),
+        with_leaves(threshold, 0),
         child("left_child"),
         child("right_child"),
         with_leaves(absent, AS_ZERO),
         np.concatenate([np.zeros(inner), values]),
-        {int(node): sets[int(cut[node])] for node in by_category},
+        {int(node): sets[int(threshold[node])] for node in by_category},
     )
 
 

@@ -87,7 +87,7 @@ def boost(
         model.warm, model.n_estimators = library.log_loss(n_estimators, patience)
     if not n_metric_estimators or len(np.unique(checks.y)) < classes:
         return model
-    model.shift = np.asarray(_cut(model.log_loss_scores(checks.x), checks, metric))
+    model.shift = np.asarray(_threshold(model.log_loss_scores(checks.x), checks, metric))
     start = np.concatenate([model.start(rows.x[part]) for part in blocks(len(rows.y))])
     held = model.start(checks.x)
     # Without log-loss rounds, nothing is what has to be beaten.
@@ -107,7 +107,7 @@ def boost(
     return model
 
 
-def _cut(z: Array, checks: Examples, metric: MetricLike) -> float | Array:
+def _threshold(z: Array, checks: Examples, metric: MetricLike) -> float | Array:
     """Where decisions change: rounds for the metric start with it at 0.
 
     Where no threshold gains anything, that of the model stays.
@@ -115,13 +115,13 @@ def _cut(z: Array, checks: Examples, metric: MetricLike) -> float | Array:
     if not get_goal(metric).tunes:
         return 0.0 if z.ndim == 1 else np.zeros(z.shape[1])
     if z.ndim == 1:
-        cut, value = smooth_threshold(z, checks.y, checks.w, metric)
-        return cut if value > LEAST_GAIN or get_goal(metric).where.exact else 0.0
+        threshold, value = smooth_threshold(z, checks.y, checks.w, metric)
+        return threshold if value > LEAST_GAIN or get_goal(metric).where.exact else 0.0
     return -np.array(best_offsets(z, checks.y, metric, sample_weight=checks.w, from_logits=True))
 
 
 def _value(z: Array, checks: Examples, metric: MetricLike) -> float:
-    """The metric of held-out rows: at its best smoothed cut where there is one."""
+    """The metric of held-out rows: at the best threshold by smoothed counts, where there is one."""
     if z.ndim == 1 and get_goal(metric).tunes:
         return smooth_threshold(z, checks.y, checks.w, metric)[1]
     task = BINARY if z.ndim == 1 else MULTICLASS

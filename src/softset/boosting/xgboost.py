@@ -185,24 +185,24 @@ def _start(written: str, objective: str, outputs: int) -> Array:
 
 
 def _tree(tree: Settings, share: np.float32) -> Tree:
-    """Leaves keep their value among the cuts. Categories in a set go right there, left here."""
+    """Leaves keep their value as the threshold. Categories in a set go right there, left here."""
     count = int(tree["tree_param"]["num_nodes"])
     if int(tree["tree_param"]["size_leaf_vector"]) > 1:
         raise SavedFileError("leaves with several values are not supported.")
     left = _integers(tree["left_children"], count)
     right = _integers(tree["right_children"], count)
-    cut = _floats(tree["split_conditions"], count)
+    threshold = _floats(tree["split_conditions"], count)
     default_left = _integers(tree["default_left"], count) != 0
     sets = _sets(tree, left >= 0)
     swapped = np.zeros(count, dtype=bool)
     swapped[list(sets)] = True
     return Tree(
         _integers(tree["split_indices"], count),
-        np.where(swapped, np.float32(0), cut),  # version 2 writes NaN where nothing is compared
+        np.where(swapped, np.float32(0), threshold),  # version 2 writes NaN in leaves
         np.where(swapped, right, left),
         np.where(swapped, left, right),
         np.where(default_left ^ swapped, NAN_LEFT, NAN_RIGHT),
-        np.where(left < 0, cut * share, np.float32(0)),
+        np.where(left < 0, threshold * share, np.float32(0)),
         sets,
     )
 

@@ -1,6 +1,6 @@
 """scikit-learn's contract: networks, linear models (and scorecards), boosting and forests for a
-metric; ``threshold`` cuts any classifier, ``ensemble`` blends ours; ``recipes`` names them;
-``model`` is an encoder and a classifier in one file; ``export``."""
+metric; ``threshold`` tunes the threshold of any classifier, ``ensemble`` blends ours; ``recipes``
+names them; ``model`` is an encoder and a classifier in one file; ``export``."""
 
 import lazy_loader
 

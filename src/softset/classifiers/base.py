@@ -435,7 +435,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
             "fraction": self._labels.fraction,
             "classes": pack_array(self.classes_),
             "names": None if names is None else pack_array(names),
-            "cut": torch.from_numpy(np.array(self._decision.cut)),
+            "cut": torch.from_numpy(np.array(self._decision.logit)),
             "promises": [plain(promise.packed()) for promise in self._decision.promises],
             **self._packed_reference(),
             "costs": None if rule is None else plain(rule.packed()),
@@ -468,17 +468,17 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         self.classes_ = classes
 
     def _restored_decision(self, fitted: State) -> Decision:
-        cut = fitted["cut"].double().numpy()
+        thresholds = fitted["cut"].double().numpy()
         shape = self._task.shape(len(self.classes_))
-        if cut.shape != shape or not np.isfinite(cut).all():
+        if thresholds.shape != shape or not np.isfinite(thresholds).all():
             raise ValueError(
                 "a finite threshold for each label, or an offset for each class, expected"
             )
         promises = tuple(Promise.unpacked(data) for data in fitted.get("promises", ()))
         costs, cost = fitted.get("costs"), get_goal(self.metric).metric
         if costs is None or not isinstance(cost, Cost):
-            return Decision(self._task, cut, promises)
-        return Decision(self._task, cut, promises, CostDecision.unpacked(cost, costs))
+            return Decision(self._task, thresholds, promises)
+        return Decision(self._task, thresholds, promises, CostDecision.unpacked(cost, costs))
 
     def save(self, path: PathLike) -> None:
         """Write the fitted classifier to one file, without pickle; see ``state``."""

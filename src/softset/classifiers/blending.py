@@ -55,13 +55,13 @@ def blend_weights(
     rarest = max(1, int(np.unique(strata_of(y), return_counts=True)[1].min()))
     temperature = max(min(2.0, float(equal.std())) * rarest ** (-1 / 3), 1e-9)
     penalty = shrinkage / math.sqrt(rarest)
-    sign = 1.0 if tuner.task.exclusive else -1.0  # offsets are added, cuts taken off
+    sign = 1.0 if tuner.task.exclusive else -1.0  # offsets are added, thresholds subtracted
     lean = torch.zeros(parts, dtype=torch.float64, requires_grad=True)
-    cut = torch.from_numpy(np.array(tuner.best(equal.numpy(), y, w).cut)).requires_grad_()
+    shift = torch.from_numpy(np.array(tuner.best(equal.numpy(), y, w).logit)).requires_grad_()
 
     def loss() -> Tensor:
         logs = torch.log_softmax(lean, 0)
-        moved = averaged(z, tuner.task, logs.exp()) + sign * cut
+        moved = averaged(z, tuner.task, logs.exp()) + sign * shift
         problem = arrange(
             moved / temperature, y, task=tuner.task, from_logits=True, sample_weight=w
         )
@@ -69,7 +69,7 @@ def blend_weights(
         divergence = (logs.exp() * (logs + math.log(parts))).sum()
         return 1 - tuner.goal.soft_value(counts, None) + penalty * divergence
 
-    search = torch.optim.LBFGS([lean, cut], max_iter=_STEPS, line_search_fn="strong_wolfe")
+    search = torch.optim.LBFGS([lean, shift], max_iter=_STEPS, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         search.zero_grad()

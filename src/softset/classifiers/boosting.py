@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 class MetricBoostingClassifier(DecidingClassifier):
     """Gradient boosting that is trained, stopped and thresholded for the metric it is evaluated by.
 
-    Log-loss rounds come first; their scores, moved to the best cut and shrunk, are where the rounds
-    for the metric start. Both stop early on rows that are held out, the second on the metric, and
-    so is the threshold tuned. If no round for the metric helps there, none is kept.
+    Log-loss rounds come first; their scores, minus the best threshold and shrunk, are where the
+    rounds for the metric start. Both stop early on rows that are held out, the second on the
+    metric, and so is the threshold tuned. If no round for the metric helps there, none is kept.
 
     Columns of a data frame that are not numbers are categories, and NaN is a value of its own: the
     library handles both. The held-out rows are chosen by content within each class, so that equal

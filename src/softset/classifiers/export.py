@@ -25,7 +25,7 @@ from softset.tables.scaling import FAR, SQUASH
 from softset.tasks import Task
 from softset.typing import Floats, PathLike, Settings
 
-# Scaled inputs are cut off here before they are squashed: squares of larger ones overflow in
+# Scaled inputs are clipped here before they are squashed: squares of larger ones overflow in
 # float32, and squashing has long made all of them 3.
 _FAR = 1e18
 
@@ -33,7 +33,7 @@ _FAR = 1e18
 class Layers(NamedTuple):
     """What a classifier computes its scores with.
 
-    ``u = (x - center) / scale``, cut off beyond ``FAR``, squashed into (-3, 3) if ``squash`` says
+    ``u = (x - center) / scale``, clipped beyond ``FAR``, squashed into (-3, 3) if ``squash`` says
     so; then perceptrons with ReLU, all members at once: weights ``[members, inputs, outputs]`` and
     biases ``[members, 1, outputs]`` of each layer.
     """
@@ -78,7 +78,7 @@ class ExportedModule(nn.Module):
     center: Tensor
     scale: Tensor
     far: Tensor
-    cut: Tensor
+    logit: Tensor
 
     def __init__(self, layers: Layers, labels: LabelEncoding, decision: Decision) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class ExportedModule(nn.Module):
             "center": torch.from_numpy(layers.center),
             "scale": torch.from_numpy(layers.scale),
             "far": torch.tensor(FAR, dtype=torch.float64),  # a constant would lose it in ONNX
-            "cut": torch.from_numpy(np.asarray(decision.cut)),
+            "logit": torch.from_numpy(np.asarray(decision.logit)),
             **{f"weight{i}": w for i, w in enumerate(layers.weights)},
             **{f"bias{i}": b for i, b in enumerate(layers.biases)},
         }
@@ -136,8 +136,8 @@ class ExportedModule(nn.Module):
 
     def _decided(self, scores: Tensor) -> Tensor:
         if self.task.exclusive:
-            return (scores + self.cut).argmax(1)
-        code = (scores >= self.cut).to(torch.int64)
+            return (scores + self.logit).argmax(1)
+        code = (scores >= self.logit).to(torch.int64)
         return code if self.positive == 1 else 1 - code
 
 

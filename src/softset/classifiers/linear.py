@@ -298,7 +298,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         return validate_data(self, X, reset=False, dtype=np.float64, accept_sparse=["csr", "csc"])
 
     def _scaled(self, x: Matrix) -> Matrix:
-        with np.errstate(over="ignore"):  # what is beyond FAR is cut off
+        with np.errstate(over="ignore"):  # what is beyond FAR is clipped
             if sparse.issparse(x):
                 scaled = sparse.csr_matrix(x @ sparse.diags(1 / self._scale))
                 scaled.data = np.clip(scaled.data, -FAR, FAR)

@@ -101,9 +101,9 @@ def _out_of_fold(
         models[0][int(k)] = starts[-1]
     if penalties:
         tested = fold >= 0
-        cut = tuner.best(oof[0][tested], sample.y[tested], sample.w[tested])
+        decision = tuner.best(oof[0][tested], sample.y[tested], sample.w[tested])
         for k, part, first in zip(folds, parts, starts, strict=True):
-            at = origin = shifted(first, cut, sample.classes)
+            at = origin = shifted(first, decision, sample.classes)
             for i, penalty in enumerate(penalties, 1):
                 next(steps)
                 at = move(part, tuner.goal, origin, penalty, at)

@@ -197,8 +197,8 @@ def make_scorecard(
     """The scorecard of the linear model ``whole``; ``parts`` are those without each fold.
 
     Points are rounded logits: a total, divided by the scale, is a logit but for a constant. So the
-    scorecards of the parts give out-of-fold logits, on which the ``tuner`` finds the cut, unless
-    one is ``given``, and by which the scale is chosen.
+    scorecards of the parts give out-of-fold logits, on which the ``tuner`` finds the threshold,
+    unless there is a ``decision``, and by which the scale is chosen.
     """
     check_integer("max_points", max_points, 1)
     sizes = sorted({max(1, round(max_points * share)) for share in SHARES}, reverse=True)
@@ -212,15 +212,17 @@ def make_scorecard(
     decided = np.zeros(len(y))
     for k in parts:
         held = fold == k
-        best, cut = _chosen(scores[:, ~held], y[~held], w[~held], tuner, decision)
-        decided[held] = cut.one_hot(scores[best][held])
-    best, cut = _chosen(scores, y, w, tuner, decision)
+        best, tuned = _chosen(scores[:, ~held], y[~held], w[~held], tuner, decision)
+        decided[held] = tuned.one_hot(scores[best][held])
+    best, tuned = _chosen(scores, y, w, tuner, decision)
     every = np.ones(len(seen.y), dtype=bool)
     (chosen,) = _cards(whole, sizes[best : best + 1], seen, every)
     features = tuple(chosen.binned[j].scored(j, names[j], p) for j, p in chosen.points.items())
     most = int(sum(f.points.max() for f in features))
-    # The first total whose logit reaches the cut; one that never or always is stays in range.
-    threshold = int(np.clip(np.ceil(chosen.scale * (float(cut.cut) - chosen.base)), 0, most + 1))
+    # The first total whose logit reaches the threshold; one that never or always is stays in range.
+    threshold = int(
+        np.clip(np.ceil(chosen.scale * (float(tuned.logit) - chosen.base)), 0, most + 1)
+    )
     value = float(tuner.values(decided, y, w[None])[0])
     return Scorecard(tuner.goal, labels, features, threshold, value, len(names))
 
@@ -228,11 +230,11 @@ def make_scorecard(
 def _chosen(
     scores: Array, y: Ints, w: Array, tuner: Tuner, decision: Decision | None
 ) -> tuple[int, Decision]:
-    """Which row of ``scores`` has the best metric (the first of equal ones), and its cut."""
+    """Which row of ``scores`` has the best metric (the first of equal ones), and its decision."""
     values = []
     for s in scores:
-        cut = tuner.best(s, y, w) if decision is None else decision
-        values.append(float(tuner.values(cut.one_hot(s), y, w[None])[0]))
+        tuned = tuner.best(s, y, w) if decision is None else decision
+        values.append(float(tuner.values(tuned.one_hot(s), y, w[None])[0]))
     best = int(np.argmax(np.nan_to_num(values, nan=-np.inf)))
     return best, tuner.tune(scores[best], y, w) if decision is None else decision
 

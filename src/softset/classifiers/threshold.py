@@ -370,7 +370,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     def _keep(self, decision: Decision) -> None:
         super()._keep(decision)
         if self._response == "decision_function" and not self._task.exclusive:
-            self.threshold_ = float(decision.cut) if decision.cut.ndim == 0 else decision.cut
+            self.threshold_ = float(decision.logit) if decision.logit.ndim == 0 else decision.logit
             promises = [replace(p, threshold=p.logit) for p in decision.promises]
             self._decision = replace(decision, promises=tuple(promises))
 
@@ -398,9 +398,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
                 response, classes = [response], [classes]
             if isinstance(response, list):  # of (n, classes of the label)
                 pairs = zip(response, classes, strict=True)
-                response = np.column_stack(
-                    [responses.of_one_label(p, of_label) for p, of_label in pairs]
-                )
+                response = np.column_stack([responses.of_one_label(p, c) for p, c in pairs])
             raw = np.asarray(response, dtype=np.float64)
             if self._constant is not None:
                 raw = out_of_bag.with_constants(raw, self._constant)

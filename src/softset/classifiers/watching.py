@@ -323,8 +323,8 @@ def _least(
     """The lower end of a rate that out-of-fold scores lead to expect; None if unavailable."""
     if reference is None:
         return None
-    cut = float(classifier.decision_.cut.reshape(-1)[column])
-    fpr, tpr = reference.fraction_above(column, cut)
+    threshold = float(classifier.decision_.logit.reshape(-1)[column])
+    fpr, tpr = reference.fraction_above(column, threshold)
     n, p = reference.rows[column], reference.prior[column]
     if rate == "recall":
         hits, rows = tpr * n[1], n[1]
@@ -412,8 +412,8 @@ def _alerts(
         name = f"alerts of {names[k]}" if task.independent else "alerts"
         rate = watched_rate(name, by_look(predicted == 1), everything, alpha=alpha)
         if reference is not None:
-            cut = float(classifier.decision_.cut.reshape(-1)[k])
-            above = np.nan_to_num(reference.fraction_above(k, cut))
+            threshold = float(classifier.decision_.logit.reshape(-1)[k])
+            above = np.nan_to_num(reference.fraction_above(k, threshold))
             bound = float(reference.prior[k] @ above)
             rate = WatchedRate(**{**vars(rate), "bound": bound})
         alerts.append(rate)
@@ -432,13 +432,13 @@ def _drift(
     above, expected, rows = [], [], []
     for k, column in enumerate(reference.columns(scores)):
         s, w = reference.mixture(k)
-        cuts = [float(np.interp(q, np.cumsum(w) / w.sum(), s)) for q in _AT]
+        thresholds = [float(np.interp(q, np.cumsum(w) / w.sum(), s)) for q in _AT]
         if not classifier.task_.exclusive:
-            cuts.append(float(classifier.decision_.cut.reshape(-1)[k]))
-        for cut in cuts:
-            rate = float(reference.prior[k] @ np.nan_to_num(reference.fraction_above(k, cut)))
+            thresholds.append(float(classifier.decision_.logit.reshape(-1)[k]))
+        for threshold in thresholds:
+            rate = float(reference.prior[k] @ np.nan_to_num(reference.fraction_above(k, threshold)))
             if 0 < rate < 1:
-                above.append(by_look(column >= cut))
+                above.append(by_look(column >= threshold))
                 expected.append(rate)
                 rows.append(reference.rows[k].sum())
     if not above:
@@ -455,8 +455,8 @@ def _expected(goal: Goal, classifier: DecidingClassifier, shift: Shift) -> float
     reference, task = classifier.reference_, classifier.task_
     if reference is None or task.exclusive:
         return None
-    cuts = classifier.decision_.cut.reshape(-1)
-    each = [reference.fraction_above(k, float(cut)) for k, cut in enumerate(cuts)]
+    thresholds = classifier.decision_.logit.reshape(-1)
+    each = [reference.fraction_above(k, float(threshold)) for k, threshold in enumerate(thresholds)]
     fpr, tpr = np.nan_to_num(np.stack(each)).T
     p = np.array(shift.after)
     if task.single:

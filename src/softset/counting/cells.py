@@ -276,8 +276,8 @@ def _hard(counting: Counting, matrix: bool) -> Confusion:
     z = z.to(dtype)
     each = []
     for tau in counting.taus:
-        cut = torch.as_tensor(tau, dtype=dtype, device=z.device)
-        yes = z >= (torch.logit(cut) if problem.from_logits else cut)
+        threshold = torch.as_tensor(tau, dtype=dtype, device=z.device)
+        yes = z >= (torch.logit(threshold) if problem.from_logits else threshold)
         each.append(torch.stack([_mass(decided, y, w) for decided in (yes, ~yes)]).flatten(0, 1))
     return counting.confusion(torch.stack(each, -1) if counting.grid else each[0])
 

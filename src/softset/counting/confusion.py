@@ -141,7 +141,7 @@ class Confusion:
         return Confusion(tp, fp, fn, tn, self.task, None, self.left_out)
 
     def detach(self) -> Confusion:
-        """The same counts, cut from the graph."""
+        """The same counts without their graph."""
         return self.map(Tensor.detach)
 
     def __add__(self, other: Confusion) -> Confusion:

@@ -12,7 +12,7 @@ from scipy.special import betainc, expit
 from scipy.stats import betabinom, binom
 
 from softset.counting.cells import Confusion
-from softset.counting.cuts import all_cuts
+from softset.counting.thresholds import all_thresholds
 from softset.metrics.meeting import RATES, Constraint
 from softset.tasks import BINARY
 from softset.typing import Floats, Ints
@@ -40,7 +40,7 @@ def sums_at_thresholds(
     z: torch.Tensor, y: torch.Tensor, w: torch.Tensor, place: torch.Tensor, c: Confusion
 ) -> Sums:
     """Counts and effective rows at every threshold of the logits ``z``."""
-    squares = all_cuts(z, y, w * w, BINARY).counts
+    squares = all_thresholds(z, y, w * w, BINARY).counts
 
     def effective(sums: torch.Tensor, of_squares: torch.Tensor) -> Floats:
         n = np.square(sums.numpy()) / np.maximum(of_squares.numpy(), 1e-300)

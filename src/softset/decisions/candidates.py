@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from softset.counting.cells import in_units
-from softset.counting.cuts import Cuts, all_cuts
 from softset.counting.problem import Problem
+from softset.counting.thresholds import Thresholds, all_thresholds
 from softset.counting.values import check_labels, refuse_rows
 
 # The least and the largest probability that a threshold can be.
@@ -20,7 +20,7 @@ INSIDE = (sys.float_info.min, 1 - 2.0**-53)
 class Candidates(NamedTuple):
     """All thresholds of the scores of a problem that a probability in (0, 1) can express."""
 
-    cuts: Cuts
+    thresholds: Thresholds
     scores: Tensor  # sorted, as they were passed: logits or probabilities
     logits: Tensor  # not sorted
     from_logits: bool
@@ -36,11 +36,11 @@ class Candidates(NamedTuple):
         scores = torch.where(problem.weights() > 0, scores, float("inf"))
         logits = scores if from_logits else torch.logit(scores.clamp(max=1))
         ordered = scores.contiguous().sort(dim=-1).values
-        cuts = all_cuts(logits, problem.y, problem.w, problem.task)
-        expressible = _as_thresholds(cuts.place, ordered, from_logits)[1]
-        width = torch.where(expressible, cuts.width, 0.0)
-        cuts = cuts._replace(width=width, counts=in_units(cuts.counts, problem))
-        return cls(cuts, ordered, logits, from_logits)
+        thresholds = all_thresholds(logits, problem.y, problem.w, problem.task)
+        expressible = _as_thresholds(thresholds.logit, ordered, from_logits)[1]
+        width = torch.where(expressible, thresholds.width, 0.0)
+        thresholds = thresholds._replace(width=width, counts=in_units(thresholds.counts, problem))
+        return cls(thresholds, ordered, logits, from_logits)
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Thresholds in logits, ``[]`` or ``[labels]``, as probabilities."""

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from scipy.stats import t as student
 
 from softset.counting.cells import Confusion
-from softset.counting.cuts import EQUAL
+from softset.counting.thresholds import EQUAL
 from softset.decisions.offsets import flips
 from softset.decisions.resampling import LEVEL, drawn_weights, work
 from softset.decisions.smoothing import effective_rows
@@ -81,7 +81,7 @@ def threshold_interval(
         return None
     some = w > 0
     scores, y, w = scores[some], y[some], w[some]
-    best = tuner.best(scores, y, w).cut
+    best = tuner.best(scores, y, w).logit
     columns = _columns(tuner, best, scores, y)
     random = np.random.default_rng(seed)
     ends = np.array([_interval(column, w, draws, random) for column in columns])
@@ -193,7 +193,7 @@ def _tried(score: Floats, positives: Floats) -> tuple[Floats, Floats]:
 
 
 def _values(
-    column: Column, taken: Ints, cuts: int, w: Floats, draws: int, random: np.random.Generator
+    column: Column, taken: Ints, count: int, w: Floats, draws: int, random: np.random.Generator
 ) -> Floats:
     """The metric at each threshold, ``(1 + draws, thresholds)``: of these rows, then resampled."""
     below, above = _sums(column)
@@ -202,11 +202,11 @@ def _values(
     place, kind = np.divmod(code, len(below))
     change = (above - below)[kind]
     row, sum_ = np.nonzero(change)
-    shape = (len(code), (cuts + 1) * change.shape[1])
+    shape = (len(code), (count + 1) * change.shape[1])
     spread = csr_array((change[row, sum_], (row, place[row] * change.shape[1] + sum_)), shape=shape)
-    moved = np.asarray(drawn @ spread).reshape(len(drawn), cuts + 1, -1)
-    from_cut_on = moved[:, ::-1].cumsum(1)[:, -2::-1]
-    sums = np.maximum((drawn @ below[kind])[:, None] + from_cut_on, 0.0)
+    moved = np.asarray(drawn @ spread).reshape(len(drawn), count + 1, -1)
+    from_threshold_on = moved[:, ::-1].cumsum(1)[:, -2::-1]
+    sums = np.maximum((drawn @ below[kind])[:, None] + from_threshold_on, 0.0)
     flat = torch.from_numpy(sums.reshape(-1, sums.shape[-1]))
     counted = _confusion(flat, column.task, column.target.shape[1])
-    return column.metric(counted).numpy().reshape(len(drawn), cuts)
+    return column.metric(counted).numpy().reshape(len(drawn), count)

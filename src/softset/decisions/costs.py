@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from scipy.special import expit
 
-from softset.counting.cuts import gaps, pick
 from softset.counting.problem import arrange
+from softset.counting.thresholds import gaps, pick
 from softset.decisions.calibration import Calibration
 from softset.metrics.costs import CELLS, Cost
 from softset.metrics.registry import MetricLike, get_metric

@@ -23,16 +23,17 @@ class Decision:
     It is stored and compared in logits: a probability next to 1 has lost the digits that tell two
     scores apart. ``threshold`` is the same as a probability, for users.
 
-    - binary: ``cut`` is a number; positive means ``score >= cut``.
-    - multilabel: ``cut`` is ``(labels,)``, each as for binary.
-    - multiclass: ``cut`` is ``(classes,)``, *added* to the log-probabilities; the largest decides.
+    - binary: ``logit`` is a number; positive means ``score >= logit``.
+    - multilabel: ``logit`` is ``(labels,)``, each as for binary.
+    - multiclass: ``logit`` is ``(classes,)``, offsets that are *added* to the
+      log-probabilities; the largest decides.
 
     >>> Decision.at("binary", 0.25)(np.log([0.3 / 0.7, 0.2 / 0.8])).tolist()
     [1, 0]
     """
 
     task: Task
-    cut: Floats
+    logit: Floats
     promises: tuple[Promise, ...] = ()  # one for each label, where there is a confidence
     costs: CostDecision | None = None  # where rows have costs of their own, which may decide
 
@@ -66,8 +67,8 @@ class Decision:
     def threshold(self) -> float | Floats:
         """The threshold as probabilities, a float or ``(labels,)``; offsets stay ``(classes,)``."""
         if self.task.exclusive:
-            return self.cut
-        p = to_probabilities(self.cut)
+            return self.logit
+        p = to_probabilities(self.logit)
         return float(p) if p.ndim == 0 else p
 
     def margin(self, scores: Floats) -> Floats:
@@ -75,11 +76,11 @@ class Decision:
 
         Multiclass: scores plus offsets, of which the largest decides.
         """
-        return self.task.margin(scores, self.cut)
+        return self.task.margin(scores, self.logit)
 
     def __call__(self, scores: Floats) -> Ints:
         """Decisions: 0 and 1 for each label, or class codes ``(n,)``."""
-        return self.task.decide(scores, self.cut)
+        return self.task.decide(scores, self.logit)
 
     def one_hot(self, scores: Floats) -> Floats:
         """The decisions as probabilities of 0 and 1, in the shape of ``scores``."""

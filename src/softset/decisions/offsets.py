@@ -11,8 +11,8 @@ from torch import Tensor
 
 from softset.counting.cells import confusion
 from softset.counting.confusion import Confusion, MatrixNotCountedError
-from softset.counting.cuts import EQUAL, OUTER, gaps, pick
 from softset.counting.problem import arrange, to_logits
+from softset.counting.thresholds import EQUAL, OUTER, gaps, pick
 from softset.decisions.shrinking import shrunk_offsets
 from softset.metrics.base import Metric
 from softset.metrics.goals import Fixed, Goal

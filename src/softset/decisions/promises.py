@@ -32,8 +32,8 @@ from scipy.special import betainc, betaincinv, expit
 
 from softset.checks import check_number, warn_user
 from softset.counting.cells import Confusion
-from softset.counting.cuts import all_cuts, pick
 from softset.counting.problem import arrange
+from softset.counting.thresholds import all_thresholds, pick
 from softset.decisions.bounds import (
     CALIBRATED,
     Sums,
@@ -197,7 +197,7 @@ def promise(
     rows = Candidates.of(problem)
     w = problem.weights().expand_as(problem.z).double()
     labels = (t.reshape(-1, t.shape[-1]).numpy() for t in (rows.logits, problem.y.double(), w))
-    widths = rows.cuts.width.reshape(-1, rows.cuts.width.shape[-1])
+    widths = rows.thresholds.width.reshape(-1, rows.thresholds.width.shape[-1])
     split = rows.scores.reshape(-1, rows.scores.shape[-1])
     level = _level(confidence, len(widths), joint)
     promises = []
@@ -205,7 +205,9 @@ def promise(
         promised = _promised(goal.of_label(k), s, y, weight, level, widths[k])
         if promised.logit is not None:
             at = torch.tensor(promised.logit, dtype=torch.float64)
-            p = Candidates(rows.cuts, split[k], rows.logits, rows.from_logits).probabilities(at)
+            p = Candidates(rows.thresholds, split[k], rows.logits, rows.from_logits).probabilities(
+                at
+            )
             promised = replace(promised, threshold=float(p))
         promises.append(replace(promised, confidence=confidence))
     return promises[0] if task.single else promises
@@ -239,7 +241,7 @@ def promised_decision(
     """The decision that keeps the constraint of ``goal``, with its promises. A label for which
     nothing can be promised keeps the threshold of ``decision``, with a warning."""
     promises = promises_of(promisable(goal), scores, y, w, confidence, exact=exact)
-    logits = decision.cut.reshape(-1).copy()
+    logits = decision.logit.reshape(-1).copy()
     for k, one in enumerate(promises):
         if one.logit is not None:
             logits[k] = one.logit
@@ -249,7 +251,11 @@ def promised_decision(
             f"{label}{one} The threshold is the best one for these rows, without a promise.",
             PromiseWarning,
         )
-    return replace(decision, cut=logits.reshape(decision.cut.shape), promises=tuple(promises))
+    return replace(
+        decision,
+        logit=logits.reshape(decision.logit.shape),
+        promises=tuple(promises),
+    )
 
 
 def promises_of(
@@ -295,7 +301,7 @@ def _promised(
         return replace(none, reason=f"{none._words()} cannot be promised without rows.")
     z, t, weight = (torch.from_numpy(np.ascontiguousarray(a, np.float64)) for a in (s, y, w))
     z = torch.where(weight > 0, z, float("inf"))
-    place, gap, counts = all_cuts(z, t, weight, BINARY)
+    place, gap, counts = all_thresholds(z, t, weight, BINARY)
     usable = gap > 0 if width is None else torch.as_tensor(width) > 0
     sums = sums_at_thresholds(z, t, weight, place, counts)
     each = 1 - (1 - confidence) / len(constraints)

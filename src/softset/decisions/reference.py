@@ -135,10 +135,10 @@ class Reference:
         order = np.argsort(points, kind="stable")
         return points[order], weights[order]
 
-    def fraction_above(self, column: int, cut: float) -> Floats:
-        """The fraction of each class ``(classes,)`` with a score of at least ``cut``."""
+    def fraction_above(self, column: int, threshold: float) -> Floats:
+        """The fraction of each class ``(classes,)`` with a score of at least ``threshold``."""
         each = [self.points_of(column, j) for j in range(self.sizes.shape[1])]
-        return np.array([float((p >= cut).mean()) if len(p) else np.nan for p in each])
+        return np.array([float((p >= threshold).mean()) if len(p) else np.nan for p in each])
 
     # --- bins of scores --------------------------------------------------------------------------
 

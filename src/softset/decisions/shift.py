@@ -164,17 +164,17 @@ def shifted_decision(
     prior = prior_of(reference, shift.after)
     if reference.task.exclusive:
         ratio = np.log(np.maximum(prior[0], 1e-9)) - np.log(np.maximum(reference.prior[0], 1e-9))
-        return replace(decision, cut=decision.cut + ratio)
+        return replace(decision, logit=decision.logit + ratio)
     where = tuner.goal.where
     rates = {c.rate for c in where.constraints} if isinstance(where, Meeting) else set()
     if decision.promises and rates <= _OF_ONE_CLASS:
         return decision
-    cut = decision.cut.reshape(-1).copy()
+    thresholds = decision.logit.reshape(-1).copy()
     promises: list[Promise] = []
-    for k in range(len(cut)):
+    for k in range(len(thresholds)):
         tuner_of_label = replace(tuner, goal=tuner.goal.of_label(k), task=BINARY)
         s, y, w = reference.tuning_rows(k, prior[k])
-        decided = Decision(BINARY, cut[k])
+        decided = Decision(BINARY, thresholds[k])
         if len(np.unique(y)) == 2:
             decided = tuner_of_label.best(s, y, w)
         if decision.promises:
@@ -187,8 +187,12 @@ def shifted_decision(
                 decided, tuner_of_label.goal, s, y, w, decision.promises[k].confidence, exact=False
             )
             promises += decided.promises
-        cut[k] = float(decided.cut)
-    return replace(decision, cut=cut.reshape(decision.cut.shape), promises=tuple(promises))
+        thresholds[k] = float(decided.logit)
+    return replace(
+        decision,
+        logit=thresholds.reshape(decision.logit.shape),
+        promises=tuple(promises),
+    )
 
 
 # --- estimation -----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from softset.counting.cells import Confusion
-from softset.counting.cuts import Cuts
+from softset.counting.thresholds import Thresholds
 from softset.metrics.base import Metric
 from softset.tasks import BINARY
 
@@ -32,7 +32,7 @@ def shrunk_thresholds(
     metric: Metric,
     s: Tensor,
     y: Tensor,
-    cuts: Cuts,
+    thresholds: Thresholds,
     tuned: Tensor,
     strength: float = OF_LABEL,
     counts: Tensor | None = None,
@@ -47,7 +47,7 @@ def shrunk_thresholds(
     if counts.sum() < 2:
         return tuned  # no threshold lies between scores
     order = s.sort(-1).values.contiguous()
-    cells = cuts.counts
+    cells = thresholds.counts
     support, total = cells.support[:, 0], cells.total[:, 0]
     rows = counts.sum(-1)
     positives = rows * support / total

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from softset.counting.cells import confusion
-from softset.counting.cuts import all_cuts, gaps, pick
 from softset.counting.problem import arrange
 from softset.counting.steps import IdentityStep
+from softset.counting.thresholds import all_thresholds, gaps, pick
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, get_goal
 from softset.tasks import BINARY
@@ -60,7 +60,7 @@ def smooth_threshold(z: Floats, y: Ints, w: Floats, metric: MetricLike) -> tuple
 def _exact_threshold(z: Floats, y: Ints, w: Floats, goal: Goal) -> tuple[float, float]:
     s, target, weight = (torch.from_numpy(np.ascontiguousarray(a)) for a in (z, y, w))
     problem = arrange(s, target, task=BINARY, from_logits=True, sample_weight=weight)
-    place, width, counts = all_cuts(s, target, weight, BINARY)
+    place, width, counts = all_thresholds(s, target, weight, BINARY)
     best = pick(goal.at_thresholds(counts, width > 0), place, width)
     return float(place[best]), float(goal.hard_value(problem))
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from softset.checks import warn_user
 from softset.counting.cells import Confusion
-from softset.counting.cuts import EQUAL, Cuts, pick
 from softset.counting.problem import arrange
+from softset.counting.thresholds import EQUAL, Thresholds, pick
 from softset.decisions.candidates import Candidates
 from softset.decisions.shrinking import shrunk_thresholds
 from softset.metrics.goals import Goal
@@ -71,12 +71,12 @@ def best_threshold(
         ignore_index=ignore_index,
     )
     rows = Candidates.of(problem)
-    chosen = best_logits(goal, rows.cuts)
-    warn_of_violation(goal, rows.cuts, chosen)
+    chosen = best_logits(goal, rows.thresholds)
+    warn_of_violation(goal, rows.thresholds, chosen)
     if shrink and task.independent and goal.metric.separable and not goal.where.exact:
         s = rows.logits
         chosen = shrunk_thresholds(
-            goal.metric, s, problem.y, rows.cuts, chosen, counts=problem.weights() > 0
+            goal.metric, s, problem.y, rows.thresholds, chosen, counts=problem.weights() > 0
         )
     return rows.probabilities(chosen).tolist()
 
@@ -85,12 +85,14 @@ class ConstraintWarning(UserWarning):
     """No threshold meets the constraint of a goal on these rows."""
 
 
-def warn_of_violation(goal: Goal, cuts: Cuts, logits: Tensor) -> None:
+def warn_of_violation(goal: Goal, thresholds: Thresholds, logits: Tensor) -> None:
     """Warn if the chosen thresholds, ``[]`` or ``[labels]``, miss a constraint."""
     if not isinstance(goal.where, Meeting):
         return
-    at = (cuts.place == logits.unsqueeze(-1)).int().argmax(-1, keepdim=True)
-    counts = cuts.counts.map(lambda t: t.expand_as(cuts.place).gather(-1, at).squeeze(-1))
+    at = (thresholds.logit == logits.unsqueeze(-1)).int().argmax(-1, keepdim=True)
+    counts = thresholds.counts.map(
+        lambda t: t.expand_as(thresholds.logit).gather(-1, at).squeeze(-1)
+    )
     each = counts.tp.reshape(-1)
     for label in range(len(each)):
         c = replace(counts.map(lambda t, k=label: t.reshape(-1)[k]), task=BINARY)
@@ -100,38 +102,38 @@ def warn_of_violation(goal: Goal, cuts: Cuts, logits: Tensor) -> None:
             warn_user(f"{where}{words}. The threshold is the nearest to it.", ConstraintWarning)
 
 
-def best_logits(metric: MetricLike, cuts: Cuts) -> Tensor:
+def best_logits(metric: MetricLike, thresholds: Thresholds) -> Tensor:
     """The best threshold in logits, ``[]``, or that of each label ``[labels]``."""
     goal = get_goal(metric)
-    place, width, counts = cuts
+    logits, width, counts = thresholds
     if not counts.task.single and not goal.metric.separable:
-        return _tune_in_turn(goal, cuts)
+        return _tune_in_turn(goal, thresholds)
     values = goal.at_thresholds(counts, width > 0)
     if counts.task.single:
-        return place[pick(values, place, width)]
-    each = zip(values, place, width, strict=True)
+        return logits[pick(values, logits, width)]
+    each = zip(values, logits, width, strict=True)
     return torch.stack([gap[pick(v, gap, wide)] for v, gap, wide in each])
 
 
-def _tune_in_turn(m: Goal, cuts: Cuts) -> Tensor:
+def _tune_in_turn(m: Goal, thresholds: Thresholds) -> Tensor:
     """Coordinate ascent for a metric of all labels: each in turn, exactly, the others fixed."""
-    place, width, counts = cuts
-    labels = place.shape[0]
-    near = torch.where(width > 0, place.abs(), float("inf"))
+    logits, width, counts = thresholds
+    labels = logits.shape[0]
+    near = torch.where(width > 0, logits.abs(), float("inf"))
     chosen, best = near.argmin(-1), float("-inf")
     for _ in range(MAX_PASSES):
         before = best
         for label in range(labels):
             at = chosen.unsqueeze(-1)
             now = counts.map(lambda t, at=at: t.gather(-1, at).squeeze(-1))
-            blocks = torch.split(torch.arange(place.shape[-1]), max(1, BLOCK // labels))
+            blocks = torch.split(torch.arange(logits.shape[-1]), max(1, BLOCK // labels))
             values = torch.cat([m(_with_label(now, counts, label, block)) for block in blocks])
-            k = pick(values, place[label], width[label])
+            k = pick(values, logits[label], width[label])
             if float(values[k]) > best + EQUAL:
                 best, chosen[label] = float(values[k]), k
         if best <= before:
             break
-    return place.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+    return logits.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
 
 
 def _with_label(now: Confusion, counts: Confusion, label: int, block: Tensor) -> Confusion:

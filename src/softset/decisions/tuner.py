@@ -11,8 +11,8 @@ import torch
 
 from softset.checks import check_choice
 from softset.counting.cells import confusion
-from softset.counting.cuts import all_cuts, gaps
 from softset.counting.problem import arrange
+from softset.counting.thresholds import all_thresholds, gaps
 from softset.decisions.decision import Decision
 from softset.decisions.offsets import best_offsets
 from softset.decisions.shrinking import shrunk_thresholds
@@ -61,7 +61,7 @@ class Tuner:
     >>> from softset.metrics.registry import get_metric
     >>> z = np.repeat([-3.0, -1.0], [30, 10])
     >>> tuner = Tuner(get_metric("f1"), "binary")
-    >>> float(tuner.tune(z, np.repeat([0, 1], [30, 10])).cut)
+    >>> float(tuner.tune(z, np.repeat([0, 1], [30, 10])).logit)
     -2.0
     """
 
@@ -96,8 +96,8 @@ class Tuner:
         if self.goal.where.exact:
             decision = self.best(scores, y, w)
             s, target = (torch.from_numpy(a.T.copy()) for a in (scores, y))
-            cuts = all_cuts(s, target, torch.from_numpy(w), self.task)
-            warn_of_violation(self.goal, cuts, torch.from_numpy(decision.cut))
+            thresholds = all_thresholds(s, target, torch.from_numpy(w), self.task)
+            warn_of_violation(self.goal, thresholds, torch.from_numpy(decision.logit))
             return decision
         if self.toward is not None:
             return self.best(scores, y, w)
@@ -109,8 +109,8 @@ class Tuner:
     def _between(self, scores: Floats, y: Ints) -> Decision:
         """Thresholds of 1/2, moved to the middle of the gap they lie in where classes are
         separated, or a score is on the threshold: no decision about these rows changes."""
-        cuts = [_middle(s, t) for s, t in zip(_columns(scores), _columns(y), strict=True)]
-        return Decision(self.task, np.array(cuts).reshape(scores.shape[1:]))
+        thresholds = [_middle(s, t) for s, t in zip(_columns(scores), _columns(y), strict=True)]
+        return Decision(self.task, np.array(thresholds).reshape(scores.shape[1:]))
 
     def can_tune(self, y: Ints) -> bool:
         """Whether these rows can tell one threshold from another."""
@@ -170,19 +170,19 @@ class Tuner:
         if self.task.single and smooth and not self._separates(scores, y):
             return Decision(self.task, np.asarray(self._drawn(scores, y, w)))
         s, target = torch.from_numpy(scores.T.copy()), torch.from_numpy(y.T.copy())
-        cuts = all_cuts(s, target, torch.from_numpy(w), self.task)
-        chosen = best_logits(self.goal, cuts)
+        thresholds = all_thresholds(s, target, torch.from_numpy(w), self.task)
+        chosen = best_logits(self.goal, thresholds)
         if self.task.independent and smooth and self.goal.metric.separable:
-            chosen = shrunk_thresholds(self.goal.metric, s, target, cuts, chosen)
+            chosen = shrunk_thresholds(self.goal.metric, s, target, thresholds, chosen)
         return Decision(self.task, chosen.numpy())
 
     def _drawn(self, scores: Floats, y: Ints, w: Floats) -> float:
         """The smooth threshold, shrunk to ``toward`` the more the fewer positives there are."""
-        cut = smooth_threshold(scores, y, w, self.goal)[0]
+        threshold = smooth_threshold(scores, y, w, self.goal)[0]
         if self.toward is None:
-            return cut
+            return threshold
         positives = effective_rows(w[y == 1])
-        return (positives * cut + FEW_POSITIVES * self.toward) / (positives + FEW_POSITIVES)
+        return (positives * threshold + FEW_POSITIVES * self.toward) / (positives + FEW_POSITIVES)
 
     def _separates(self, scores: Floats, y: Ints) -> bool:
         """Whether a threshold separates the classes: then there is nothing to smooth."""

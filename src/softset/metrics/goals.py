@@ -16,10 +16,10 @@ from torch import Tensor
 
 from softset.counting.cells import Counting, count_cells
 from softset.counting.confusion import Confusion
-from softset.counting.cuts import EQUAL
 from softset.counting.numerics import raised, ratio, working
 from softset.counting.problem import Problem
 from softset.counting.steps import Step
+from softset.counting.thresholds import EQUAL
 from softset.tasks import BINARY, Task
 from softset.typing import Threshold
 

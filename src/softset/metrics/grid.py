@@ -9,10 +9,10 @@ from torch import Tensor
 
 from softset.counting.cells import Counting, count_cells
 from softset.counting.confusion import Confusion
-from softset.counting.cuts import all_cuts
 from softset.counting.numerics import readable
 from softset.counting.problem import Problem
 from softset.counting.steps import Step
+from softset.counting.thresholds import all_thresholds
 from softset.counting.values import check_labels, check_not_nan
 from softset.metrics.base import Metric
 from softset.metrics.goals import Fixed, Goal, Where, prepared
@@ -78,7 +78,7 @@ def _at_all(problem: Problem) -> Confusion:
     check_not_nan(problem.z, torch.isnan(problem.z))
     if not problem.soft:
         check_labels(problem.y)
-    c = all_cuts(problem.z.double(), problem.y, problem.w, problem.task).counts
+    c = all_thresholds(problem.z.double(), problem.y, problem.w, problem.task).counts
     c = replace(c, left_out=problem.left_out)
     return c if problem.task.single else c.map(lambda t: t.mT)
 

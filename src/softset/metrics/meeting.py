@@ -20,10 +20,10 @@ from torch import Tensor
 from softset.checks import check_choice, check_integer, check_number, repeated
 from softset.counting.cells import count_cells, in_units
 from softset.counting.confusion import Confusion
-from softset.counting.cuts import all_cuts
 from softset.counting.numerics import NOTHING, raised, ratio, readable, working
 from softset.counting.problem import Problem
 from softset.counting.steps import Step
+from softset.counting.thresholds import all_thresholds
 from softset.counting.values import check_labels, check_not_nan
 from softset.metrics.base import Metric
 from softset.metrics.goals import Goal, Where
@@ -84,9 +84,11 @@ class Solved(Where):
         if not problem.soft:
             check_labels(problem.y)
         z = torch.where(problem.weights() > 0, problem.z.double(), float("inf"))
-        cuts = all_cuts(z, problem.y, problem.w, problem.task)
-        counts = in_units(cuts.counts, problem)
-        best = Goal(metric, self).at_thresholds(counts, cuts.width > 0).argmax(-1, keepdim=True)
+        thresholds = all_thresholds(z, problem.y, problem.w, problem.task)
+        counts = in_units(thresholds.counts, problem)
+        best = (
+            Goal(metric, self).at_thresholds(counts, thresholds.width > 0).argmax(-1, keepdim=True)
+        )
         return [counts.map(lambda t: t.gather(-1, best).squeeze(-1))]
 
     def soft_cells(
@@ -146,9 +148,11 @@ class Solved(Where):
         the best hard threshold. Rows without weight do not count."""
         w = problem.weights() * z.isfinite()
         z = torch.where(w > 0, z, float("inf"))
-        cuts = all_cuts(z, problem.y, w, problem.task)
+        thresholds = all_thresholds(z, problem.y, w, problem.task)
         best = (
-            Goal(metric, self).at_thresholds(cuts.counts, cuts.width > 0).argmax(-1, keepdim=True)
+            Goal(metric, self)
+            .at_thresholds(thresholds.counts, thresholds.width > 0)
+            .argmax(-1, keepdim=True)
         )
         z, order = z.sort(-1)
         mass = w.expand_as(z).gather(-1, order).cumsum(-1)
@@ -159,7 +163,7 @@ class Solved(Where):
         quantiles = z.gather(-1, number.minimum(last))
         quantiles = torch.where(quantiles.isfinite(), quantiles, 0.0)
         low, high = quantiles[..., :1] - _OUTSIDE, quantiles[..., -1:] + _OUTSIDE
-        return torch.cat([low, quantiles, high, cuts.place.gather(-1, best)], -1)
+        return torch.cat([low, quantiles, high, thresholds.logit.gather(-1, best)], -1)
 
     def _derivative(self, z: Tensor, at: Callable[[Tensor], Confusion]) -> tuple[Tensor, Tensor]:
         """The excess, and its derivative by each log-odds."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softset.counting.cells import Confusion
-from softset.counting.cuts import all_cuts
+from softset.counting.thresholds import all_thresholds
 from softset.decisions.evaluation import evaluate
 from softset.tasks import BINARY
 from softset.typing import Floats
@@ -47,9 +47,9 @@ class Scores:
     def at_every_score(self) -> tuple[Floats, Confusion]:
         """Every distinct score, and the counts at each as the threshold and above all of them."""
         w = None if self.w is None else torch.from_numpy(self.w)
-        cuts = all_cuts(torch.from_numpy(self.p), torch.from_numpy(self.y), w, BINARY)
-        distinct = cuts.width > 0
-        return np.unique(self.p), cuts.counts.map(lambda t: t[distinct])
+        thresholds = all_thresholds(torch.from_numpy(self.p), torch.from_numpy(self.y), w, BINARY)
+        distinct = thresholds.width > 0
+        return np.unique(self.p), thresholds.counts.map(lambda t: t[distinct])
 
     def confusion(self, thresholds: Floats) -> Confusion:
         """The counts where ``p >= threshold`` is positive, with a dimension of thresholds."""

@@ -16,7 +16,7 @@ SQUASH = 3.0
 _SOME = 1000
 # Sparse columns within this factor of the others' size share one scale.
 _ALIKE = 10.0
-# Scaled values are cut off here, so that no score overflows.
+# Scaled values are clipped here, so that no score overflows.
 FAR = 1e100
 
 
@@ -36,7 +36,7 @@ class Scaler:
         return cls(*center_and_spread(x, w))
 
     def __call__(self, x: Floats) -> Floats:
-        with np.errstate(over="ignore"):  # what is beyond FAR is cut off
+        with np.errstate(over="ignore"):  # what is beyond FAR is clipped
             u = np.clip((x - self.center) / self.scale, -FAR, FAR)
         return u / np.sqrt(1 + (u / SQUASH) ** 2)
 

@@ -224,11 +224,11 @@ def _minimized(
     return result.x if better else start
 
 
-def shifted(flat: Array, cut: Decision, classes: int) -> Array:
+def shifted(flat: Array, decision: Decision, classes: int) -> Array:
     """With the intercept moved so that decisions change at 0."""
     moved = flat.copy()
     outputs = outputs_of(classes)
-    moved[-outputs:] += -cut.cut if classes == 2 else cut.cut
+    moved[-outputs:] += -decision.logit if classes == 2 else decision.logit
     return moved
 
 

@@ -197,7 +197,7 @@ class _MlpFunction(torch.autograd.Function):
                 down = network.scratch(f"g{i}", h.shape, h)
                 torch.bmm(g, leaves[f"weight{i}"].mT, out=down)
                 g = down if ctx.masks is None else down.mul_(ctx.masks[i - 1])
-                # What ReLU (or dropout) cut off is exactly zero in h.
+                # What ReLU (or dropout) removed is exactly zero in h.
                 torch.ops.aten.threshold_backward.grad_input(g, h, 0, grad_input=g)
         return out, None, None, None
 

@@ -240,9 +240,9 @@ def test_images_where_they_lie(triton):
     z, y, w = problem("multiclass", (2, 5, 9, 8))
     loss = ss.MetricLoss("jaccard", task="multiclass", ignore_index=255)
     value, slope, _ = value_and_gradient(loss, z, y, w)
-    room = torch.zeros(2, 5, 9, 11)
-    room[..., :8] = z
-    for other in (z.contiguous(memory_format=torch.channels_last), room[..., :8]):
+    larger = torch.zeros(2, 5, 9, 11)
+    larger[..., :8] = z
+    for other in (z.contiguous(memory_format=torch.channels_last), larger[..., :8]):
         again, found, operations = value_and_gradient(loss, other, y, w)
         torch.testing.assert_close(again, value, rtol=1e-6, atol=0)
         torch.testing.assert_close(found, slope, rtol=1e-5, atol=1e-8)
@@ -350,8 +350,8 @@ def test_they_are_chosen_on_a_gpu():
 
 
 def test_positions_in_more_dimensions_than_are_walked_through(triton):
-    room = torch.randn(2, 3, 4, 5, 6)
-    z, y = room[:, :, ::2, ::2, ::2], torch.randint(0, 3, (2, 2, 3, 3))
+    larger = torch.randn(2, 3, 4, 5, 6)
+    z, y = larger[:, :, ::2, ::2, ::2], torch.randint(0, 3, (2, 2, 3, 3))
     loss = ss.MetricLoss("f1", task="multiclass")
     value, slope, _ = value_and_gradient(loss, z, y)
     wanted, other, _ = value_and_gradient(loss, z.contiguous(), y)

@@ -135,9 +135,9 @@ def layouts(z):
     yield "contiguous", z.contiguous()
     if z.dim() == 4:
         yield "channels last", z.contiguous(memory_format=torch.channels_last)
-        room = torch.full((*z.shape[:3], z.shape[3] + 3), 77, dtype=z.dtype)
-        room[..., : z.shape[3]] = z
-        yield "cropped", room[..., : z.shape[3]]
+        larger = torch.full((*z.shape[:3], z.shape[3] + 3), 77, dtype=z.dtype)
+        larger[..., : z.shape[3]] = z
+        yield "cropped", larger[..., : z.shape[3]]
     twice = torch.full((*z.shape[:-1], 2 * z.shape[-1]), 77, dtype=z.dtype)
     twice[..., ::2] = z
     yield "every other", twice[..., ::2]

@@ -1,7 +1,7 @@
-"""All cuts of a column of scores: the counts at each, and where in its gap a cut lies.
+"""All thresholds of a column of scores: the counts at each, and where between two scores it lies.
 
-A cut never lies on a score. Of equally good cuts the one in the widest gap between two scores is
-taken, at its middle: there new rows have most room on either side.
+A threshold never lies on a score. Of equally good thresholds the one in the widest gap between two
+scores is taken, at its middle: there new rows have the largest margin on either side.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from torch import Tensor
 from softset.counting.confusion import Confusion
 from softset.tasks import Task
 
-# A cut below or above all scores lies one logit away from them: its gap counts as two logits.
+# A threshold below or above all scores lies one logit away from them: its gap counts as two logits.
 OUTER = 2.0
 # Values of a metric that differ by less are equal: they are rounding.
 EQUAL = 1e-12
 
 
-class Cuts(NamedTuple):
-    """Every cut of scores ``[*lead, N]``: cut k says positive from the k-th smallest score on
-    (equal ones together), the last one never. All tensors are ``[*lead, N + 1]``."""
+class Thresholds(NamedTuple):
+    """Every threshold of scores ``[*lead, N]``: by number k, the k-th smallest score and all larger
+    ones are positive (equal ones together); by the last one, none. Tensors are ``[*lead, N + 1]``.
+    """
 
-    place: Tensor  # the logit to cut at
-    width: Tensor  # of the gap it lies in; 0 where two scores are equal and there is no cut
+    logit: Tensor  # of the threshold
+    width: Tensor  # of the gap it lies in; 0 between equal scores, where there is no threshold
     counts: Confusion
 
 
-def all_cuts(s: Tensor, y: Tensor, w: Tensor | None, task: Task) -> Cuts:
-    """The cuts of logits ``s`` with labels ``y`` of 0 and 1, by one sort and cumulative sums."""
+def all_thresholds(s: Tensor, y: Tensor, w: Tensor | None, task: Task) -> Thresholds:
+    """The thresholds of logits ``s`` with labels ``y`` of 0 and 1, by one sort."""
     s, order = s.sort(dim=-1, stable=True)
     y = y.to(torch.float64).gather(-1, order)
     w = torch.ones_like(y) if w is None else w.to(torch.float64).expand_as(y).gather(-1, order)
@@ -39,16 +40,16 @@ def all_cuts(s: Tensor, y: Tensor, w: Tensor | None, task: Task) -> Cuts:
     fresh[..., 1:] = s[..., 1:] != s[..., :-1]
     start = torch.where(fresh, position, 0).cummax(-1).values
 
-    def from_cut_on(x: Tensor) -> tuple[Tensor, Tensor]:
+    def from_threshold_on(x: Tensor) -> tuple[Tensor, Tensor]:
         below = torch.nn.functional.pad(x.cumsum(-1), (1, 0))
         total = below[..., -1:]
         at = (total - below[..., :-1]).gather(-1, start)
         return torch.cat([at, torch.zeros_like(total)], -1), total
 
-    tp, support = from_cut_on(w * y)
-    predicted, total = from_cut_on(w)
+    tp, support = from_threshold_on(w * y)
+    predicted, total = from_threshold_on(w)
     counts = Confusion.from_sums(tp, predicted, support, total, task)
-    return Cuts(*gaps(s), counts)
+    return Thresholds(*gaps(s), counts)
 
 
 def gaps(s: Tensor) -> tuple[Tensor, Tensor]:
@@ -57,7 +58,7 @@ def gaps(s: Tensor) -> tuple[Tensor, Tensor]:
     low, high = torch.cat([-end, s], -1), torch.cat([s, end], -1)
     inner = low.isfinite() & high.isfinite()
     middle = torch.where(inner, low / 2 + high / 2, 0.0)
-    # Between two neighboring numbers there is none: then the cut is the higher score itself.
+    # Between two neighboring numbers there is none: then the threshold is the higher score itself.
     middle = torch.where(middle > low, middle, high)
     middle = torch.where(inner, middle, _outside(low, high))
     width = torch.where(inner, (high - low).clamp(max=torch.finfo(s.dtype).max), OUTER)
@@ -70,11 +71,11 @@ def _outside(low: Tensor, high: Tensor) -> Tensor:
     return torch.where(low.isfinite() | high.isfinite(), beyond, 0.0)
 
 
-def pick(values: Tensor, place: Tensor, width: Tensor) -> int:
-    """The cut with the largest value; of equally good ones that in the widest gap, then that
-    nearest to 0. Where two scores are equal there is none, and the width of the gap is 0."""
+def pick(values: Tensor, logit: Tensor, width: Tensor) -> int:
+    """The number of the threshold with the largest value; of equally good ones that in the widest
+    gap, then that nearest to 0. Between equal scores there is none, and the width is 0."""
     values = torch.where((width > 0) & ~values.isnan(), values, float("-inf"))
     good = values >= values.max() - EQUAL
     widest = torch.where(good, width, -1.0)
     good = good & (widest >= widest.max() * (1 - EQUAL))
-    return int(torch.where(good, place.abs(), float("inf")).argmin())
+    return int(torch.where(good, logit.abs(), float("inf")).argmin())
