@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import http.server
 import inspect
+import json
 import operator
 import os
 import re
@@ -52,6 +54,21 @@ def test_every_example_has_a_page_with_its_code():
             assert page.startswith("# ")
             assert "import softset as ss" in page
             assert f"({path.stem}.md)" in pages["gallery/index.md"]
+
+
+@pytest.mark.parametrize("example", hooks.examples(), ids=lambda e: e.name)
+def test_a_notebook_has_the_code_of_its_example_and_calls_it(example):
+    cells = hooks.notebook_cells(example.code)
+    if example.name == "serving":  # a server
+        assert not cells
+        return
+    *body, last = ast.parse(example.code).body
+    assert ast.dump(ast.Module(body, [])) == ast.dump(ast.parse("\n".join(cells[:-1])))
+    assert cells[-1].rstrip(";") in ast.unparse(last)
+    made = json.loads(hooks.notebook(example))
+    assert made["nbformat"] == 4
+    assert [c["cell_type"] for c in made["cells"]] == ["markdown"] + ["code"] * len(cells)
+    assert [c["source"] for c in made["cells"][1:]] == cells
 
 
 @pytest.mark.parametrize(

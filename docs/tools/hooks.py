@@ -5,6 +5,8 @@ repository that stand elsewhere. Links that are right in the repository are righ
 from __future__ import annotations
 
 import ast
+import itertools
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -219,12 +221,48 @@ def gallery_pages() -> dict[str, str]:
             text += [f"![{title}]({name}.svg)", ""]
         if printed.exists():
             text += ["```text", printed.read_text(encoding="utf-8").rstrip(), "```", ""]
-        text += [f"`examples/{name}.py`:", "", "```python", code, "```", ""]
+        also = f", or [as a notebook]({name}.ipynb)" if notebook_cells(code) else ""
+        text += [f"`examples/{name}.py`{also}:", "", "```python", code, "```", ""]
         pages[f"gallery/{name}.md"] = "\n".join(text)
         cards += ["<div markdown>", "", f"[{title}]({name}.md)", ""]
         cards += [f"[![{title}]({name}.svg)]({name}.md)", ""] if has_picture else []
         cards += ["</div>", ""]
     return {"gallery/index.md": "\n".join([*cards, "</div>", ""]), **pages}
+
+
+def notebook_cells(code: str) -> list[str]:
+    """The code of an example as cells: imports and constants, each function, and the call.
+
+    None for a program that is no call of ``main()``.
+    """
+    body = ast.parse(code).body
+    if "main()" not in (last := ast.unparse(body[-1])) or "__main__" not in last:
+        return []
+    lines = code.splitlines()
+    cells: list[str] = []
+    start = 0
+    for node, after in itertools.pairwise(body):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) or isinstance(
+            after, ast.FunctionDef | ast.ClassDef | ast.If
+        ):
+            cells.append("\n".join(lines[start : node.end_lineno]).strip())
+            start = node.end_lineno or 0
+    return [*cells, "main();"]
+
+
+def notebook(example: Example) -> str:
+    """An example as a notebook (nbformat 4.5), without output."""
+    cells: list[dict[str, Any]] = []
+    sources = [f"# {example.question}\n\n{example.about}", *notebook_cells(example.code)]
+    for number, source in enumerate(sources):
+        cell = {"id": f"cell-{number}", "metadata": {}, "source": source}
+        run = {"cell_type": "code", "execution_count": None, "outputs": []}
+        cells.append(cell | (run if number else {"cell_type": "markdown"}))
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return json.dumps(
+        {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5},
+        indent=1,
+    )
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -251,6 +289,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     check_documented(public_names())
     for place, text in {**reference_pages(), **gallery_pages()}.items():
         files.append(File.generated(config, place, content=text))
+    for example in examples():
+        if notebook_cells(example.code):
+            place = f"gallery/{example.name}.ipynb"
+            files.append(File.generated(config, place, content=notebook(example)))
     papers = ROOT / "papers" / "docs"
     found = {path for path in papers.rglob("*") if path.is_file()}
     own = {f"papers/{path.relative_to(papers).as_posix()}": path for path in found}

@@ -6,7 +6,7 @@ import html
 import math
 import numbers
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeGuard
 
 MINUS, DASH = "−", "–"
@@ -196,3 +196,53 @@ def html_table(head: list[str], rows: list[list[str]], bold: list[bool] | None =
     return (
         f"<table>{''.join(f'<tr{s}>{t}</tr>' for s, t in zip(styles, lines, strict=True))}</table>"
     )
+
+
+class Summary(str):
+    """Lines of facts and a table: plain text when printed, HTML in a notebook.
+
+    >>> print(Summary.of(["threshold: 0.3"], ["base model", "weight"], [["linear", "0.25"]]))
+    threshold: 0.3
+    base model  weight
+    linear        0.25
+    """
+
+    __slots__ = ("_html",)
+    _html: str
+
+    @classmethod
+    def of(
+        cls,
+        facts: Sequence[str],
+        head: list[str] | None = None,
+        rows: Sequence[list[str]] = (),
+        notes: Sequence[str] = (),
+    ) -> Summary:
+        """``facts`` above the table and ``notes`` below it; the first column is to the left."""
+        table = [head, *rows] if head else []
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = []
+        for cells in table:
+            first, *others = (
+                cell.rjust(width) if i else cell.ljust(width)
+                for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            )
+            lines.append("  ".join([first, *others]).rstrip())
+        made = cls("\n".join([*facts, *lines, *notes]))
+        above, below = (
+            "".join(f"<p>{html.escape(t)}</p>" for t in part) for part in (facts, notes)
+        )
+        made._html = above + (html_table(head, list(rows)) if head else "") + below
+        return made
+
+    def after(self, fact: str) -> Summary:
+        """The same with one more fact above the others."""
+        made = type(self)(f"{fact}\n{self}")
+        made._html = f"<p>{html.escape(fact)}</p>{self._html}"
+        return made
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return self._html

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -99,7 +101,7 @@ def test_what_a_part_adds_is_what_is_lost_without_it():
     assert "MetricEnsembleClassifier for F1" in said
     assert f"out of fold {model.score_:.3f}" in said
     for part in model.base_models_:
-        assert f"{part.weight:6.2f} {part.adds:+7.3f}" in said
+        assert re.search(rf"{part.name} .*{part.weight:.2f} +\{part.adds:+.3f}", said)
 
 
 def test_parts_of_no_weight_are_dropped_and_named(monkeypatch):

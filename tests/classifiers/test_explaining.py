@@ -245,6 +245,9 @@ def test_a_summary_names_the_columns_of_the_table():
     frame, y = table()
     text = ss.train_model(frame, y, recipe="linear").summary()
     assert text.startswith("positive: yes, ")
+    page = text._repr_html_()
+    assert page.startswith("<p>positive: yes, ")
+    assert "<th>standardized</th>" in page
     assert "city=Oslo" in text or "city" in text
     assert "x0" not in text
 

@@ -102,7 +102,7 @@ def test_intervals_stay_within_the_range_of_the_metric():
         assert all(least <= c.low <= c.mean <= c.high <= 1 for c in found.candidates)
 
 
-def test_it_shows_itself(found, capsys):
+def test_it_shows_itself(found, capsys, monkeypatch, tmp_path):
     text = str(found)
     assert text.startswith(found.verdict)
     assert "Cross-entropy, tuned threshold" in text
@@ -112,7 +112,11 @@ def test_it_shows_itself(found, capsys):
     for text in (found.verdict, *(stage.name for stage in found.gains.stages)):
         assert html.escape(text) in page
     found.help()
-    assert "write_report(result" in capsys.readouterr().out
+    lines = [line.partition("#")[0] for line in capsys.readouterr().out.splitlines()]
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(lines), {"result": found})  # the advice runs as printed
+    assert {"model.softset", "report.html"} == {path.name for path in tmp_path.iterdir()}
+    assert len(repr(found)) < 300
 
 
 def test_html_is_escaped(found):

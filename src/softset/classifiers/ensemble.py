@@ -28,6 +28,7 @@ from softset.classifiers.parts import pack_part, unpack_part
 from softset.classifiers.row_costs import Costs
 from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.decisions.tuner import Tuner
+from softset.formats import Summary
 from softset.metrics.registry import MetricLike, label_of
 from softset.tables.rows import Examples, strata_of
 from softset.tasks import Task
@@ -373,20 +374,23 @@ class MetricEnsembleClassifier(DecidingClassifier):
     def _tuner(self) -> Tuner:
         return Tuner(self._goal(), self._task, clear=False)
 
-    def summary(self) -> str:
+    def summary(self) -> Summary:
         """The base models by their weight: what each adds, and what predicting costs."""
         self._check_fitted()
-        lines = [
-            f"{type(self).__name__} for {label_of(self.metric)}",
-            f"out of fold {self.score_:.3f}",
-        ]
         threshold = getattr(self, f"{self._task.parameter}_")
-        lines.append(f"threshold: {np.round(threshold, 4)}")
-        lines.append(f"{'base model':16} {'weight':>6} {'adds':>7} {'microseconds a row':>19}")
-        for part in sorted(self.base_models_, key=lambda p: -p.weight):
-            lines.append(f"{part.name:16} {part.weight:6.2f} {part.adds:+7.3f} {part.cost:19.1f}")
-        lines += [f"left out: {name}, {why}" for name, why in self.left_out_.items()]
-        return "\n".join(lines)
+        return Summary.of(
+            [
+                f"{type(self).__name__} for {label_of(self.metric)}",
+                f"out of fold {self.score_:.3f}",
+                f"threshold: {np.round(threshold, 4)}",
+            ],
+            ["base model", "weight", "adds", "microseconds a row"],
+            [
+                [part.name, f"{part.weight:.2f}", f"{part.adds:+.3f}", f"{part.cost:.1f}"]
+                for part in sorted(self.base_models_, key=lambda p: -p.weight)
+            ],
+            [f"left out: {name}, {why}" for name, why in self.left_out_.items()],
+        )
 
     # --- predict ---------------------------------------------------------------------------------
 

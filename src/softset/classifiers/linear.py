@@ -32,6 +32,7 @@ from softset.classifiers.path import (
 from softset.classifiers.row_costs import Costs, places, refuse_costs
 from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
 from softset.decisions.tuner import Tuner
+from softset.formats import Summary
 from softset.metrics.registry import MetricLike, get_goal, label_of
 from softset.tables.parquet_rows import Block
 from softset.tables.rows import Examples, ordered_rows
@@ -333,32 +334,32 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         self.path_ = [t.path for t in self._targets] if multilabel else self._targets[0].path
         self.chosen_ = [t.chosen for t in self._targets] if multilabel else self._targets[0].chosen
 
-    def summary(self) -> str:
+    def summary(self) -> Summary:
         """The coefficients by their size, the threshold, and the gain of the path."""
         self._check_fitted()
         names = self._names()
-        lines = [f"{type(self).__name__} for {label_of(self.metric)}"]
+        facts = [f"{type(self).__name__} for {label_of(self.metric)}"]
         for target in self._targets:
             if target.path:
                 point = target.path[target.chosen]
                 gain = f"penalty {point.penalty:g} ({point.gain:+.3f} ± {point.error:.3f})"
                 moved = f"fine-tuned from logistic regression: {gain}"
                 stays = "logistic regression: fine-tuning did not help out of fold"
-                lines.append(moved if target.chosen else stays)
+                facts.append(moved if target.chosen else stays)
         threshold = getattr(self, f"{self._task.parameter}_")
-        lines.append(f"threshold: {np.round(threshold, 4)}")
-        width = max(map(len, ["coefficient", *map(str, names)]))
-        size = np.abs(self.standardized_coef_).max(0)
+        facts.append(f"threshold: {np.round(threshold, 4)}")
         # A column for each class of several, or each label.
-        standardized = [
-            " ".join(f"{v:+12.3f}" for v in column) for column in self.standardized_coef_.T
+        count = len(self.coef_)
+        outputs = self.classes_ if len(self.classes_) == count else range(count)
+        ends = [""] if self._task.single else [f" {output}" for output in outputs]
+        head = [unit + end for unit in ("standardized", "in its units") for end in ends]
+        scaled, raw = self.standardized_coef_, self.coef_
+        order = np.argsort(-np.abs(scaled).max(0), kind="stable")
+        rows = [
+            [str(names[j]), *(f"{v:+.3f}" for v in scaled[:, j]), *(f"{v:+.4g}" for v in raw[:, j])]
+            for j in order
         ]
-        raw = [" ".join(f"{v:+12.4g}" for v in column) for column in self.coef_.T]
-        wide = len(raw[0])
-        lines.append(f"{'coefficient':{width}} {'standardized':>{wide}} {'in its units':>{wide}}")
-        for j in np.argsort(-size, kind="stable"):
-            lines.append(f"{names[j]!s:{width}} {standardized[j]:>{wide}} {raw[j]:>{wide}}")
-        return "\n".join(lines)
+        return Summary.of(facts, ["coefficient", *head], rows)
 
     def _names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", self.__dict__.get("_table_names"))

@@ -21,6 +21,7 @@ from softset.classifiers.recipes import (
 )
 from softset.classifiers.row_costs import Costs, cost_columns
 from softset.decisions.shift import Prevalence, Shift
+from softset.formats import Summary
 from softset.metrics.registry import MetricLike, get_goal
 from softset.storage.arrays import pack_array, plain, unpack_array
 from softset.storage.container import read_file, whole, write_file
@@ -146,10 +147,11 @@ class Model:
         names = self.info.get("target") or []
         return [names] if isinstance(names, str) else list(names)
 
-    def summary(self) -> str:
+    def summary(self) -> Summary:
         """What the classifier says of itself, with the names of the table's columns."""
-        text = getattr(self.classifier, "summary", lambda: repr(self.classifier))()
-        return f"{self.positive}\n{text}" if self.positive else text
+        own = getattr(self.classifier, "summary", None)
+        text: Summary = own() if own else Summary.of([repr(self.classifier)])
+        return text.after(self.positive) if self.positive else text
 
     def with_threshold(self, threshold: Threshold | None = None) -> Model:
         """A copy of the model that decides at another threshold.

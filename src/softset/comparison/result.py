@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -176,16 +177,6 @@ def signed(difference: Difference) -> str:
     return f"{difference.mean:+.3f} {span(difference.low, difference.high, '+')}".rstrip()
 
 
-def stages_note(splits: int) -> str:
-    """How the gains of the stages are measured, and when they are significant."""
-    if splits < 2:
-        return "Each stage: the best so far. One split is too few for intervals and p-values."
-    return (
-        "Each stage: the best so far, chosen on the other splits and scored on this one. "
-        f"Significant: adjusted p of at most {LEVEL:g}, by Holm's method over all stages."
-    )
-
-
 # --- a run: a line of runs.jsonl ------------------------------------------------------------------
 
 
@@ -343,7 +334,7 @@ class ComparisonSettings:
     fits: dict[str, list[str]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """The result of ``compare``. All but ``model`` is plain data; see ``docs/comparison.md``.
 
@@ -431,11 +422,13 @@ class Comparison:
             return ""
         return positive_line(self.positive, self.data.classes[1].rows / self.data.rows)
 
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.candidates)} candidates: {self.verdict}>"
+
     def __str__(self) -> str:
         width = max(len(c.name) for c in self.candidates)
         head = f"{self.label} on test rows"
-        facts = [self.advice, self.positive_line]
-        lines = [self.verdict, *(text for text in facts if text), ""]
+        lines = [self.verdict, *filter(None, (self.advice, self.positive_line)), ""]
         names = {c.id: c.name for c in self.candidates}
         across = max(len(stage.name) for stage in self.gains.stages)
         for stage in self.gains.stages:
@@ -457,14 +450,28 @@ class Comparison:
         return "\n".join([*lines, "", end, *importances])
 
     def stages_note(self) -> str:
-        """How the gains of the stages are measured."""
-        return stages_note(self.splits.count)
+        """How the gains of the stages are measured, and when they are significant."""
+        if self.splits.count < 2:
+            return "Each stage: the best so far. One split is too few for intervals and p-values."
+        return (
+            "Each stage: the best so far, chosen on the other splits and scored on this one. "
+            f"Significant: adjusted p of at most {LEVEL:g}, by Holm's method over all stages."
+        )
 
     def importances_note(self, most: int = 5) -> str:
         """The columns with the largest permutation importances, in one line."""
         shown = [f"{i.column} ({i.falls:.3f})" for i in self.importances[:most]]
         more = ", …" if len(self.importances) > most else ""
         return f"permutation importances (decrease of {self.label}): {', '.join(shown)}{more}"
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the page of the comparison to ``path``, an HTML file."""
+        # Report and plots stand above this subpackage, which imports them only when they are asked.
+        import_module("softset.report").write_report(self, path)
+
+    def plot(self) -> object:
+        """Draw the intervals of all candidates; see ``ss.plot.comparison``."""
+        return import_module("softset.plot").comparison(self)
 
     def help(self) -> None:
         """Print what to do with the result."""
@@ -482,13 +489,13 @@ class Comparison:
             value = "failed" if c.mean is None else f"{c.mean:.3f} {span(c.low, c.high)}"
             rows.append([c.name, value, signed(c.difference) if c.difference else ""])
         bold = [c.id == self.winner for c in self.candidates]
-        facts = [html.escape(text) for text in (self.verdict, self.advice, self.positive_line)]
-        above = "".join(f"<p>{text}</p>" for text in facts if text)
+        facts = filter(None, (self.verdict, self.advice, self.positive_line))
+        above = "".join(f"<p>{html.escape(text)}</p>" for text in facts)
         above += html_table(["stage", "best so far", self.label, "gain", ""], stages)
         return above + html_table(["", self.label, "difference"], rows, bold)
 
 
 _HELP = """print(result)                                       # verdict, stages, candidates
 result.model.save("model.softset")                  # the winner, refitted on all rows
-softset.report.write_report(result, "report.html")  # the page
-softset.plot.comparison(result)                     # intervals of all candidates"""
+result.report("report.html")                        # the page
+result.plot()                                       # intervals of all candidates"""

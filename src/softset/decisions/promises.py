@@ -43,6 +43,7 @@ from softset.decisions.bounds import (
 )
 from softset.decisions.candidates import Candidates
 from softset.decisions.decision import Decision
+from softset.formats import escape, html_table
 from softset.metrics.goals import Goal
 from softset.metrics.meeting import RATES, Constraint, Meeting
 from softset.metrics.registry import MetricLike, thresholded
@@ -102,6 +103,12 @@ class Promise:
                 f"({4 * self.rows:,}) would about halve that."
             )
         return text
+
+    def _repr_html_(self) -> str:
+        threshold = "none" if self.threshold is None else f"{self.threshold:.4g}"
+        rows = [["threshold", threshold], ["confidence", f"{self.confidence:g}"]]
+        rows.append(["calibration rows", f"{self.rows:,} ({self.positives:,} positives)"])
+        return f"<p>{escape(self, 1000)}</p>{html_table([self.goal, ''], rows)}"
 
     @property
     def _metric(self) -> str:
