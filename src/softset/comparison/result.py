@@ -423,7 +423,7 @@ class Comparison:
         return positive_line(self.positive, self.data.classes[1].rows / self.data.rows)
 
     def __repr__(self) -> str:
-        return f"<Comparison of {len(self.candidates)} candidates: {self.verdict}>"
+        return f"<Comparison: {self.verdict}>"
 
     def __str__(self) -> str:
         width = max(len(c.name) for c in self.candidates)
@@ -445,9 +445,8 @@ class Comparison:
                 continue
             line = f"{mark} {c.name:{width}} {c.mean:6.3f}  {span(c.low, c.high)}"
             lines.append(f"{line}  {signed(c.difference)}" if c.difference else line)
-        end = f"> winner, = reference; {self.splits.note}"
-        importances = [self.importances_note()] if self.importances else []
-        return "\n".join([*lines, "", end, *importances])
+        lines += ["", f"> winner, = reference; {self.splits.note}"]
+        return "\n".join([*lines, *([self.importances_note()] if self.importances else [])])
 
     def stages_note(self) -> str:
         """How the gains of the stages are measured, and when they are significant."""
@@ -465,8 +464,8 @@ class Comparison:
         return f"permutation importances (decrease of {self.label}): {', '.join(shown)}{more}"
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the page of the comparison to ``path``, an HTML file."""
-        # Report and plots stand above this subpackage, which imports them only when they are asked.
+        """Write the page of the comparison, an HTML file."""
+        # By name: report and plots stand above this subpackage.
         import_module("softset.report").write_report(self, path)
 
     def plot(self) -> object:
