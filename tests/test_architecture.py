@@ -1,4 +1,4 @@
-"""docs/architecture.md and CONTRIBUTING.md say what is there: subpackages, names, paths, commands."""
+"""docs/architecture.md and CONTRIBUTING.md name what exists: subpackages, names, paths, commands."""
 
 from __future__ import annotations
 
