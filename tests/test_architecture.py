@@ -1,4 +1,4 @@
-"""docs/architecture.md and CONTRIBUTING.md name what exists: subpackages, names, paths, commands."""
+"""What docs/architecture.md and CONTRIBUTING.md name exists: subpackages, paths, commands."""
 
 from __future__ import annotations
 
