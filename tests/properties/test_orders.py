@@ -482,7 +482,7 @@ def test_another_unit_of_money(name):
         costs = {"sample_cost": unit * np.column_stack([0 * y, 5 + 0 * y, x["amount"], 0 * y])}
         model = MADE[name]().set_params(metric=ss.Cost(fn=unit))
         quietly(model.fit, x, y, **costs)
-        costs = unit * np.column_stack([np.ones((90, 1)), new, np.ones((90, 1))])[:, [0, 4, 5, 5]]
+        costs = unit * np.column_stack([0 * labels, 5 + 0 * labels, new["amount"], 0 * labels])
         rule = model.decision_.costs
         said = [rule.row_cost, rule.threshold_cost, rule.plain_cost, rule.constant_cost]
         said += [model.score(new, labels, sample_cost=costs), getattr(model, "score_", 0.0)]

@@ -358,7 +358,7 @@ MODELS: dict[str, Callable[[], Any]] = {
         base_models=["linear", "forest"], cv=2, random_state=0
     ),
 }  # fmt: skip
-STREAMED = ("MetricMLPClassifier", "MetricBoostingClassifier", "xgboost")
+STREAMED = ("MetricMLPClassifier", "MetricBoostingClassifier", "xgboost", "MetricLinearClassifier")
 
 
 def table(task, n=160, seed=0):
@@ -419,7 +419,7 @@ SLOW = ("MetricEnsembleClassifier", "MetricThresholdClassifier")  # of several c
 
 
 LIED_TO = [(*f, None) for f in FITS if f[0] not in SLOW or f[1] == "binary"]
-LIED_TO += [("MetricLinearClassifier", task, False, 160) for task in TASKS]
+LIED_TO += [("MetricLinearClassifier", t, b, 160) for t in TASKS for b in (False, True)]
 
 
 @pytest.mark.parametrize(("name", "task", "streamed", "most"), LIED_TO)
