@@ -521,3 +521,15 @@ def test_only_fitted_models_are_saved(tmp_path):
 def test_rows_that_are_all_alike_are_learned_without_holding_any_out(y):
     model = MetricMLPClassifier(max_epochs=2, random_state=0).fit(np.full((30, 1), 7.0), y)
     assert np.isfinite(model.predict_proba([[7.0], [8.0]])).all()
+
+
+def test_rows_that_no_network_leaves_out_have_no_score():
+    """Two networks leave out two of five folds; each of these rows has its own score."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3))
+    y = (x[:, 0] > 0.3).astype(int)
+    model = MetricMLPClassifier(n_networks=2, max_epochs=15, random_state=0).fit(x, y)
+    scores = model.oof_scores_
+    known = np.isfinite(scores)
+    assert 0.3 < known.mean() < 0.5
+    assert np.corrcoef(scores[known], x[known, 0])[0, 1] > 0.8

@@ -55,3 +55,28 @@ def test_training_for_a_constraint_is_taken_only_where_it_is_better_out_of_fold(
     # Other metrics are trained for as they are asked for.
     MetricMLPClassifier("f1", recipe="warm", **SMALL).fit(X, y)
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize("better", [True, False])
+@pytest.mark.parametrize("name", ["network", "boosting"])
+def test_what_is_trained_for_a_constraint_is_taken_where_it_is_better(name, better, monkeypatch):
+    """Scores of the start are compared with those of the end, and those in use are what it says."""
+    asked = []
+
+    def answer(start, moved, y, w, tuner):
+        asked.append((start, moved))
+        return better
+
+    monkeypatch.setattr({"network": network, "boosting": boosting}[name], "is_better", answer)
+    x, y = make_classification(300, 5, weights=[0.7], flip_y=0.1, random_state=0)
+    goal = "precision@recall>=0.7"
+    if name == "network":
+        model = MetricMLPClassifier(goal, recipe="warm", **SMALL)
+    else:
+        rounds = {"n_estimators": 2, "n_metric_estimators": 20, "patience": 20}
+        model = boosting.MetricBoostingClassifier(goal, **rounds, random_state=0)
+    model.fit(x, y)
+    (start, moved), scores = asked[-1], model.oof_scores_
+    used = np.sort(scores[np.isfinite(scores)])
+    assert np.abs(np.sort(start) - np.sort(moved)).max() > 1e-3
+    np.testing.assert_allclose(used, np.sort(moved if better else start), rtol=1e-9)

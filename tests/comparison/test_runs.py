@@ -293,3 +293,32 @@ def test_a_changed_line_of_runs_is_refused(tmp_path, change):
     message = "class numbers below 2" if change == "third class" else "checksum"
     with pytest.raises(SavedFileError, match=message):
         compare(X, np.arange(60) % 2, quick=True, resume=True, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("confidence", 0.9),
+        ("metric", "f2"),
+        ("random_state", 1),
+        ("repeats", 2),
+        ("folds", 3),
+        ("sample_cost", np.ones((60, 4))),
+        ("fits", {"linear": ["linear"]}),
+        ("sizes", Sizes(patience=3)),
+    ],
+)
+def test_a_file_of_runs_belongs_to_all_that_its_results_depend_on(name, value):
+    rng = np.random.default_rng(0)
+    table = check_dataset(
+        rng.normal(size=(60, 2)), np.arange(60) % 2, None, None, None, 5, "ignore"
+    )
+    empty = dict.fromkeys(("n_jobs", "backend", "progress", "directory"))
+    more = {"random_state": 0, "resume": False, "started": 0, "time_limit": np.inf}
+    plan = Plan(table, "f1", [], folds=5, repeats=1, sizes=Sizes(), **more, **empty)
+    before = plan._settings(plan.experiment())
+    setattr(plan, name, value)
+    plan.by_id = {"linear": None}
+    after = plan._settings(plan.experiment())
+    # More repeats of the same folds go on where the file ends.
+    assert (after == before) == (name == "repeats")

@@ -160,3 +160,16 @@ def test_a_classifier_says_that_its_constraint_is_out_of_reach():
     with pytest.warns(ConstraintWarning, match="is not reached"):
         model.fit(x, y)
     assert model.threshold_ != 0.5
+
+
+@pytest.mark.parametrize("goal", ["recall@precision>=0.99", "precision@recall>=0.6"])
+def test_a_goal_of_labels_is_the_mean_of_each_also_where_one_misses_it(goal):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, (60, 3))
+    z = rng.normal(size=(60, 3)) + y * [5.0, 0.0, 2.0]
+    z[z[:, 1].argmax()] = 9.0  # the highest score of the second label is a negative
+    y[z[:, 1].argmax(), 1] = 0
+    each = [ss.evaluate(z[:, k], y[:, k], goal, from_logits=True) for k in range(3)]
+    assert (min(each) < 0) == (goal == "recall@precision>=0.99")
+    found = ss.evaluate(z, y, goal, task="multilabel", from_logits=True)
+    assert found == pytest.approx(np.mean(each))

@@ -437,6 +437,7 @@ def test_costs_go_with_their_rows_through_a_comparison(monkeypatch, most_rows):
         monkeypatch.setattr(runs, "FEWEST_ROWS", most_rows)
         monkeypatch.setattr(runs, "NUMBERS_A_SECOND", 0)
         monkeypatch.setattr(comparing, "winner_importances", lambda *_: [])
+        monkeypatch.setattr(comparing.Summary, "_refit_rows", lambda *_: most_rows)
     x, y = (np.asarray(a) for a in table())
     x, y = x[np.argsort(y)], np.sort(y)
     found = ss.compare(

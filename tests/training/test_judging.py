@@ -90,3 +90,20 @@ def test_members_learn_from_a_mixture():
     assert mixture.epoch == 0
     with pytest.raises(ValueError, match="monitor='metric'"):
         ss.training.train_members((8,), (x, y), (x, y), recipe=mixture, members=members)
+
+
+def test_a_step_and_weights_of_each_member_are_its_own():
+    """Of our loss, of a mixture with it, and of a function."""
+    g = torch.Generator().manual_seed(0)
+    z = torch.randn(3, 20, generator=g, dtype=torch.float64)
+    y, w = torch.randint(0, 2, (20,), generator=g), torch.rand(3, 20, generator=g).double()
+    step, loss = ss.LinearStep(0.3), ss.MetricLoss("f1")
+    alone = torch.stack(
+        [ss.metric_loss(z[k], y, "f1", step=step, sample_weight=w[k]) for k in range(3)]
+    )
+    mean = torch.stack([ss.CrossEntropyLoss()(z[k], y, w[k]) for k in range(3)])
+    torch.testing.assert_close(member_losses(loss, z, y, w, step), alone)
+    mixed = member_losses(loss + 2.0 * ss.CrossEntropyLoss(), z, y, w, step)
+    torch.testing.assert_close(mixed, alone + 2.0 * mean)
+    plain = member_losses(lambda s, t, v: (s * t * v).sum(), z, y, w)
+    torch.testing.assert_close(plain, (z * y * w).sum(1))
