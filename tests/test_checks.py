@@ -145,7 +145,7 @@ WARNINGS = {
     "encoder, missing": ("missing", lambda: encoder().transform(FRAME.assign(a=math.nan))),
     "train_model": (
         "row number",
-        lambda: ss.train_model(FRAME, Y, "f1", recipe="linear"),
+        lambda: ss.train_model(FRAME, Y, "f1", recipe="linear-tuned"),
     ),
     "compare": ("blanks", lambda: refused(ss.compare, FRAME, blanks(), candidates=["linear"])),
     "fit, not finite": ("not finite", lambda: trained(lambda z, y: z.sum() / 0)),

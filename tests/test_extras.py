@@ -114,7 +114,7 @@ def test_the_command_line_alone_trains_predicts_and_evaluates(tmp_path):
     (tmp_path / "x.xlsx").write_bytes(b"PK\x03\x04")
     x, m, p, out = (str(tmp_path / name) for name in ("x.csv", "m.softset", "p.csv", "out"))
     done = [
-        command("train", x, "-t", "y", "-o", m, "--recipe", "linear"),
+        command("train", x, "-t", "y", "-o", m, "--recipe", "linear-tuned"),
         command("predict", m, x, "-o", p, "--keep", "y"),
         command("evaluate", p, "-t", "y"),
     ]

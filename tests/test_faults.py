@@ -29,7 +29,7 @@ from softset.storage.files import locked
 from tests.tables.test_files import REFUSED, write
 
 N = 80
-FAST = ["--recipe", "boosting"]
+FAST = ["--recipe", "boosting-tuned"]
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_13_missing_values_are_imputed_and_said(run):
     code, _, err = run("train", "data.csv", "-t", "label", *FAST)
     assert code == 0
     assert [line for line in err if "'hole': 40 missing value(s) are filled" in line]
-    names = load_model("data-boosting.softset").encoder.names_
+    names = load_model("data-boosting-tuned.softset").encoder.names_
     assert "hole (missing)" in names
 
 
@@ -242,7 +242,7 @@ def test_33_text_and_numbers_mixed():
 def test_35_a_column_of_labels():
     y = table()["label"].to_numpy()[:, None]
     with pytest.warns(UserWarning, match=r"shape \(n, 1\)"):
-        model = train_model(table()[["x"]], y, recipe="boosting")
+        model = train_model(table()[["x"]], y, recipe="boosting-tuned")
     assert model.classes_.tolist() == ["no", "yes"]
 
 

@@ -70,7 +70,7 @@ def path(tmp_path_factory):
     frame["note"] = np.where(np.arange(60) % 7 == 0, np.nan, random.randn(60))
     y = np.where(frame["x"] > 0, "yes", "no")
     path = tmp_path_factory.mktemp("serving") / "model.softset"
-    ss.train_model(frame, y, recipe="linear").save(path)
+    ss.train_model(frame, y, recipe="linear-tuned").save(path)
     return path
 
 

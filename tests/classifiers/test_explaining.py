@@ -31,7 +31,7 @@ def mixed(n=600, seed=0):
 
 @pytest.fixture(scope="module")
 def model():
-    return train_model(*mixed(), recipe="linear", pos_label="yes")
+    return train_model(*mixed(), recipe="linear-tuned", pos_label="yes")
 
 
 def test_what_decides_matters_and_noise_does_not(model):
@@ -81,7 +81,7 @@ def test_many_rows_are_drawn_from(model):
 @pytest.mark.parametrize("pos_label", ["yes", "no"])
 def test_a_wrong_label_is_the_worst_mistake(pos_label):
     frame, y = mixed()
-    model = train_model(frame, y, recipe="linear", pos_label=pos_label)
+    model = train_model(frame, y, recipe="linear-tuned", pos_label=pos_label)
     sure = int(np.argmax(model.predict_proba(frame)[:, list(model.classes_).index("yes")]))
     y[sure] = "no"
     worst = worst_mistakes(model, frame, y)[0]
@@ -171,7 +171,7 @@ def test_columns_that_are_left_out_take_no_place():
     frame.insert(0, "same", 1)
     frame = frame[["noise", "same", "age", "city"]]
     with pytest.warns(UserWarning, match="'same' is constant"):
-        model = train_model(frame, y, recipe="linear", pos_label="yes")
+        model = train_model(frame, y, recipe="linear-tuned", pos_label="yes")
     found = {i.column: i.falls for i in permutation_importances(model, frame, y, repeats=2)}
     assert set(found) == {"noise", "age", "city"}
     assert min(found["age"], found["city"]) > 0.1 > abs(found["noise"])
@@ -195,7 +195,7 @@ def table(n=200):
 
 def test_contributions_of_a_linear_model_add_up_to_its_score():
     frame, y = table()
-    model = ss.train_model(frame, y, recipe="linear")
+    model = ss.train_model(frame, y, recipe="linear-tuned")
     for row in (0, 7):
         found = explain_row(model, frame, row)
         assert found.exact
@@ -208,7 +208,7 @@ def test_contributions_of_a_linear_model_add_up_to_its_score():
         assert found.contributions[-1].column == "noise"
 
 
-@pytest.mark.parametrize("recipe", ["forest", "boosting"])
+@pytest.mark.parametrize("recipe", ["forest-tuned", "boosting-tuned"])
 def test_contributions_of_other_models_are_what_the_score_loses(recipe):
     frame, y = table()
     model = ss.train_model(frame, y, recipe=recipe)
@@ -221,7 +221,7 @@ def test_contributions_of_other_models_are_what_the_score_loses(recipe):
     swapped["age"], swapped["noise"] = swapped["age"], frame["noise"][row]
     swapped["city"] = frame["city"][row]
     p = model.predict_proba(swapped)[:, 1]
-    if recipe == "boosting":  # forests smooth their fractions of trees
+    if recipe == "boosting-tuned":  # forests smooth their fractions of trees
         lost = found.score - np.mean(np.log(p / (1 - p)))
         assert found.contributions[0].adds == pytest.approx(lost, rel=1e-6)
 
@@ -243,7 +243,7 @@ def test_a_row_is_explained_by_the_class_that_is_predicted():
 
 def test_a_summary_names_the_columns_of_the_table():
     frame, y = table()
-    text = ss.train_model(frame, y, recipe="linear").summary()
+    text = ss.train_model(frame, y, recipe="linear-tuned").summary()
     assert text.startswith("positive: yes, ")
     page = text._repr_html_()
     assert page.startswith("<p>positive: yes, ")

@@ -49,7 +49,7 @@ def targets(kind, z):
 
 
 @pytest.mark.parametrize("kind", ["text", "bool", "numbers", "labels"])
-@pytest.mark.parametrize("recipe", ["warm", "boosting-metric", "forest"])
+@pytest.mark.parametrize("recipe", ["warm", "boosting-metric", "forest-tuned"])
 def test_a_saved_model_predicts_the_same(tmp_path, recipe, kind):
     settings = {"warm": FAST, "boosting-metric": {"n_estimators": 5, "n_metric_estimators": 2}}.get(
         recipe, {}
@@ -180,7 +180,7 @@ def test_warnings_name_the_class():
     y[0] = "once"
     for labels in (y, y.astype(str)):
         with pytest.warns(UserWarning, match="class 'once' has too few distinct rows"):
-            train_model(frame, labels, recipe="boosting", n_estimators=5)
+            train_model(frame, labels, recipe="boosting-tuned", n_estimators=5)
 
 
 def test_our_own_files_are_never_taken_for_pickles(tmp_path, saved):
@@ -215,7 +215,7 @@ def test_rows_may_be_dictionaries(saved):  # 23
             model.predict(wrong)
 
 
-@pytest.mark.parametrize("recipe", ["linear", "forest"])
+@pytest.mark.parametrize("recipe", ["linear-tuned", "forest-tuned"])
 def test_a_model_decides_at_another_threshold_also_after_it_was_saved(recipe, tmp_path):
     x = np.random.default_rng(0).normal(size=(200, 2))
     frame, y = pd.DataFrame(x, columns=["a", "b"]), np.where(x[:, 0] > 1, "yes", "no")

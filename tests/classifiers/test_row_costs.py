@@ -158,14 +158,16 @@ def test_streams_have_no_costs_of_each_row_and_forget_those_of_a_fit_before(kind
 def test_a_table_with_its_costs_end_to_end(tmp_path):
     X, y = table()
     X["city"] = np.where(X["a"] > 0, "Rome", "Oslo")
-    model = ss.train_model(X, y, COST, recipe="linear")
+    model = ss.train_model(X, y, COST, recipe="linear-tuned")
     assert model.classifier.decision_.costs.by_row
     predicted = model.predict(X)
     model.save(tmp_path / "m.softset")
     again = ss.load_model(tmp_path / "m.softset")
     assert (again.predict(X) == predicted).all()
     given = {"amount": X["amount"].to_numpy()}
-    alone = ss.train_model(X.drop(columns="amount"), y, COST, recipe="linear", sample_cost=given)
+    alone = ss.train_model(
+        X.drop(columns="amount"), y, COST, recipe="linear-tuned", sample_cost=given
+    )
     bare = X.drop(columns="amount")
     with pytest.raises(ValueError, match="'amount' has the costs of fn"):
         alone.predict(bare)

@@ -78,7 +78,7 @@ def test_several_classes_and_labels():
 def test_a_model_says_what_it_did_and_what_it_cannot():
     x, y = rows()
     frame = pd.DataFrame(x, columns=["a", "b", "c"])
-    model = ss.train_model(frame, np.where(y == 1, "yes", "no"), "f1", recipe="linear")
+    model = ss.train_model(frame, np.where(y == 1, "yes", "no"), "f1", recipe="linear-tuned")
     assert str(model.at_prevalence(0.01).shift).endswith("-> 1 %")
     assert model.at_prevalence({"no": 0.9, "yes": 0.1}).shift.after == [0.1]
     none = frame[y == 0]
@@ -91,7 +91,7 @@ def test_a_model_says_what_it_did_and_what_it_cannot():
     with pytest.warns(ShiftWarning, match="more than the prevalence"):
         moved = model.adapt(3 * frame)
     assert moved.threshold == model.threshold
-    area = ss.train_model(frame, y, "auroc", recipe="linear")
+    area = ss.train_model(frame, y, "auroc", recipe="linear-tuned")
     with pytest.raises(ValueError, match="at_prevalence needs the out-of-fold scores"):
         area.at_prevalence(0.1)
 

@@ -63,6 +63,17 @@ def test_as_good_as_in_memory(kind, classes):
     assert inside > 0.7
 
 
+@pytest.mark.parametrize(
+    "model", [small(), ss.MetricBoostingClassifier(), ss.MetricLinearClassifier()]
+)
+@pytest.mark.parametrize(
+    "beside", [{"sample_weight": np.ones(200)}, {"sample_cost": np.ones((200, 4))}]
+)
+def test_weights_and_costs_beside_a_stream_are_refused(model, beside):
+    with pytest.raises(ValueError, match=r"blocks of a stream|rows in memory"):
+        model.fit(cut(*problem(200), 100), **beside)
+
+
 def test_how_the_stream_is_cut_does_not_change_what_is_held_out(monkeypatch):
     monkeypatch.setattr(streamed, "HELD", 100)
     x, y = problem()
@@ -231,12 +242,12 @@ def test_a_model_of_a_parquet_file(file, tmp_path):
     model.save(tmp_path / "model.softset")
     again = ss.load_model(tmp_path / "model.softset")
     assert (again.predict(frame) == decided).all()
-    with pytest.raises(ValueError, match="recipe='forest' needs all rows in memory"):
-        ss.train_model(rows, recipe="forest")
+    with pytest.raises(ValueError, match="recipe='forest-tuned' needs all rows in memory"):
+        ss.train_model(rows, recipe="forest-tuned")
     with pytest.raises(ValueError, match="itself"):
         ss.train_model(rows, frame["y"])
     with pytest.raises(ValueError, match="checkpoint is for networks"):
-        ss.train_model(rows, recipe="boosting", checkpoint=tmp_path / "run")
+        ss.train_model(rows, recipe="boosting-tuned", checkpoint=tmp_path / "run")
 
 
 def test_a_checkpoint_of_other_rows_is_refused(file, tmp_path):

@@ -26,7 +26,7 @@ def rows(n, seed, fall=0.0):
 def model():
     x, y = rows(3000, 0)
     goal = "precision@recall>=0.8"
-    return ss.train_model(x, y, goal, recipe="linear", confidence=0.95, path=())
+    return ss.train_model(x, y, goal, recipe="linear-tuned", confidence=0.95, path=())
 
 
 def test_a_broken_promise_is_dated(model):
@@ -70,7 +70,7 @@ def test_without_labels_only_scores_are_watched(model):
 
 def test_without_a_promise_it_is_what_training_led_to_expect():
     x, y = rows(3000, 0)
-    plain = ss.train_model(x, y, "f1", recipe="linear", path=())
+    plain = ss.train_model(x, y, "f1", recipe="linear-tuned", path=())
     new, labels = rows(4000, 1, fall=1.2)
     broken = ss.watch(plain, new, labels, time=LOOK).broken
     assert {r.name for r in broken} >= {"recall"}

@@ -86,7 +86,7 @@ class Box:
     def train(self, *more: Any, drop: str = OTHERS, target: str = "two") -> Ran:
         """A linear model of ``two`` by ``x``."""
         words = ["-t", target, *(["--drop", drop] if drop else []), *more, "--json"]
-        recipe = [] if "--recipe" in more else ["--recipe", "linear"]
+        recipe = [] if "--recipe" in more else ["--recipe", "linear-tuned"]
         return self("train", self.home / "rows.csv", *recipe, *words)
 
     def model(self, *more: Any, **options: str) -> Path:

@@ -34,7 +34,7 @@ def run(tmp_path, monkeypatch, capsys):
 def trained_once(tmp_path_factory):
     """The file of a linear model of ``two`` by ``x`` and ``city``."""
     frame, path = rows(), tmp_path_factory.mktemp("model") / "m.softset"
-    model = train_model(frame[["x", "city"]], frame["two"].to_numpy(), recipe="linear")
+    model = train_model(frame[["x", "city"]], frame["two"].to_numpy(), recipe="linear-tuned")
     model.save(path, target=["two"])
     return path
 

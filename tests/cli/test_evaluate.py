@@ -112,7 +112,7 @@ def test_costs_of_each_row_are_read_from_the_file(run, scored):
     assert facts["costs"][0].startswith(f"cost of these 400 rows: {spent.sum():,.6g} ")
     rows = pd.DataFrame({"x": frame["p_yes"], "amount": frame["amount"], "label": frame["label"]})
     rows.to_csv("rows.csv", index=False)
-    arguments = ["train", "rows.csv", "-t", "label", "-m", metric, "--recipe", "linear"]
+    arguments = ["train", "rows.csv", "-t", "label", "-m", metric, "--recipe", "linear-tuned"]
     assert "Decide by" in run(*arguments, "-o", "m.softset")
     assert "cost of these 400 rows" in run(
         "evaluate", "rows.csv", "-t", "label", "--model", "m.softset"

@@ -175,7 +175,7 @@ def test_a_recipe_without_its_library_is_refused_before_the_file_is_read(
 ):
     (tmp_path / "data.csv").write_text("not a table")
     monkeypatch.setitem(sys.modules, "lightgbm", None)
-    arguments = ["train", str(tmp_path / "data.csv"), "-t", "y", "--recipe", "boosting"]
+    arguments = ["train", str(tmp_path / "data.csv"), "-t", "y", "--recipe", "boosting-tuned"]
     assert run([*arguments, "-o", str(tmp_path / "m.softset")], capsys) == (
         2,
         "",
@@ -281,7 +281,7 @@ def test_escape_codes_of_names_and_labels_never_reach_the_terminal(tmp_path, mon
     frame = pd.DataFrame({"x": x, f"z{red}": x**2, "y": labels})
     frame.to_csv("data.csv", index=False)
     steps = [
-        ["train", "data.csv", "-t", "y", "--recipe", "linear", "-o", "m.softset"],
+        ["train", "data.csv", "-t", "y", "--recipe", "linear-tuned", "-o", "m.softset"],
         ["predict", "m.softset", "data.csv", "-o", "p.csv"],
         ["evaluate", "data.csv", "-t", "y", "--model", "m.softset", "-m", "f1"],
         ["explain", "m.softset", "data.csv", "--repeats", "1"],

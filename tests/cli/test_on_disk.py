@@ -33,13 +33,13 @@ def folder(tmp_path, monkeypatch):
     return path, frame
 
 
-SMALL = ("--target", "y", "--drop", "id", "--recipe", "boosting")
+SMALL = ("--target", "y", "--drop", "id", "--recipe", "boosting-tuned")
 
 
 def test_a_directory_is_trained_on_and_predicted(run, folder):
     path, frame = folder
     facts = run.json("train", path, *SMALL, "--pos-label", "churn")
-    assert facts["model"] == "rows-boosting.softset"
+    assert facts["model"] == "rows-boosting-tuned.softset"
     assert (facts["rows"], facts["columns"], facts["classes"]) == (600, 3, ["stay", "churn"])
     assert 80 <= facts["held_out"]["rows"] <= 160
     assert facts["held_out"]["value"] > 0.6
@@ -113,7 +113,7 @@ def test_what_another_rank_has_met_is_told_in_one_line(run, folder, monkeypatch)
         raise RankError("rank 1 has failed; its own error says why.")
 
     monkeypatch.setattr("softset.classifiers.model.train_model", failed)
-    run("train", folder[0], "-t", "y", "--recipe", "linear", code=2)
+    run("train", folder[0], "-t", "y", "--recipe", "linear-tuned", code=2)
     assert run.err.splitlines()[-1] == "softset: error: rank 1 has failed; its own error says why."
 
 
@@ -134,7 +134,9 @@ def test_of_very_many_rows_some_are_held_out(run, folder, monkeypatch):
 
 def test_what_is_refused(run, folder):
     path, frame = folder
-    assert "needs all rows in memory" in run.refused("train", path, "-t", "y", "--recipe", "forest")
+    assert "needs all rows in memory" in run.refused(
+        "train", path, "-t", "y", "--recipe", "forest-tuned"
+    )
     assert "no column 'z'" in run.refused("train", path, "-t", "z")
     facts = run.json("train", path, *SMALL)
     assert "must be one of" in run.refused("predict", facts["model"], path, "-o", "x.xlsx")
@@ -153,7 +155,7 @@ def test_weights_count_in_the_held_out_score_of_a_directory(run, tmp_path):
     path = tmp_path / "weighted"
     path.mkdir()
     frame.assign(w=np.where(wrong, 0.001, 1.0)).to_parquet(path / "0.parquet", row_group_size=90)
-    words = ("train", path, "--target", "y", "--recipe", "boosting", "-m", "accuracy")
+    words = ("train", path, "--target", "y", "--recipe", "boosting-tuned", "-m", "accuracy")
     with_weights = run.json(*words, "--sample-weight", "w", "-o", "with.softset")
     without = run.json(*words, "--drop", "w", "-o", "without.softset")
     assert with_weights["held_out"]["value"] > 0.97

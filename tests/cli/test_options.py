@@ -58,7 +58,16 @@ def _reads(command: str, box: Box, file: Any, *more: Any) -> bool:
         same = found["who"].tolist() == rows["who"].tolist()
         return bool(same and (np.argsort(p) == np.argsort(rows["x"])).all())
     words = {
-        "train": ["-t", "two", "--drop", "who,other,w,v", "--recipe", "linear", "-m", "auroc"],
+        "train": [
+            "-t",
+            "two",
+            "--drop",
+            "who,other,w,v",
+            "--recipe",
+            "linear-tuned",
+            "-m",
+            "auroc",
+        ],
         "compare": ["-t", "two", "--drop", "who,other,w,v", "-m", "auroc"],
         "evaluate": ["-t", "y", "-m", "auroc"],
         "tune-threshold": ["-t", "y"],
@@ -111,7 +120,7 @@ for _command, _option in itertools.product(TABLES, TEXTS):
 
 
 _PLAIN = {
-    "train": lambda box: ["train", box.home / "rows.csv", "-t", "two", "--recipe", "linear"],
+    "train": lambda box: ["train", box.home / "rows.csv", "-t", "two", "--recipe", "linear-tuned"],
     "predict": lambda box: ["predict", box.model(), box.home / "rows.csv"],
     "evaluate": lambda box: ["evaluate", box.home / "scored.csv", "-t", "y", "-m", "f1"],
     "tune-threshold": lambda box: ["tune-threshold", box.home / "scored.csv", "-t", "y"],
@@ -155,7 +164,7 @@ def _force(command: str, name: str, box: Box) -> None:
 
 for _command in TABLES:
     case(f"{_command} --json")(partial(_as_json, _command))
-case("train --output")(partial(_output, "train", "rows-linear.softset", "mine.softset"))
+case("train --output")(partial(_output, "train", "rows-linear-tuned.softset", "mine.softset"))
 case("predict --output")(partial(_output, "predict", "rows-predictions.csv", "mine.parquet"))
 case("compare --output")(partial(_output, "compare", "rows-f1", "mine"))
 case("train --force")(partial(_force, "train", "mine.softset"))
@@ -353,9 +362,9 @@ def _(box):
 @case("train --recipe")
 def _(box):
     assert type(load_model(box.model()).classifier) is softset.MetricLinearClassifier
-    boosted = box.model("--recipe", "boosting")
+    boosted = box.model("--recipe", "boosting-tuned")
     assert type(load_model(boosted).classifier) is softset.MetricBoostingClassifier
-    assert boosted.name == "rows-boosting.softset"
+    assert boosted.name == "rows-boosting-tuned.softset"
 
 
 @case("train --pos-label")
@@ -378,7 +387,7 @@ def _(box):
 @case("train --seed")
 def _(box):
     """Other rows are held out, and what is random in the model is other."""
-    given = ["--recipe", "boosting", "--seed"]
+    given = ["--recipe", "boosting-tuned", "--seed"]
     p = {s: load_model(box.model(*given, s)).predict_proba(box.rows) for s in (0, 1)}
     assert np.abs(p[0] - p[1]).max() > 1e-6
     again = box("train", box.home / "rows.csv", "-t", "two", "--drop", "who,other,w,v", *given, 0,
@@ -393,11 +402,11 @@ def _(box):
 @case("train --confidence", "tune-threshold --confidence")
 def _(box):
     goal = ["--metric", "f1@recall>=0.5", "--confidence", "0.9"]
-    found = box.train("--recipe", "linear", *goal)
+    found = box.train("--recipe", "linear-tuned", *goal)
     assert "keeps recall >= 0.5 with about 90 % confidence" in found.out
     kept = box.tune("-t", "y", *goal)["promises"][0]
     assert kept["confidence"] == 0.9
-    assert "no constraint" in box.train("--recipe", "linear", "--confidence", "0.9").err
+    assert "no constraint" in box.train("--recipe", "linear-tuned", "--confidence", "0.9").err
 
 
 @case("train --time-limit")
@@ -410,13 +419,14 @@ def _(box):
         return fit(self.set_params(base_models=("linear",)), X, y, **given)
 
     box.patch.setattr(ensemble.MetricEnsembleClassifier, "fit", noting)
-    words = ["--recipe", "best"]
+    words = ["--recipe", "ensemble"]
     assert box.train(*words, "--time-limit", 750).code == 0
     assert 300 < limits[0] < 413  # the model, and the one that tells how good it is
     assert limits[1] == limits[0]
     assert "positive duration" in box.train(*words, "--time-limit", 0).err
-    assert box.train("--recipe", "linear", "--time-limit", 5).err == (
-        "softset: error: --time-limit is for recipe best, got recipe linear. Leave it out.\n"
+    assert box.train("--recipe", "linear-tuned", "--time-limit", 5).err == (
+        "softset: error: --time-limit is for recipe ensemble, got recipe linear-tuned. "
+        "Leave it out.\n"
     )
 
 
@@ -426,7 +436,7 @@ def _(box):
     rows, file = box.rows, box.home / "weighted.csv"
     rows = rows[["x", "v", "two"]].assign(w=1)
     strange = rows.assign(x=-100 * rows["x"], v=1e6, two="never", w=0)
-    noted = ["-t", "two", "--recipe", "linear", "--sample-weight", "w", "--json"]
+    noted = ["-t", "two", "--recipe", "linear-tuned", "--sample-weight", "w", "--json"]
     pd.concat([rows[:80], strange, rows[80:]]).to_csv(file, index=False)
     found = box("train", file, *noted)
     plain = box.train(drop="who,other,w")
@@ -440,7 +450,7 @@ def _(box):
     rows.assign(two=true, w=np.where(wrong, 0.001, 1)).to_csv(file, index=False)
     ran = box("train", file, *noted, "-m", "accuracy", folder=box.folder())
     assert ran.json["held_out"]["value"] > 0.97
-    without = ["-t", "two", "--recipe", "linear", "-m", "accuracy", "--drop", "w", "--json"]
+    without = ["-t", "two", "--recipe", "linear-tuned", "-m", "accuracy", "--drop", "w", "--json"]
     assert box("train", file, *without, folder=box.folder()).json["held_out"]["value"] < 0.9
 
 
@@ -925,7 +935,7 @@ def test_weights_with_a_positive_class_and_dropped_columns(box):
 def _weighed(box: Box, weights: Any) -> Any:
     file = box.folder() / "weighed.csv"
     box.rows[["x", "two"]].assign(w=weights).to_csv(file, index=False)
-    return box("train", file, "-t", "two", "--sample-weight", "w", "--recipe", "linear")
+    return box("train", file, "-t", "two", "--sample-weight", "w", "--recipe", "linear-tuned")
 
 
 def test_groups_with_dropped_columns_and_a_positive_class(box):

@@ -31,7 +31,7 @@ def test_predictions_of_labels_that_look_like_formulas_can_be_evaluated(run):
     frame["=id"] = [f"-{i}" for i in range(300)]
     frame["two"] = np.array(LABELS)[y]
     frame.to_csv("data.csv", index=False)
-    arguments = ["train", "data.csv", "-t", "two", "--drop", "=id", "--recipe", "linear"]
+    arguments = ["train", "data.csv", "-t", "two", "--drop", "=id", "--recipe", "linear-tuned"]
     classes = run.json(*arguments, "-o", "m.softset")["classes"]
     assert sorted(classes) == sorted(LABELS)
     run("predict", "m.softset", "data.csv", "--keep", "two,=id", "-o", "p.csv")
@@ -147,7 +147,7 @@ def test_categories_with_decimal_commas_are_the_same_later(run):  # D18
     frame = pd.DataFrame({"size": size, "x": random.normal(size=300), "y": y.astype(int)})
     frame.to_csv("data.csv", index=False, sep=";", decimal=",")
     options = ["--sep", ";", "--decimal", ","]
-    run("train", "data.csv", "-t", "y", "--recipe", "linear", "-o", "m.softset", *options)
+    run("train", "data.csv", "-t", "y", "--recipe", "linear-tuned", "-o", "m.softset", *options)
     run("predict", "m.softset", "data.csv", "-o", "p.csv", *options)
     assert "never seen" not in run.err
     assert (read_table("p.csv")["prediction"] == y).all()

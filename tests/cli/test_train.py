@@ -20,11 +20,11 @@ from softset.tables.files import FORMATS
 from softset.tasks import BINARY
 
 TASKS = {
-    "binary": (["two"], "linear", ["no", "yes"], "parquet"),
-    "multiclass": (["three"], "boosting", [0, 1, 2], "csv"),
-    "multilabel": (["a", "b"], "linear", ["a", "b"], "csv"),
+    "binary": (["two"], "linear-tuned", ["no", "yes"], "parquet"),
+    "multiclass": (["three"], "boosting-tuned", [0, 1, 2], "csv"),
+    "multilabel": (["a", "b"], "linear-tuned", ["a", "b"], "csv"),
 }
-SMALL = ["--drop", "id,who,three,a,b", "--recipe", "linear"]
+SMALL = ["--drop", "id,who,three,a,b", "--recipe", "linear-tuned"]
 
 
 @pytest.mark.filterwarnings("ignore:column 'id' has a different text")
@@ -88,9 +88,9 @@ def test_what_is_printed_for_people(run, data):
 
 def test_default_names_do_not_collide(run, data):
     data[["x", "two"]].to_csv("data.csv", index=False)
-    arguments = ["train", "data.csv", "-t", "two", "--recipe", "linear"]
+    arguments = ["train", "data.csv", "-t", "two", "--recipe", "linear-tuned"]
     names = [run.json(*arguments)["model"] for _ in range(2)]
-    assert names == ["data-linear.softset", "data-linear-2.softset"]
+    assert names == ["data-linear-tuned.softset", "data-linear-tuned-2.softset"]
     assert run.json(*arguments, "--force")["model"] == names[0]
 
 
@@ -101,7 +101,7 @@ def test_the_score_is_of_rows_the_model_did_not_see(run):
     frame["y"] = random.integers(0, 2, 150)
     twice = pd.concat([frame, frame], ignore_index=True)  # equal rows stay on one side
     twice.to_csv("data.csv", index=False)
-    arguments = ["train", "data.csv", "-t", "y", "--recipe", "forest", "-m", "accuracy"]
+    arguments = ["train", "data.csv", "-t", "y", "--recipe", "forest-tuned", "-m", "accuracy"]
     facts = run.json(*arguments, "-o", "m.softset")
     held = facts["held_out"]
     assert held["rows"] == pytest.approx(60, abs=6)
@@ -114,18 +114,18 @@ def test_too_few_rows_of_a_class_are_a_note_and_no_score(run, data):
     frame = data[["x", "two"]].copy()
     frame.loc[:2, "two"] = "once"
     frame.to_csv("data.csv", index=False)
-    facts = run.json("train", "data.csv", "-t", "two", "--recipe", "linear")
+    facts = run.json("train", "data.csv", "-t", "two", "--recipe", "linear-tuned")
     assert facts["held_out"] is None
     assert "no rows are held out for a score: class 'once' has 3 rows" in run.err
 
 
-@pytest.mark.parametrize("recipe", ["linear", "linear-metric"])
+@pytest.mark.parametrize("recipe", ["linear-tuned", "linear-metric"])
 def test_linear_models(run, data, recipe):
     data[["x", "city", "three"]].to_csv("data.csv", index=False)
     facts = run.json("train", "data.csv", "-t", "three", "--recipe", recipe)
     model = load_model(facts["model"])
     assert type(model.classifier) is ss.MetricLinearClassifier
-    assert (len(model.classifier.path) == 0) == (recipe == "linear")
+    assert (len(model.classifier.path) == 0) == (recipe == "linear-tuned")
 
 
 def test_every_recipe_and_file_format_is_in_the_help(run):
@@ -140,11 +140,11 @@ def test_the_best_recipe_says_what_it_is_made_of(run, data, monkeypatch):
     monkeypatch.setattr(train, "_held_out", lambda *_: None)
     data.to_csv("data.csv", index=False)
     given = ["train", "data.csv", "--target", "two", "--drop", "id,who,three,a,b", "--force"]
-    facts = run.json(*given, "--recipe", "best")
-    assert facts["model"] == "data-best.softset"
+    facts = run.json(*given, "--recipe", "ensemble")
+    assert facts["model"] == "data-ensemble.softset"
     assert sum(facts["base_models"].values()) == pytest.approx(1)
     assert facts["left_out"]["own"].startswith("needs no_such_thing")
-    said = run(*given, "--recipe", "best")
+    said = run(*given, "--recipe", "ensemble")
     assert "MetricEnsembleClassifier for F1" in said
     assert "left out: own, needs no_such_thing" in said
 
@@ -158,7 +158,7 @@ def test_a_model_that_another_run_has_written_meanwhile_stays(run, data, monkeyp
         return train(*arguments, **settings)
 
     monkeypatch.setattr(model_module, "train_model", slowly)
-    words = ["train", "data.csv", "-t", "two", "--recipe", "linear", "-o", "m.softset"]
+    words = ["train", "data.csv", "-t", "two", "--recipe", "linear-tuned", "-o", "m.softset"]
     assert "m.softset exists already" in run.refused(*words)
     assert Path("m.softset").read_text() == "of another run"
     monkeypatch.setattr(model_module, "train_model", train)
@@ -171,7 +171,7 @@ def test_a_metric_that_is_met_by_flagging_everything_is_said(run, data, command)
     random = np.random.default_rng(0)
     frame = data[["x", "two"]].assign(p=random.random(len(data)))
     frame.to_csv("data.csv", index=False)
-    extra = ["--recipe", "linear", "--drop", "p"] if command == "train" else ["--scores", "p"]
+    extra = ["--recipe", "linear-tuned", "--drop", "p"] if command == "train" else ["--scores", "p"]
     run(command, "data.csv", "-t", "two", "-m", "recall", *extra)
     assert "every row is flagged: recall alone" in run.err
     assert "Ask for precision@recall>=0.9 or f1" in run.err
@@ -183,7 +183,7 @@ def test_a_metric_that_is_met_by_flagging_everything_is_said(run, data, command)
 def test_too_many_classes_are_refused_before_the_work(run):  # D23
     frame = pd.DataFrame({"x": np.arange(20_000) % 77, "y": np.arange(20_000) // 2})
     frame.to_csv("data.csv", index=False)
-    for recipe in ("forest", "best"):
+    for recipe in ("forest-tuned", "ensemble"):
         text = run.refused("train", "data.csv", "-t", "y", "--recipe", recipe)
         assert f"10000 classes of 20000 rows need about 310 GB with --recipe {recipe}" in text
         assert text.count("\n") == 1

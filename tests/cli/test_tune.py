@@ -81,7 +81,16 @@ def test_a_model_keeps_its_promise_in_its_file(run):
     table = pd.DataFrame({"x": random.normal(size=1000) + 2 * y, "y": y})
     table[:500].to_csv("train.csv", index=False)
     table[500:].to_csv("new.csv", index=False)
-    given = ("-t", "y", "-m", "precision@recall>=0.8", "--recipe", "linear", "-o", "m.softset")
+    given = (
+        "-t",
+        "y",
+        "-m",
+        "precision@recall>=0.8",
+        "--recipe",
+        "linear-tuned",
+        "-o",
+        "m.softset",
+    )
     text = run("train", "train.csv", *given, "--confidence", "0.9")
     assert "keeps recall >= 0.8 with about 90 % confidence (approximate)" in text
     text = run("evaluate", "new.csv", "-t", "y", "--model", "m.softset", "-m", "f1")

@@ -24,7 +24,7 @@ def model(run):
     frame = rows(2000, 0)
     goal = "precision@recall>=0.8"
     trained = train_model(
-        frame[["a", "b"]], frame["churn"], goal, recipe="linear", confidence=0.95, path=()
+        frame[["a", "b"]], frame["churn"], goal, recipe="linear-tuned", confidence=0.95, path=()
     )
     trained.save("m.softset", target="churn")
     return "m.softset"
@@ -69,7 +69,7 @@ def test_bad_times_are_one_line(run, model, arguments, words):
 
 def test_predict_for_another_prevalence_says_what_it_did(run, model):
     frame = rows(2000, 0)
-    train_model(frame[["a", "b"]], frame["churn"], "f1", recipe="linear", path=()).save(
+    train_model(frame[["a", "b"]], frame["churn"], "f1", recipe="linear-tuned", path=()).save(
         "f1.softset"
     )
     rows(3000, 3, prevalence=0.05).drop(columns=["churn", "day"]).to_csv("new.csv", index=False)

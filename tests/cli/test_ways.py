@@ -74,7 +74,7 @@ def place(request, monkeypatch):
 
 def train(box, task, place, *more, weight=True, name="train"):
     gone = [APART, *(c for t in TARGETS if t != task for c in TARGETS[t]), *([] if weight else "w")]
-    words = ["-t", ",".join(TARGETS[task]), "--recipe", "boosting", "--drop", ",".join(gone)]
+    words = ["-t", ",".join(TARGETS[task]), "--recipe", "boosting-tuned", "--drop", ",".join(gone)]
     words += ["--sample-weight", "w"] if weight else []
     words += [] if "-m" in more else ["-m", METRICS[task]]
     return box("train", box.home / f"{name}{place}", *words, *POSITIVE[task], *more, "--json")

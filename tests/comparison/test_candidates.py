@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from softset import MetricThresholdClassifier, compare
+from softset.classifiers.recipes import RECIPES
 from softset.comparison import candidates
 from softset.comparison.candidates import BY_ID, CANDIDATES, choose
 from softset.comparison.fits import Candidate, FitRequest, Sizes
@@ -30,6 +31,16 @@ SMALL = Sizes(n_networks=2, patience=3, max_epochs=6, trees=10, quick=True)
 
 def fit_candidates(ids, X, request):
     return fit_rows([BY_ID[c] for c in ids], X, request)
+
+
+def test_training_has_the_names_of_the_comparison_for_the_same_models():
+    request = FitRequest("f1", np.arange(40) % 2, SMALL, random_state=3)
+    assert set(RECIPES) - set(BY_ID) == {"metric-grid"}  # which is never compared
+    for name in set(RECIPES) & set(BY_ID):
+        compared, trained = BY_ID[name].make(request), RECIPES[name].make("f1", 3)
+        for key in ("threshold", "recipe", "path", "n_metric_estimators", "cv"):
+            compared_value, value = (getattr(m, key, None) for m in (compared, trained))
+            assert compared_value == value or (name, key) == ("ensemble", "cv")
 
 
 def problem(classes=2):

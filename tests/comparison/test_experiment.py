@@ -52,7 +52,7 @@ def test_the_ensemble_is_the_one_that_train_model_makes(quick):
         c for c in choose("f1", "F1", BINARY, None, Sizes(quick=quick))[0] if c.id == "ensemble"
     )
     compared = row.make(FitRequest("f1", np.zeros(9), Sizes(quick=quick), random_state=5))
-    trained = RECIPES["best"].make("f1", 5)
+    trained = RECIPES["ensemble"].make("f1", 5)
     assert type(compared) is type(trained)
     folds = {"cv": 3} if quick else {}
     assert compared.get_params() == {**trained.get_params(), **folds}

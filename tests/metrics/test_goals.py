@@ -261,7 +261,7 @@ def test_the_command_trains_for_it(tuned, tmp_path):
     model = tmp_path / "model.softset"
     given = ["train", str(tmp_path / "rows.csv"), "--target", "y", "--metric", NAME]
     with pytest.raises(SystemExit) as stop:
-        cli.main([*given, "--recipe", "linear", "-o", str(model)])
+        cli.main([*given, "--recipe", "linear-tuned", "-o", str(model)])
     assert stop.value.code == 0
     check_decisions(tuned)
     assert ss.load_model(model).metric == NAME

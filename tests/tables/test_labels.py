@@ -112,7 +112,7 @@ def test_the_model_inside_a_threshold_has_the_positive_class_of_all_rows():
 def test_a_model_of_a_table_names_the_positive_class_and_keeps_it_in_its_file(tmp_path):
     x, y = data()
     frame = pd.DataFrame(x, columns=["a", "b", "c"])
-    model = ss.train_model(frame, y, recipe="linear")
+    model = ss.train_model(frame, y, recipe="linear-tuned")
     line = f"positive: ja, {100 * np.mean(y == 'ja'):.2g} % of rows"
     assert model.positive == line
     assert line in repr(model)
@@ -123,7 +123,7 @@ def test_a_model_of_a_table_names_the_positive_class_and_keeps_it_in_its_file(tm
 def test_an_explicit_positive_class_stays_the_positive_one_in_a_model():
     x, y = data("a", "z")  # a is the rarer one
     frame = pd.DataFrame(x, columns=["a", "b", "c"])
-    model = ss.train_model(frame, y, recipe="linear", pos_label="z")
+    model = ss.train_model(frame, y, recipe="linear-tuned", pos_label="z")
     assert model.positive.startswith("positive: z, ")
 
 

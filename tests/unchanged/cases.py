@@ -219,7 +219,7 @@ def _frame(n: int = 240) -> tuple[pd.DataFrame, Any, Any]:
 @case("a table")
 def _() -> Numbers:
     frame, y, w = _frame()
-    model = train_model(frame, y, "f1", recipe="linear", sample_weight=w, pos_label="no")
+    model = train_model(frame, y, "f1", recipe="linear-tuned", sample_weight=w, pos_label="no")
     importances = permutation_importances(model, frame, y)
     return {
         "probabilities": model.predict_proba(frame),
@@ -241,7 +241,7 @@ for _recipe in ("boosting", "cross-entropy"):
             small: dict[str, Any] = {"n_estimators": 8, "n_metric_estimators": 4}
             if recipe == "cross-entropy":
                 small = {"n_networks": 2, "max_epochs": 2}
-            model = train_model(rows, metric="f1", recipe=recipe, **small)
+            model = train_model(rows, metric="f1", recipe=f"{recipe}-tuned", **small)
         classifier = model.classifier
         threshold = getattr(classifier, "threshold_", None)
         return {"probabilities": model.predict_proba(frame[:50]), "threshold": threshold}

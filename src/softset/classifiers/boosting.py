@@ -18,12 +18,12 @@ from softset.boosting.spool import Spool
 from softset.checks import check_choice, check_number
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.path import is_better
-from softset.classifiers.row_costs import Costs, rows_at
+from softset.classifiers.row_costs import Costs, refuse_beside_stream, rows_at
 from softset.classifiers.streamed import draw_seeds, survey
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.goals import Goal
-from softset.metrics.registry import MetricLike, one_number
+from softset.metrics.registry import MetricLike, get_goal, one_number
 from softset.storage.files import scratch_directory
 from softset.tables.rows import Examples, ordered_rows
 from softset.tables.splits import content_split
@@ -158,6 +158,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         ``sample_cost`` has costs of each row: columns that the metric names, or ``(n, 4)``.
         """
         if y is None and is_stream(X):
+            refuse_beside_stream(get_goal(self.metric), sample_weight, sample_cost)
             self._fit_stream(X)
             return self
         self._check_settings()

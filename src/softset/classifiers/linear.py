@@ -29,7 +29,7 @@ from softset.classifiers.path import (
     rarest_rows,
     sample_in_memory,
 )
-from softset.classifiers.row_costs import Costs, places, refuse_costs
+from softset.classifiers.row_costs import Costs, places, refuse_beside_stream, refuse_costs
 from softset.classifiers.scorecard import Scorecard, Seen, make_scorecard
 from softset.decisions.tuner import Tuner
 from softset.formats import Summary
@@ -163,7 +163,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         check_number("l1_ratio", self.l1_ratio, 0, 1, closed="both")
         check_number("path", list(self.path), 0, float("inf"))
         if y is None and is_stream(X):
-            refuse_costs(get_goal(self.metric), sample_cost)
+            refuse_beside_stream(get_goal(self.metric), sample_weight, sample_cost)
             self._fit_stream(X)
             return self
         if RankSums(self.sync).size > 1:

@@ -98,7 +98,7 @@ class Model:
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"age": [20, 40, 60, 80] * 15, "city": ["Rome", "Oslo"] * 30})
     >>> y = ["old" if age > 50 else "young" for age in frame["age"]]
-    >>> model = train_model(frame, y, "f1", recipe="linear", pos_label="old")
+    >>> model = train_model(frame, y, "f1", recipe="linear-tuned", pos_label="old")
     >>> model.predict([{"age": 75, "city": "Rome"}, {"age": 30, "city": "Oslo"}]).tolist()
     ['old', 'young']
     """
@@ -162,7 +162,7 @@ class Model:
 
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"age": [20, 40, 60, 80] * 15})
-        >>> model = train_model(frame, frame["age"] > 50, "f1", recipe="linear")
+        >>> model = train_model(frame, frame["age"] > 50, "f1", recipe="linear-tuned")
         >>> model.with_threshold(0.3).threshold
         0.3
         """
@@ -175,7 +175,7 @@ class Model:
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"age": [20, 40, 60, 80, 50] * 30})
         >>> y = [age > 50 or i % 7 == 0 for i, age in enumerate(frame["age"])]
-        >>> model = train_model(frame, y, "f1", recipe="linear")
+        >>> model = train_model(frame, y, "f1", recipe="linear-tuned")
         >>> print(model.at_prevalence(0.1).shift)
         prevalence of True: 48.7 % -> 10 %
         """
@@ -318,22 +318,22 @@ def train_model(
 ) -> Model:
     """One classifier for one table: ``X`` a data frame, ``y`` labels ``(n,)`` or ``(n, labels)``.
 
-    ``recipe`` is one of ``RECIPES``, ``"best"`` by default; ``settings`` go to its classifier.
+    ``recipe`` is one of ``RECIPES``, ``"ensemble"`` by default; ``settings`` go to its classifier.
     ``sample_cost`` has costs of each row that are not columns of ``X``: see ``Cost``. The classes
     of the model are ``[negative, positive]`` if there are two. Of a Dask frame all rows are read
     into memory; write it as Parquet files if they do not fit.
 
     A ``ParquetRows`` in the place of ``X`` holds labels and weights too, and need not fit into
-    memory; its recipe is ``"cross-entropy"`` by default. Networks and linear models trained on one
-    save to the file ``checkpoint``, and go on from it. Ranks that call it with the same files and
-    ``sync="auto"`` (linear models) have their row groups each.
+    memory; its recipe is ``"cross-entropy-tuned"`` by default. Networks and linear models trained
+    on one save to the file ``checkpoint``, and go on from it. Ranks that call it with the same
+    files and ``sync="auto"`` (linear models) have their row groups each.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"x": np.linspace(0, 200, 100), "color": ["red", "blue"] * 50})
     >>> y = ["high" if x > 150 else "low" for x in frame["x"]]
     >>> frame = frame.sample(frac=1, random_state=0)
     >>> y = [y[i] for i in frame.index]
-    >>> model = train_model(frame, y, recipe="cross-entropy", n_networks=2, pos_label="high")
+    >>> model = train_model(frame, y, recipe="cross-entropy-tuned", n_networks=2, pos_label="high")
     >>> model.classes_.tolist(), model.predict(frame[:3]).shape
     (['low', 'high'], (3,))
     """
@@ -445,7 +445,7 @@ def load_model(path: PathLike, metric: MetricLike | None = None) -> Model:
     >>> import pandas as pd, tempfile
     >>> frame = pd.DataFrame({"age": [20, 40, 60, 80] * 15})
     >>> y = ["old" if age > 50 else "young" for age in frame["age"]]
-    >>> model = train_model(frame, y, "f1", recipe="linear")
+    >>> model = train_model(frame, y, "f1", recipe="linear-tuned")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(f"{folder}/model.softset")
     ...     load_model(f"{folder}/model.softset").predict(frame[:2]).tolist()

@@ -14,10 +14,10 @@ from softset.checks import check_number, warn_user
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.export import Exportable, Layers, averaged
 from softset.classifiers.path import is_better
-from softset.classifiers.row_costs import Costs, places
+from softset.classifiers.row_costs import Costs, places, refuse_beside_stream
 from softset.classifiers.streamed import Survey, draw_seeds, survey
 from softset.decisions.tuner import Tuner
-from softset.metrics.registry import MetricLike
+from softset.metrics.registry import MetricLike, get_goal
 from softset.tables.rows import Examples, ordered_rows
 from softset.tables.scaling import SQUASH, Scaler
 from softset.tables.splits import salted_folds
@@ -175,6 +175,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         if self.batch_size is not None:
             check_number("batch_size", self.batch_size, 1, float("inf"), closed="low")
         if y is None and is_stream(X):
+            refuse_beside_stream(get_goal(self.metric), sample_weight, sample_cost)
             self._fit_stream(X)
             return self
         table, X = X, self._checked_inputs(X, y)

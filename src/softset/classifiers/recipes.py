@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from softset.classifiers.base import DecidingClassifier
     from softset.metrics.registry import MetricLike
 
+# Networks with a tuned threshold.
+DEFAULT_OF_MODELS = f"{DEFAULT}-tuned"
 # The module in this package that each classifier is in. A model file may name these alone.
 CLASSIFIERS = {
     "MetricMLPClassifier": "network",
@@ -49,31 +51,34 @@ def _forest(seed: int) -> RandomForestClassifier:
     return RandomForestClassifier(200, random_state=seed)
 
 
+# The names of ``softset.comparison.candidates``, for the same models.
 RECIPES: dict[str, ModelRecipe] = {
     **{
-        name: ModelRecipe("MetricMLPClassifier", row.about, {"recipe": name})
+        name if name != DEFAULT else DEFAULT_OF_MODELS: ModelRecipe(
+            "MetricMLPClassifier", row.about, {"recipe": name}
+        )
         for name, row in OF_NETWORKS.items()
     },
-    "boosting": ModelRecipe(
+    "boosting-tuned": ModelRecipe(
         "MetricBoostingClassifier", "gradient boosting", {"n_metric_estimators": 0}
     ),
     "boosting-metric": ModelRecipe(
         "MetricBoostingClassifier", "gradient boosting, then rounds for the metric"
     ),
-    "forest": ModelRecipe(
+    "forest-tuned": ModelRecipe(
         "MetricThresholdClassifier", "random forest", {"estimator": _forest, "cv": "oob"}
     ),
-    "linear": ModelRecipe("MetricLinearClassifier", "logistic regression", {"path": ()}),
+    "linear-tuned": ModelRecipe("MetricLinearClassifier", "logistic regression", {"path": ()}),
     "linear-metric": ModelRecipe(
         "MetricLinearClassifier", "logistic regression fine-tuned for the metric"
     ),
-    "best": ModelRecipe("MetricEnsembleClassifier", "all kinds blended"),
+    "ensemble": ModelRecipe("MetricEnsembleClassifier", "all kinds blended"),
 }
 
 
 def default_recipe(beyond_memory: bool) -> str:
     """What ``softset train`` takes if no recipe is named."""
-    return DEFAULT if beyond_memory else "best"
+    return DEFAULT_OF_MODELS if beyond_memory else "ensemble"
 
 
 def classifier_class(name: str) -> type[DecidingClassifier]:

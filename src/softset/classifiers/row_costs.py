@@ -37,6 +37,15 @@ def refuse_costs(goal: Goal, sample_cost: Costs = None) -> None:
         raise ValueError("costs of each row need all rows in memory: pass a data frame.")
 
 
+def refuse_beside_stream(goal: Goal, sample_weight: ArrayLike | None, sample_cost: Costs) -> None:
+    """Raise ValueError if a stream of rows comes with weights or costs that are not in it."""
+    if sample_weight is not None:
+        raise ValueError(
+            "sample_weight must be in the blocks of a stream, (X, y, weight); got it beside them."
+        )
+    refuse_costs(goal, sample_cost)
+
+
 def row_costs(goal: Goal, X: Rows, sample_cost: Costs, names: Sequence[str] = ()) -> Floats | None:
     """Costs ``(n, 4)`` of tp, fp, fn and tn, where the metric has costs of each row: by the columns
     of ``X`` that it names, or as ``given``."""

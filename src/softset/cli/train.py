@@ -56,7 +56,7 @@ def run(
 
     \b
     softset train data.csv --target churn --metric f1
-    softset train data.parquet -t species -m balanced_accuracy --recipe forest -o species.softset
+    softset train data.parquet -t species -m balanced_accuracy --recipe forest-tuned
 
     Then it is trained once more on four fifths of the rows, to tell how good it is on the last.
     Which recipe is best on your data is what `softset compare` finds out.
@@ -92,7 +92,9 @@ def run(
     settings: Settings = {"recipe": recipe, "pos_label": pos_label, "random_state": seed}
     if time_limit is not None:
         if "time_limit" not in parameters:
-            raise ValueError(f"--time-limit is for recipe best, got recipe {recipe}. Leave it out.")
+            raise ValueError(
+                f"--time-limit is for recipe ensemble, got recipe {recipe}. Leave it out."
+            )
         settings["time_limit"] = time_limit
     if confidence is not None:
         from softset.decisions.promises import promisable
@@ -103,7 +105,7 @@ def run(
         settings["verbose"] = 1 if sys.stderr.isatty() else _PLAIN_SECONDS
     if ranks_started() > 1 and not (is_beyond_memory(file) and "sync" in parameters):
         raise ValueError(
-            "several ranks (torchrun) train the recipes linear and linear-metric, from a directory "
+            "several ranks (torchrun) train linear-tuned and linear-metric, from a directory "
             f"of Parquet files, got recipe {recipe} and {file.name}."
         )
     about = {"file": file.name, "softset": softset.__version__, "random_state": seed}
@@ -159,10 +161,10 @@ def _check_memory(data: Labeled, recipe: str) -> None:
 
     rows = len(data.table)
     classes = len(np.unique(data.labels.astype(str))) if len(data.target) == 1 else 0
-    trees = _TREES if recipe in ("forest", "best") else 0
+    trees = _TREES if recipe in ("forest-tuned", "ensemble") else 0
     size, free = 8 * rows * classes * (8 + trees), free_memory()
     if classes > 2 and size > free:
-        other = "" if recipe.startswith("linear") else ", or choose --recipe linear"
+        other = "" if recipe.startswith("linear") else ", or choose --recipe linear-tuned"
         raise ValueError(
             f"{classes} classes of {rows} rows need about {size / 2**30:.0f} GB with --recipe "
             f"{recipe}, and {free / 2**30:.0f} GB are free. Merge rare classes, take a sample of "
