@@ -67,7 +67,7 @@ def test_a_model_from_training_to_evaluation(run, data, task):
 def test_what_is_printed_for_people(run, data):
     data.to_csv("data.csv", index=False)
     out = run("train", "data.csv", "-t", "two", *SMALL, "-o", "m.softset").splitlines()
-    assert out[0] == "m.softset: linear for f1, 200 rows, 3 inputs"
+    assert out[0] == "m.softset: linear-tuned for f1, 200 rows, 3 inputs"
     share = f"{100 * (data['two'] == 'yes').mean():.2g}"
     assert out[1] == f"positive: yes, {share} % of rows"
     assert out[2].startswith("threshold: 0.")

@@ -54,14 +54,23 @@ def all_thresholds(s: Tensor, y: Tensor, w: Tensor | None, task: Task) -> Thresh
 
 def gaps(s: Tensor) -> tuple[Tensor, Tensor]:
     """The middle and the width of the gap below each sorted score, and of the one above all."""
+    return gaps_between(*gap_ends(s))
+
+
+def gap_ends(s: Tensor) -> tuple[Tensor, Tensor]:
+    """The sorted scores below and above each gap; the outer ones are infinite."""
     end = torch.full_like(s[..., :1], float("inf"))
-    low, high = torch.cat([-end, s], -1), torch.cat([s, end], -1)
+    return torch.cat([-end, s], -1), torch.cat([s, end], -1)
+
+
+def gaps_between(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """The middle and the width of each gap from ``low`` to ``high``."""
     inner = low.isfinite() & high.isfinite()
     middle = torch.where(inner, low / 2 + high / 2, 0.0)
     # Between two neighboring numbers there is none: then the threshold is the higher score itself.
     middle = torch.where(middle > low, middle, high)
     middle = torch.where(inner, middle, _outside(low, high))
-    width = torch.where(inner, (high - low).clamp(max=torch.finfo(s.dtype).max), OUTER)
+    width = torch.where(inner, (high - low).clamp(max=torch.finfo(low.dtype).max), OUTER)
     return middle, torch.where(low < high, width, 0.0)
 
 
