@@ -7,7 +7,8 @@ regression, on all rows (the yardstick of ``efficacy.py`` thins them).
 A quarter of the rows of each dataset is tested, in one split or the mean of several, F1 (macro F1
 of several classes), seed 0. Both baselines at the default threshold and with one tuned on three
 folds. One JSON line for each fit; what is there is skipped, and no fit is begun after ``--minutes``
-of processor time; ``--models A,B`` is for some. Small datasets come first. ``show`` prints what is more than .05 behind the better baseline, and on the
+of processor time; ``--models A,B`` is for some. Small datasets come first.
+``show`` prints what is more than .05 behind the better baseline, and on the
 confirming half only what is worse than one class for all rows, or failed.
 """
 
