@@ -165,7 +165,7 @@ def test_every_number_is_that_of_plain_loops(kind, positive):
             if kind in ("binary", "labels"):  # the lower end of what out-of-fold scores have
                 scores = model.oof_scores_.reshape(500, -1)[:, k]
                 true = y[:500] == names[0] if kind == "binary" else y[:500, k] == 1
-                flagged = scores >= model.decision_.cut.reshape(-1)[k]
+                flagged = scores >= model.decision_.logit.reshape(-1)[k]
                 of_rows = true if name.startswith("recall") else flagged
                 count, total = (true & flagged).sum(), of_rows.sum()
                 low = beta.ppf(0.025, count, total - count + 1)
@@ -197,7 +197,7 @@ def test_every_number_is_that_of_plain_loops(kind, positive):
         assert rate.hits == [int((said & (look == t)).sum()) for t in range(7)]
         assert rate.rows == found.rows
         scores = model.oof_scores_.reshape(500, -1)[:, k]
-        flagged = (scores >= model.decision_.cut.reshape(-1)[k]).mean()
+        flagged = (scores >= model.decision_.logit.reshape(-1)[k]).mean()
         assert rate.bound == pytest.approx(flagged, abs=0.01)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ShiftWarning)

@@ -118,7 +118,7 @@ def test_a_promise_after_an_estimate_is_that_of_its_worse_end(goal, worse):
     end = (shift.high if worse > 0 else shift.low)[0]
     stated = stated_shift(reference, np.array([[1 - end, end]]), [0, 1])
     found, known = (shifted_decision(decision, tuner, reference, s) for s in (shift, stated))
-    assert found.cut == pytest.approx(known.cut)
+    assert found.logit == pytest.approx(known.logit)
     assert found.promises[0].logit == known.promises[0].logit
 
 
