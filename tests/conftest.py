@@ -1,6 +1,13 @@
 """Processes of pytest-xdist share the cores: one thread each is faster than all threads each."""
 
 import os
+
+# Before NumPy, SciPy, LightGBM and PyTorch start theirs, and for the processes that tests start:
+# threads that wait for a core busily take three times as much processor time as the work.
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+# ruff: noqa: E402
 import shutil
 import signal
 from pathlib import Path

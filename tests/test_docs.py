@@ -83,14 +83,14 @@ RUN = [page for page in PAGES if blocks(page) and page not in ELSEWHERE]
 
 def _compare_few(compare, *given, candidates=(...,), **settings):
     some = [name for c in candidates for name in (FEW if c is ... else [c])]
-    return compare(*given, candidates=some, n_jobs=1, **settings)
+    return compare(*given, candidates=some, n_jobs=1, cv=2, **settings)
 
 
 @pytest.mark.usefixtures("quick_parts")
 @pytest.mark.parametrize("page", RUN)
 def test_code_of_every_page_runs(page, monkeypatch):
-    if page == "docs/comparison.md":  # two candidates instead of sixteen, for time
-        monkeypatch.setattr(ss, "compare", partial(_compare_few, ss.compare))
+    # Two candidates instead of sixteen and one repeat of two splits, for time.
+    monkeypatch.setattr(ss, "compare", partial(_compare_few, ss.compare))
     if page == "docs/integrations.md":
         warnings.simplefilter("ignore")  # the libraries' own
     check = CHECKS.get(page)

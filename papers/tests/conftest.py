@@ -1,6 +1,12 @@
 """Processes of pytest-xdist share the cores: one thread each is faster than all threads each."""
 
 import os
+
+# Before other libraries start threads of theirs: see tests/conftest.py of softset.
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+# ruff: noqa: E402
 import signal
 from pathlib import Path
 

@@ -243,8 +243,12 @@ def metric_gradient(
     scale = 1 / (_size(dict(zip(names, by_counts, strict=True)), everywhere) or 1.0)
     if not there:
         return z.detach().numpy(), scale
-    local = [getattr(c, n) for n in names]
-    (gradient,) = torch.autograd.grad(local, z, [d * scale for d in by_counts])
+    # One number: gradients of several tensors make PyTorch import sympy, which takes a second.
+    local = sum(
+        ((getattr(c, n) * d).sum() * scale for n, d in zip(names, by_counts, strict=True)),
+        torch.zeros((), dtype=z.dtype),
+    )
+    (gradient,) = torch.autograd.grad(local, z)
     return gradient.numpy(), scale
 
 

@@ -207,7 +207,7 @@ class LinearPasses(LinearRows):
             for block in self.problems():
                 z = torch.from_numpy(block.scores(flat)).requires_grad_()
                 cells, _ = block.soft_cells(goal, z)
-                (by_score,) = torch.autograd.grad(cells, z, by_count)
+                (by_score,) = torch.autograd.grad((cells * by_count).sum(), z)
                 total.add(block.pull_back(by_score.numpy()))
             return total.value
 
