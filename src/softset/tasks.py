@@ -149,15 +149,19 @@ class Binary(Task):
     class_dims = 0
 
     def outputs(self, classes: int) -> int:
+        """One for two classes."""
         return 1
 
     def shape(self, classes: int) -> tuple[int, ...]:
+        """A threshold is one number."""
         return ()
 
     def positive(self, p: Array) -> Array:
+        """The probabilities of the positive class."""
         return p[:, 1]
 
     def classes_in(self, z: Tensor) -> int:
+        """Scores have no dimension of classes."""
         return 1
 
 
@@ -171,28 +175,36 @@ class Multiclass(Task):
     parameter = "offsets"
 
     def target_of(self, y: Ints, classes: int) -> Ints:
+        """One column for each class, 1 where it is the row's."""
         return (y[:, None] == np.arange(classes)).astype(np.int64)
 
     def probabilities(self, scores: ArrayLike) -> Floats:
+        """Softmax of the scores."""
         p: Floats = softmax(scores, axis=-1)
         return p
 
     def scores(self, p: ArrayLike) -> Floats:
+        """Logarithms of the probabilities."""
         return to_log_probabilities(p)
 
     def margin(self, scores: Floats, threshold: Floats) -> Floats:
+        """Scores plus offsets."""
         return scores + threshold
 
     def decide(self, scores: Floats, threshold: Floats) -> Ints:
+        """The class with the largest score plus offset."""
         return self.margin(scores, threshold).argmax(1)
 
     def one_hot(self, decided: Ints, classes: int) -> Floats:
+        """Class codes as rows of 0 and one 1."""
         return np.eye(classes)[decided]
 
     def classes_in(self, z: Tensor) -> int:
+        """The last dimension."""
         return z.shape[-1]
 
     def link(self, z: Tensor) -> Tensor:
+        """Softmax over the last dimension."""
         return z.softmax(-1)
 
 
@@ -206,15 +218,19 @@ class Multilabel(Task):
     grid_axis = -2
 
     def targets(self, classes: int) -> list[int | None]:
+        """Each label is fitted by itself."""
         return list(range(classes))
 
     def joined(self, scores: list[Array]) -> Array:
+        """Columns of labels."""
         return np.column_stack(scores)
 
     def counts(self, y: Ints, classes: int) -> Ints:
+        """The positives of each label."""
         return y.sum(0)
 
     def classes_in(self, z: Tensor) -> int:
+        """Labels come before the rows."""
         return z.shape[-2]
 
 

@@ -74,6 +74,7 @@ class LightGBM(Library):
         self.categorical = categorical
 
     def load(self, rows: Examples, checks: Examples) -> None:
+        """Pass the rows to LightGBM, and those on which rounds are stopped."""
         params = {**self.settings, "objective": self.objective}  # num_class needs it
         x = self._sequence(rows.x) if isinstance(rows.x, Spool) else rows.x
         self.rows = self.library.Dataset(
@@ -96,6 +97,8 @@ class LightGBM(Library):
         return RowSequence()
 
     def log_loss(self, rounds: int, patience: int) -> tuple[BoostedTrees, int]:
+        """Rounds for log-loss, stopped on the held-out rows: the trees, and how many rounds
+        are best."""
         with refusals("LightGBM", self.library.basic.LightGBMError):
             booster = self.library.train(
                 {**self.settings, "objective": self.objective},
@@ -108,6 +111,8 @@ class LightGBM(Library):
         return self.parse(booster.model_to_string(num_iteration=best)), best
 
     def steps(self, start: Array, checks: Array, objective: MetricObjective) -> Iterator[Array]:
+        """One round for the metric after the other, from scores: those of the held-out rows
+        after each."""
         self.rows.set_init_score(start)
         self.checks.set_init_score(checks)
         # Exactly 0 makes LightGBM fail on splits with an empty side.
@@ -116,6 +121,7 @@ class LightGBM(Library):
         seen: list[Array] = []
 
         def look(scores: Array, _: object) -> tuple[str, float, bool]:
+            """An evaluation by name only: it keeps the scores after each round."""
             seen.append(np.array(scores, dtype=np.float64))
             return "", 0.0, True
 
@@ -129,14 +135,17 @@ class LightGBM(Library):
                 yield seen.pop()
 
     def kept(self, rounds: int) -> BoostedTrees:
+        """The trees of the first rounds."""
         return self.parse(self.booster.model_to_string(num_iteration=rounds))
 
     @staticmethod
     def margins(booster: BoostedTrees, x: Array) -> Array:
+        """Scores of the trees alone, as LightGBM reads the inputs: numbers next to 0 are 0."""
         return booster(np.where(np.abs(x) <= _ZERO, 0.0, x))
 
     @staticmethod
     def parse(text: str) -> BoostedTrees:
+        """The trees of LightGBM's text."""
         with whole("its text", "LightGBM model"):
             return _read(text)
 
@@ -171,15 +180,18 @@ def _tree(number: int, block: str) -> Tree:
     inner = leaves - 1
 
     def column(name: str, kind: type, count: int) -> Array:
+        """A field of the tree: so many numbers, or an error that names the tree."""
         words = fields[name].split() if count else []
         if len(words) != count:
             raise SavedFileError(f"tree {number} has {len(words)} of {count} numbers in {name}.")
         return np.array([kind(word) for word in words], dtype=kind)
 
     def with_leaves(inner: Array, filling: int) -> Array:
+        """Numbers of inner nodes, and ``filling`` for each leaf."""
         return np.concatenate([inner, np.full(leaves, filling, dtype=inner.dtype)])
 
     def child(name: str) -> Array:
+        """Node numbers of children; LightGBM counts leaves as -1, -2, …"""
         numbers = column(name, int, inner)
         if ((numbers < -leaves) | (numbers >= inner)).any():
             raise SavedFileError(f"tree {number} has a {name} that is neither node nor leaf.")

@@ -293,6 +293,7 @@ def _sum_over_workers(c: Confusion) -> Confusion:
     from xgboost import collective
 
     def summed(t: Tensor) -> Tensor:
+        """The sum over workers, by one all-reduce."""
         flat = collective.allreduce(t.reshape(-1).contiguous().numpy(), collective.Op.SUM)
         return torch.from_numpy(np.asarray(flat)).reshape(t.shape)
 

@@ -64,6 +64,7 @@ class XGBoost(Library):
         self.threads, self.categorical = threads, set(categorical)
 
     def load(self, rows: Examples, checks: Examples) -> None:
+        """Pass the rows to XGBoost, and those on which rounds are stopped."""
         types = ["c" if i in self.categorical else "q" for i in range(rows.x.shape[1])]
         settings: Settings = {"nthread": self.threads}
         if self.categorical:
@@ -101,6 +102,8 @@ class XGBoost(Library):
         return self.library.ExtMemQuantileDMatrix(Blocks(), max_bin=bins, **settings)
 
     def log_loss(self, rounds: int, patience: int) -> tuple[BoostedTrees, int]:
+        """Rounds for log-loss, stopped on the held-out rows: the trees, and how many rounds
+        are best."""
         with refusals("XGBoost", self.library.core.XGBoostError):
             booster = self.library.train(
                 self.settings,
@@ -114,6 +117,8 @@ class XGBoost(Library):
             return self._trees(booster[:best]), best
 
     def steps(self, start: Array, checks: Array, objective: MetricObjective) -> Iterator[Array]:
+        """One round for the metric after the other, from scores: those of the held-out rows
+        after each."""
         self.rows.set_base_margin(start)
         self.checks.set_base_margin(checks)
         # Written as a score of 0: scores are those of the base margin and the trees.
@@ -130,6 +135,7 @@ class XGBoost(Library):
                 i += 1
 
     def kept(self, rounds: int) -> BoostedTrees:
+        """The trees of the first rounds."""
         return self._trees(self.booster[:rounds])
 
     def _trees(self, booster: Any) -> BoostedTrees:
@@ -137,10 +143,12 @@ class XGBoost(Library):
 
     @staticmethod
     def margins(booster: BoostedTrees, x: Array) -> Array:
+        """Scores of the trees alone, of inputs as XGBoost reads them: in float32."""
         return booster(as_float32(x))
 
     @staticmethod
     def parse(text: str) -> BoostedTrees:
+        """The trees of XGBoost's JSON."""
         with whole("its text", "XGBoost model"):
             return _read(text)
 

@@ -60,6 +60,7 @@ def blend_weights(
     shift = torch.from_numpy(np.array(tuner.best(equal.numpy(), y, w).logit)).requires_grad_()
 
     def loss() -> Tensor:
+        """One minus the smoothed metric of the blend, and the penalty for unequal weights."""
         logs = torch.log_softmax(lean, 0)
         moved = averaged(z, tuner.task, logs.exp()) + sign * shift
         problem = arrange(
@@ -72,6 +73,7 @@ def blend_weights(
     search = torch.optim.LBFGS([lean, shift], max_iter=_STEPS, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
+        """The loss with its gradient, as L-BFGS asks for it."""
         search.zero_grad()
         value = loss()
         value.backward()  # type: ignore[no-untyped-call]

@@ -103,6 +103,7 @@ def explain_row(
         background = _rows(x, drawn)
 
         def mean_score(table: Frame | Array) -> float:
+            """The mean score of the rows: of the positive class, or of the explained one."""
             z = model.classifier._scores(model.classifier._checked(table))
             return float(np.mean(z if code is None else z[:, code]))
 

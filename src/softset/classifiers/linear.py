@@ -203,6 +203,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         part = rows if len(sample) == len(rows.y) else rows.take(sample)
 
         def whole(label: int | None) -> LinearProblem:
+            """All rows, for the fit that predicts."""
             return self._problem(rows, signs, label)
 
         trains = fold != np.arange(fold.max() + 1)[:, None] if trains is None else trains[:, sample]

@@ -29,6 +29,7 @@ class PathSettings:
     verbose: int
 
     def logistic(self, rows: LinearRows, start: Array | None) -> Array:
+        """Logistic regression with these penalties, where the path of the metric starts."""
         return logistic(rows, self.C, self.l1_ratio, start)
 
 

@@ -139,6 +139,7 @@ def _first_pass(
     """The labels of all rows, and the least and the largest value of every column."""
 
     def local() -> tuple[ClassCounts, Floats | None, Floats | None]:
+        """Labels and ends of the columns of this rank's rows."""
         counts, low, high = ClassCounts(), None, None
         for x, y, w in rows.raw():
             counts.add(y, w)
@@ -283,6 +284,7 @@ def fit_stream(
     record = Record(checkpoint, f"{source} {params!r} {sums.size}", sums)
 
     def whole(label: int | None) -> LinearPasses:
+        """All rows of all ranks, pass by pass."""
         return LinearPasses(
             lambda: scaled_blocks(model, rows, label),
             len(surveyed.center),
@@ -333,6 +335,7 @@ def counted_scores(
     bins = int(2 * LAST / STEP)
 
     def local() -> Array:
+        """The weight of this rank's rows by class and by step of the score."""
         total = np.zeros(2 * bins)
         for z, y, w in blocks():
             place = np.clip(np.floor((z + LAST) / STEP), 0, bins - 1).astype(np.int64)

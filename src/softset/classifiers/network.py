@@ -246,11 +246,13 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         task = surveyed.labels.task
 
         def tensors(name: str, rows: Examples) -> TensorData:
+            """Standardized rows as tensors; without weights if all are equal."""
             x, y, w = data_of(rows._replace(x=surveyed.scaler(rows.x)))
             weight = w if w is not None or not surveyed.weighted else rows.w
             return make_data(name, (x, y, weight), task)
 
         def blocks(number: int) -> Iterator[TensorData]:
+            """The blocks of one pass, shuffled by its number."""
             for rows in surveyed.parts(self, stream, seed + number):
                 yield tensors("train", rows)
 

@@ -205,6 +205,7 @@ def watch(
     goal, reference = get_goal(classifier.metric), classifier.reference_
 
     def by_look(rows: Bools) -> Ints:
+        """How many of these rows each look has."""
         return np.bincount(looks.number[rows], minlength=count)
 
     rates = _labeled_rates(classifier, decided[labeled], codes, names, looks.number[labeled], count)
@@ -282,6 +283,7 @@ def _labeled_rates(
     """Name, hits and rows of each look, the bound that is tested, its sign, whether promised."""
 
     def counted(rows: Bools) -> Ints:
+        """How many of these labeled rows each look has."""
         return np.bincount(look[rows], minlength=count)
 
     task = classifier.task_

@@ -210,6 +210,7 @@ class ScoreTable:
         """The table with earlier stages first, then the smaller model."""
 
         def simplicity(name: str) -> tuple[int, float]:
+            """Stage first, then size: candidates without a size come last."""
             size = sizes.get(name)
             return STAGES.index(stages[name]), np.inf if size is None else size
 

@@ -220,6 +220,7 @@ def _end_with(parent: int) -> None:
     """Let a worker end when its parent is gone, which may have been killed."""
 
     def watch() -> None:
+        """End this worker when the process that started it is gone."""
         while os.getppid() == parent:
             time.sleep(1)
         os._exit(1)

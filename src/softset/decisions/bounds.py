@@ -43,10 +43,12 @@ def sums_at_thresholds(
     squares = all_thresholds(z, y, w * w, BINARY).counts
 
     def effective(sums: torch.Tensor, of_squares: torch.Tensor) -> Floats:
+        """Effective numbers of rows; integers where rounding alone keeps them from it."""
         n = np.square(sums.numpy()) / np.maximum(of_squares.numpy(), 1e-300)
         return np.where(np.abs(n - n.round()) < 1e-6, n.round(), n)
 
     def fraction(errors: torch.Tensor, of: torch.Tensor) -> Floats:
+        """Errors as a fraction of the rows that count; 0 of no rows."""
         return errors.numpy() / np.maximum(of.numpy(), 1e-300)
 
     fpr, negatives = fraction(c.fp, c.negatives), effective(c.negatives, squares.negatives)

@@ -143,6 +143,7 @@ def _sums(column: Column) -> tuple[Floats, Floats]:
     matrix = column.metric.wants_matrix(column.task, classes)
 
     def sums(decided: Floats) -> Floats:
+        """Of each row, what the counts are sums of."""
         parts = [np.ones((len(y), 1)), y * decided, decided, y]
         if matrix:
             parts.append((y[:, :, None] * decided[:, None]).reshape(len(y), -1))

@@ -170,6 +170,7 @@ def _of_labels(
     unit = (w * w).sum() / w.sum()
 
     def counted(sums: Array) -> Confusion:
+        """Confusions, of which these are the cells one after another."""
         tp, tn, fp, fn = (torch.from_numpy(s) for s in np.split(sums, 4, axis=-1))
         return Confusion(tp, fp, fn, tn, MULTILABEL)
 
@@ -237,6 +238,7 @@ def _area_interval(
     reach = student.ppf((1 + level) / 2, max(2.0, rows - 1))
 
     def end(area: float, sign: int) -> float:
+        """One end of the interval of an area, by the logit of the area."""
         spread = area * (1 - area)
         if spread == 0:
             return area

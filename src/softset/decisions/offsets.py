@@ -67,6 +67,7 @@ def best_offsets(
     )
 
     def value_of(c: Confusion) -> Tensor:
+        """The metric of counts, without the ignored class."""
         return m(replace(c, left_out=problem.left_out))
 
     s, y, w = to_logits(problem.z, problem.from_logits), problem.y, problem.w
@@ -103,6 +104,7 @@ def best_offsets(
     if shrink and m.metric.separable and not m.metric.joint:
 
         def value_at(at: Tensor) -> float:
+            """The metric at given offsets, counted anew."""
             return float(
                 value_of(
                     confusion(s, y, task=MULTICLASS, sample_weight=w, offsets=at, from_logits=True)
@@ -234,6 +236,7 @@ def _average_values(each: EachClass, y: Tensor, other: Tensor, w: Tensor, k: int
     total, nothing = support.sum(), torch.zeros_like(support)
 
     def score(tp: Tensor, predicted: Tensor, of: Tensor | slice | int) -> Tensor:
+        """The metric of classes by their sums, rid of rounding."""
         tp, predicted = _snapped(tp, total), _snapped(predicted, total)
         c = Confusion.from_sums(tp, predicted, support[of].expand_as(tp), total, MULTICLASS)
         return metric(c)
@@ -257,6 +260,7 @@ def _average_values(each: EachClass, y: Tensor, other: Tensor, w: Tensor, k: int
     change[order] = after - torch.where(first, start[group], after.roll(1))
 
     def grown(amount: Tensor) -> Tensor:
+        """Sums of the first rows, beginning with none."""
         return torch.cat([amount.new_zeros(1), amount.cumsum(0)])
 
     of_class = weight[k] * score(grown(w * (y == k)), grown(w), k)

@@ -140,6 +140,7 @@ def _with_label(now: Confusion, counts: Confusion, label: int, block: Tensor) ->
     """``now`` with one label at each of some thresholds: ``[thresholds, labels]``."""
 
     def moved(t: Tensor, at_thresholds: Tensor) -> Tensor:
+        """Cells of all labels, with one label at each of its thresholds in turn."""
         rows = t.expand(len(block), len(t)).clone()
         rows[:, label] = at_thresholds[label, block]
         return rows

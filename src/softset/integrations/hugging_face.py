@@ -41,6 +41,7 @@ def compute_loss(loss: MetricLoss) -> Callable[..., Tensor]:
     def of(
         outputs: Outputs, labels: Tensor, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
+        """As ``Trainer`` calls it: the mean over accumulated batches if it names their rows."""
         value: Tensor = loss(_scores(_logits(outputs), loss.task), labels)
         if num_items_in_batch is None:
             return value
@@ -62,6 +63,7 @@ def compute_metrics(
     name = one_number(metric).name
 
     def judge(predictions: Predictions) -> dict[str, float]:
+        """As ``Trainer`` calls it, on all rows of the evaluation."""
         scores, labels = predictions
         logits = as_numbers("scores", scores[0] if isinstance(scores, tuple) else scores)
         return {

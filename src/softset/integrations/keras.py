@@ -22,6 +22,7 @@ def keras_loss(loss: MetricLoss) -> Callable[[Tensor, Tensor], Tensor]:
     """
 
     def of(y_true: Tensor, y_pred: Tensor) -> Tensor:
+        """As Keras calls it: target first, class numbers in one column."""
         several = loss.task.exclusive and y_true.dim() == y_pred.dim()
         if several and y_true.shape[-1] == 1:
             y_true = y_true.squeeze(-1)

@@ -53,6 +53,7 @@ class Annealing:
 
     @property
     def temperature(self) -> float:
+        """``start * rate^coolings``, at least as warm as floats can tell from a hard step."""
         return max(self.start * self.rate**self.coolings, COLDEST)
 
     @property

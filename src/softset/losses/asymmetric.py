@@ -43,6 +43,7 @@ class AsymmetricLoss(MeanLoss):
         self.margin = float(margin)
 
     def each(self, problem: Problem) -> Tensor:
+        """``-y (1 - p)^a log p - (1 - y) p_m^b log(1 - p_m)`` with ``p_m = max(p - margin, 0)``."""
         z, y = problem.z, problem.y
         p, rest = torch.sigmoid(z), torch.sigmoid(-z)
         positive = -F.logsigmoid(z) * _power(rest, self.gamma_positive)

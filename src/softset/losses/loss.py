@@ -150,6 +150,7 @@ class Mixture(Loss):
         sample_weight: Weights = None,
         per: Groups | None = None,
     ) -> Tensor:
+        """The weighted sum of the losses; set numbers and weights go to those that take them."""
         values = []
         for loss in self.losses:
             if per is not None and getattr(loss, "takes_sets", False):

@@ -52,6 +52,7 @@ class LovaszLoss(Loss):
         sample_weight: Weights = None,
         per: Groups | None = None,
     ) -> Tensor:
+        """The loss of a batch; ``per`` takes the place of the loss's own."""
         return self._of(scores, target, sample_weight, self.per if per is None else per, 0)
 
     def of_members(self, scores: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:

@@ -106,6 +106,7 @@ class MeanLoss(Loss):
         return weights_by_class(self.class_weight, problem)
 
     def forward(self, scores: Tensor, target: Tensor, sample_weight: Weights = None) -> Tensor:
+        """The mean over all rows, weighted."""
         return self._mean(scores, target, sample_weight, 0)
 
     def of_members(self, scores: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
@@ -144,6 +145,7 @@ class CrossEntropyLoss(MeanLoss):
     """
 
     def each(self, problem: Problem) -> Tensor:
+        """``-log p_y``, by the log-softmax or the log-sigmoid."""
         z, y = problem.z, problem.y
         if self.task.exclusive:
             entropy = -torch.log_softmax(z, -1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
@@ -152,6 +154,7 @@ class CrossEntropyLoss(MeanLoss):
         return self.shaped(entropy)
 
     def of_classes(self, problem: Problem) -> Tensor:
+        """All classes by one log-softmax."""
         if not self.task.exclusive:
             return super().of_classes(problem)
         losses, v = self.shaped(-torch.log_softmax(problem.z, -1)), self.class_weight
@@ -171,6 +174,7 @@ class MeanAbsoluteErrorLoss(MeanLoss):
     """
 
     def each(self, problem: Problem) -> Tensor:
+        """``2 - 2 p_y``, the absolute errors of all classes."""
         z, y = problem.z, problem.y
         if self.task.exclusive:
             return 2 - 2 * torch.softmax(z, -1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
@@ -191,6 +195,7 @@ class FocalLoss(CrossEntropyLoss):
         self.gamma = gamma
 
     def shaped(self, entropy: Tensor) -> Tensor:
+        """``(1 - p_y)^gamma`` times the cross-entropy."""
         if self.gamma == 0:
             return entropy
         # 1 - p_y without cancelling; the floor keeps the slope of a power below 1 finite.

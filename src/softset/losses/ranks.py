@@ -54,6 +54,7 @@ class Ranks:
 
     @property
     def group(self) -> Any:
+        """The process group; None for the default one."""
         return None if self.sync == "auto" else self.sync
 
     @property

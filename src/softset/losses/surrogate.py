@@ -61,12 +61,15 @@ class SurrogateFBetaLoss(MeanLoss):
         return p if p.dim() == 0 else p.unsqueeze(-1)
 
     def class_weights(self, problem: Problem) -> Tensor | None:
+        """``1/p`` for positives and ``1/(1-p)`` for negatives, if balanced."""
         if not self.class_balanced:
             return None
         p = self._shares(problem)
         return torch.where(problem.y > 0, 1 / p, 1 / (1 - p))
 
     def each(self, problem: Problem) -> Tensor:
+        """The surrogate of each row: ``-log s`` or ``log(c + s)``, or their powers for ``q >
+        0``."""
         z, y = problem.z, problem.y
         p = self._shares(problem)
         c = (self.beta**2 * p / (1 - p)).to(z.dtype)

@@ -170,6 +170,7 @@ def _aligned(frame: Frame, columns: Sequence[Column]) -> Iterator[tuple[Column, 
         )
 
     def cells(column: Column) -> Cells:
+        """The cells of a column as its kind reads them."""
         if column.kind == "dropped":
             return _NOTHING
         return _KINDS[column.kind].cells(column.name, frame.iloc[:, position[column.name]])

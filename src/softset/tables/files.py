@@ -154,6 +154,7 @@ def _read_path(path: Path, reading: Reading) -> Frame:
 
 def _read_text(sep: str) -> Callable[[Path, Reading], Frame]:
     def read(path: Path, reading: Reading) -> Frame:
+        """The rows of a file, after a look at its size."""
         packed = path.stat().st_size if path.suffix.lower() == ".gz" else None
         if packed is None and path.is_file() and path.stat().st_size > reading.limit:
             raise too_large(path.name, path.stat().st_size, reading.limit)
@@ -209,6 +210,7 @@ def _all_of(
 
 def _write_text(sep: str) -> Callable[[Iterable[Frame], Path, Kinds], None]:
     def write(frames: Iterable[Frame], path: Path, kinds: Kinds) -> None:
+        """Frame after frame, the names of the columns once."""
         with open(path, "wb") as file:
             for number, frame in enumerate(frames):
                 if number == 0:

@@ -152,6 +152,7 @@ def _merged(
     earlier[place] = False
 
     def spread(old: Array, fresh: Array) -> Array:
+        """Old and new entries in the order of their hashes."""
         result = np.empty(len(earlier), dtype=old.dtype)
         result[place], result[earlier] = fresh[new], old
         return result

@@ -33,6 +33,7 @@ class Scaler:
 
     @classmethod
     def of(cls, x: Floats, w: Floats) -> Scaler:
+        """Center and spread of weighted rows."""
         return cls(*center_and_spread(x, w))
 
     def __call__(self, x: Floats) -> Floats:

@@ -69,6 +69,7 @@ def accumulate(
     marks: list[Tensor] = []
 
     def count() -> tuple[Tensor, Form]:
+        """The counts of all microbatches, without a graph; what follows is to see the same rows."""
         with torch.no_grad():
             for x, *rest in _rows(micro_batches):
                 marks.append(_mark(*total.count(bare(x), *rest)))
@@ -171,6 +172,7 @@ class Accumulation:
         leaves: list[Tensor] = []
 
         def leaf() -> tuple[Tensor, Form]:
+            """Counts as leaves of a graph: the loss is differentiated by them alone."""
             flat, form = (count or self.counted)()
             leaves.append(flat.detach().requires_grad_())
             return leaves[0], form
@@ -216,6 +218,7 @@ def _in_one_pass(model: nn.Module, total: Accumulation, micro_batches: Iterable[
     bare = model.module if isinstance(model, DistributedDataParallel) else model
 
     def count() -> tuple[Tensor, Form]:
+        """The sum of the counts of all microbatches."""
         sums, form = None, None
         rows = _rows(micro_batches)
         following = next(rows, None)
@@ -282,6 +285,7 @@ class _Before:
 
     @torch.no_grad()
     def restore(self) -> None:
+        """Random numbers again as they were."""
         torch.set_rng_state(self.torch)
         if self.cuda:
             torch.cuda.set_rng_state_all(self.cuda)

@@ -79,6 +79,8 @@ class Checkpoint:
         previous: dict[int, signal._HANDLER] = {}
 
         def note(number: int, frame: FrameType | None) -> None:
+            """Remember a signal until the epoch has ended; the same signal again works as
+            before."""
             self._signal = number
             signal.signal(number, previous[number])
 

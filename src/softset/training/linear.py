@@ -46,6 +46,7 @@ class LinearRows:
 
     @property
     def features(self) -> int:
+        """How many inputs there are."""
         raise NotImplementedError
 
     def log_loss(self, flat: Array) -> tuple[float, Array]:
@@ -58,6 +59,7 @@ class LinearRows:
 
     @property
     def outputs(self) -> int:
+        """Scores of each row: one for two classes."""
         return outputs_of(self.classes)
 
     def bounds(self, free: Array | None) -> Bounds | None:
@@ -111,6 +113,7 @@ class LinearProblem(LinearRows):
         return np.concatenate([np.asarray(self.x.T @ g).T.ravel(), g.sum(0)])
 
     def log_loss(self, flat: Array) -> tuple[float, Array]:
+        """The weighted sum of the logistic loss, and its gradient."""
         z, y, w = self.scores(flat), self.y, self.w
         if self.outputs == 1:
             loss = -(w * log_expit(np.where(y == 1, z, -z))).sum()
@@ -122,6 +125,7 @@ class LinearProblem(LinearRows):
         return float(loss), self.pull_back(by_score)
 
     def soft_loss(self, goal: Goal, flat: Array) -> tuple[float, Array]:
+        """The loss of the metric, and its gradient by the coefficients."""
         loss, by_score = self.by_scores(goal, self.scores(flat))
         return loss, self.pull_back(by_score)
 
@@ -166,6 +170,7 @@ def logistic(problem: LinearRows, c: float, l1_ratio: float, start: Array | None
     first = np.zeros(size) if start is None else start
 
     def value(flat: Array) -> tuple[float, Array]:
+        """The penalized loss and its gradient, without absolute values."""
         loss, grad = problem.log_loss(flat)
         b = flat[:penalized]
         grad = c * grad
@@ -176,6 +181,7 @@ def logistic(problem: LinearRows, c: float, l1_ratio: float, start: Array | None
         return _minimized(value, first, problem.bounds(None), _LOGISTIC_STEPS)
 
     def parted(both: Array) -> tuple[float, Array]:
+        """The same with coefficients as differences of two, whose sum is penalized."""
         up, down, rest = both[:penalized], both[penalized : 2 * penalized], both[2 * penalized :]
         objective, grad = value(np.concatenate([up - down, rest]))
         g = grad[:penalized]

@@ -125,6 +125,7 @@ class BlockSum:
 
     @property
     def value(self) -> Array:
+        """The sum, with the digits that were lost on the way."""
         return np.asarray(self.total + self.lost)
 
 
@@ -167,7 +168,10 @@ class LinearPasses(LinearRows):
             yield LinearProblem(x, y, w, self.classes)
 
     def log_loss(self, flat: Array) -> tuple[float, Array]:
+        """As of rows in memory, by one pass."""
+
         def local() -> Array:
+            """Loss and gradient of this rank's rows."""
             total = BlockSum()
             total.add(np.zeros(1 + self.size))
             for block in self.problems():
@@ -178,6 +182,8 @@ class LinearPasses(LinearRows):
         return self._recorded("log-loss", flat, lambda: self.sums.sum(local, 1 + self.size))
 
     def soft_loss(self, goal: Goal, flat: Array) -> tuple[float, Array]:
+        """As of rows in memory: by two passes where counts add up, else by the scores of all
+        rows."""
         way = self._by_counts if goal.where.adds_up else self._by_scores
         return self._recorded(goal.name, flat, lambda: way(goal, flat))
 
@@ -189,6 +195,7 @@ class LinearPasses(LinearRows):
         form = self._form(goal)
 
         def counts() -> Array:
+            """The soft counts of this rank's rows."""
             total = BlockSum()
             total.add(np.zeros(form.size))
             for block in self.problems():
@@ -202,6 +209,7 @@ class LinearPasses(LinearRows):
         (by_count,) = torch.autograd.grad(loss, leaf)
 
         def gradient() -> Array:
+            """The gradient of this rank's rows, from derivatives by the counts."""
             total = BlockSum()
             total.add(np.zeros(self.size))
             for block in self.problems():
@@ -221,6 +229,7 @@ class LinearPasses(LinearRows):
 
     def _by_scores(self, goal: Goal, flat: Array) -> Array:
         def scores() -> tuple[Array, ...]:
+            """Scores, labels and weights of this rank's rows, all in memory."""
             each = [(block.scores(flat), block.y, block.w) for block in self.problems()]
             z = np.empty(0) if self.outputs == 1 else np.empty((0, self.outputs))
             nothing = (z, np.empty(0, dtype=np.int64), np.empty(0))
@@ -233,6 +242,7 @@ class LinearPasses(LinearRows):
         loss, by_score = whole.by_scores(goal, z)
 
         def gradient() -> Array:
+            """The gradient of this rank's rows, from derivatives by their scores."""
             total, at = BlockSum(), first
             total.add(np.zeros(self.size))
             for block in self.problems():

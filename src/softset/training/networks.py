@@ -117,6 +117,7 @@ class Mlp(Network):
         return f"Mlp{self.widths}"
 
     def start(self, seeds: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Buffers]:
+        """Weights as of ``torch.nn.Linear``, a row for each seed."""
         # As torch.nn.Linear: uniform within 1 / sqrt(inputs).
         bounds = torch.cat(
             [
@@ -139,6 +140,7 @@ class Mlp(Network):
         dropout: Dropout | None = None,
         step: int | None = None,
     ) -> Tensor:
+        """Scores of all members: ``x`` is shared, or has one batch for each."""
         x = x.expand(len(flat), *x.shape) if shared else x
         hidden = self.widths[1:-1]
         masks = dropout.masks(x.shape[1], hidden, x) if dropout is not None and hidden else None
@@ -151,6 +153,7 @@ class Mlp(Network):
         return x
 
     def module(self, row: Tensor, buffers: Buffers) -> nn.Module:
+        """One member as a ``torch.nn.Sequential``."""
         leaves = self.leaves(row.unsqueeze(0))
         layers: list[nn.Module] = []
         for i, (a, b) in enumerate(zip(self.widths, self.widths[1:], strict=False)):
@@ -170,6 +173,7 @@ class _MlpFunction(torch.autograd.Function):
     def forward(
         ctx: Any, flat: Tensor, x: Tensor, network: Mlp, masks: list[Tensor] | None
     ) -> Tensor:
+        """Scores of all members; the inputs of each layer are kept for the backward pass."""
         leaves, last = network.leaves(flat), len(network.widths) - 2
         members, rows = x.shape[:2]
         inputs = [x]
@@ -225,6 +229,7 @@ class Stacked(Network):
         return f"Stacked({self.base})"
 
     def start(self, seeds: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Buffers]:
+        """The parameters that the user's function gives after each seed."""
         modules = []
         for seed in seeds:
             with torch.random.fork_rng(devices=[]):
@@ -246,10 +251,12 @@ class Stacked(Network):
         dropout: Dropout | None = None,
         step: int | None = None,
     ) -> Tensor:
+        """Scores of all members, by ``torch.func.vmap`` over the user's network."""
         self.base.train(step is not None)
         leaves = self.leaves(flat)
 
         def single(parameters: Buffers, state: Buffers, inputs: Tensor) -> Tensor:
+            """The scores of one member."""
             return functional_call(self.base, (parameters, state), (inputs,))
 
         together = torch.vmap(single, (0, 0, None if shared else 0), randomness="different")
@@ -262,6 +269,7 @@ class Stacked(Network):
         return scores.unsqueeze(-1) if scores.dim() == 2 else scores
 
     def module(self, row: Tensor, buffers: Buffers) -> nn.Module:
+        """One member as the user's own module."""
         with torch.random.fork_rng(devices=[]):
             module = self.factory()
         state = {name: p[0] for name, p in self.leaves(row.unsqueeze(0)).items()}

@@ -141,10 +141,12 @@ class _Single(Loop):
         self.best = copy.deepcopy(model.state_dict())
 
     def begin(self) -> None:
+        """A new optimizer, from the best weights so far."""
         self.optimizer, self.scheduler = self.make_optimizer()
         self.model.load_state_dict(self.best)
 
     def make_optimizer(self) -> tuple[Optimizer, LRScheduler | None]:
+        """The optimizer at the rate of the phase, and the scheduler if there is one."""
         optimizer = self.make.optimizer(self.model.parameters())
         for group in optimizer.param_groups:
             group["lr"] *= self.phase.rate
@@ -152,6 +154,7 @@ class _Single(Loop):
         return optimizer, None if make is None else make(optimizer)
 
     def epoch(self) -> list[float]:
+        """Once through the loader; the mean loss over its rows."""
         self.set_step()
         self.model.train()
         total, rows = 0.0, 0
@@ -205,20 +208,25 @@ class _Single(Loop):
         return [Judged(value, metric, soft)]
 
     def finite(self) -> list[bool]:
+        """Whether all weights are."""
         return [all(torch.isfinite(p).all().item() for p in self.model.parameters())]
 
     def keep_best(self, rows: Sequence[int]) -> None:
+        """Store the weights if this epoch is the best."""
         if rows:
             self.best = copy.deepcopy(self.model.state_dict())
 
     def keep(self, rows: Sequence[int]) -> None:
+        """One network stays or ends: nothing is left out."""
         pass  # there is no stack to leave
 
     def scores(self, x: Tensor) -> Tensor:
+        """The output of the model; one column of two classes without its dimension."""
         scores = self.model(x)
         return scores.squeeze(-1) if self.task.single and scores.dim() == 2 else scores
 
     def moved(self, batch: Batch) -> list[Tensor]:
+        """A batch on the device of the model."""
         device = next(self.model.parameters()).device
         return [t.to(device) for t in batch]
 
@@ -248,6 +256,7 @@ class _Single(Loop):
         return fingerprint(settings, tensors)
 
     def own_state(self) -> State:
+        """Weights, optimizer and random numbers: all that the next epoch depends on."""
         generator = getattr(self.train, "generator", None)
         name, keys, *rest = np.random.get_state(legacy=True)
         return {
@@ -264,6 +273,7 @@ class _Single(Loop):
         }
 
     def load_own_state(self, state: State) -> None:
+        """Go on with these, once they have the form of this run."""
         check_form(state["best"], dict(self.best))
         check_finite(state["best"][name] for name, _ in self.model.named_parameters())
         self.best = state["best"]

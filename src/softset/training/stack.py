@@ -175,11 +175,13 @@ class NetworkStack(Loop):
         self.phase_ends: list[Tensor] = []
 
     def start_phase(self, number: int) -> None:
+        """Also keep the best weights of the phase that has ended."""
         if number > 0:
             self.phase_ends.append(self.best.clone())
         super().start_phase(number)
 
     def begin(self) -> None:
+        """The members that still train, from their best weights, with a new optimizer."""
         rows = torch.tensor(self.ids, dtype=torch.long, device=self.best.device)
         self.flat = self.best.index_select(0, rows)
         self.buffers = {name: b.index_select(0, rows) for name, b in self.best_buffers.items()}
@@ -273,6 +275,7 @@ class NetworkStack(Loop):
         return LinearStep.at_temperature(torch.tensor(temperatures, dtype=torch.float64))
 
     def dropout(self) -> Dropout | None:
+        """The masks of this epoch, if any member has dropout."""
         rates = [self.members[k].dropout for k in self.ids]
         if not any(rates):
             return None
@@ -288,6 +291,7 @@ class NetworkStack(Loop):
 
     @torch.no_grad()
     def validate(self) -> list[Judged]:
+        """The loss and metric of each member on its own held-out rows."""
         judged = [NOT_FINITE for _ in self.ids]
         for judge in self.judges:
             rows = [row for row, k in enumerate(self.ids) if k in judge.members]
@@ -323,15 +327,18 @@ class NetworkStack(Loop):
         return judged
 
     def finite(self) -> list[bool]:
+        """Whether all weights of each member are."""
         return torch.isfinite(self.flat).all(1).tolist()
 
     def keep_best(self, rows: Sequence[int]) -> None:
+        """Store the weights of members whose epoch is the best."""
         for i in rows:
             self.best[self.ids[i]] = self.flat[i]
             for name, b in self.buffers.items():
                 self.best_buffers[name][self.ids[i]] = b[i]
 
     def keep(self, rows: Sequence[int]) -> None:
+        """Leave out all members but these."""
         index = torch.tensor(rows, dtype=torch.long, device=self.flat.device)
         self.flat = self.flat.index_select(0, index)
         self.buffers = {name: b.index_select(0, index) for name, b in self.buffers.items()}
@@ -345,6 +352,7 @@ class NetworkStack(Loop):
     # --- checkpoints -----------------------------------------------------------------------------
 
     def own_state(self) -> State:
+        """Weights, optimizer and random numbers of all members."""
         return {
             "phase_ends": self.phase_ends,
             "flat": self.flat,
@@ -357,6 +365,7 @@ class NetworkStack(Loop):
         }
 
     def load_own_state(self, state: State) -> None:
+        """Go on with these, once they have the form of this run."""
         fresh = {**self.own_state(), "phase_ends": [self.best] * self.phase_number}
         check_form({name: state[name] for name in fresh}, fresh)
         check_finite((state["flat"], state["best"], *state["phase_ends"]))

@@ -101,6 +101,7 @@ class StreamedStack(NetworkStack):
         self.windows = itertools.islice(_windows(self.stream(number), number), used, None)
 
     def epoch(self) -> list[float]:
+        """Windows of the stream until it ends, or ``EPOCH`` rows; the mean loss over them."""
         total, step, rows = torch.zeros(len(self.ids), dtype=torch.float64), self.step(), 0
         while rows == 0:
             for window in self.windows:
@@ -122,9 +123,11 @@ class StreamedStack(NetworkStack):
         return (total / rows).tolist()
 
     def own_state(self) -> State:
+        """Also the place in the stream."""
         return {**super().own_state(), "place": [self.number, self.used]}
 
     def load_own_state(self, state: State) -> None:
+        """Also go to that place in the stream."""
         super().load_own_state(state)
         self.go_to(*state["place"])
 

@@ -59,9 +59,11 @@ class Updater:
         flat.addcmul_(self.first.div(root), rate / (1 - _BETAS[0] ** self.step_count), value=-1)
 
     def state_dict(self) -> State:
+        """The moments of the gradient, and how many updates they are of."""
         return {"step_count": self.step_count, "first": self.first, "second": self.second}
 
     def load_state_dict(self, state: State) -> None:
+        """Go on with these moments."""
         check_integer("step_count", state["step_count"], 0)
         self.step_count = state["step_count"]
         self.first = state["first"].to(self.first)

@@ -78,10 +78,12 @@ class Category(FittedColumn):
 
     @classmethod
     def cells(cls, name: str, series: pd.Series) -> Cells:
+        """Words as they are written, and which are missing."""
         return Cells(name, series, "category", as_text(series), series.isna().to_numpy(dtype=bool))
 
     @classmethod
     def fit(cls, column: Column, cells: Cells) -> Self:
+        """Frequent words are categories of their own, the others one together."""
         counts: dict[str, int] = {}
         words, often, _ = cells.distinct
         for word, count in zip(words, often, strict=True):
@@ -96,11 +98,13 @@ class Category(FittedColumn):
 
     @property
     def value_names(self) -> list[str]:
+        """``column=word`` for each category, and the other one."""
         name = self.column.name
         other = [f"{name} (other)"] if self.rare else []
         return [f"{name}={word}" for word in self.kept] + other
 
     def encode(self, cells: Cells, out: Array) -> tuple[Mask, list[str]]:
+        """One column of 0 and 1 for each category."""
         place = {word: i for i, word in enumerate(self.kept)}
         place.update(dict.fromkeys(self.rare, len(self.kept)))
         by_value = {value_key(word): i for word, i in reversed(place.items())}

@@ -76,14 +76,17 @@ class Date(FittedColumn):
 
     @classmethod
     def fit(cls, column: Column, cells: Cells) -> Self:
+        """The components of this column, each with its median for missing dates."""
         components = _components(_moments(column, cells)[0])
         return cls(column, {k: median(components[k]) for k in _used(column)})
 
     @property
     def value_names(self) -> list[str]:
+        """The column with each component, such as its year."""
         return [f"{self.column.name} {component}" for component in self.fill]
 
     def encode(self, cells: Cells, out: Array) -> tuple[Mask, list[str]]:
+        """The components of each date, and the medians where it is missing."""
         moments, notes = _moments(self.column, cells)
         missing = np.isnat(moments)
         components = _components(moments)

@@ -96,6 +96,7 @@ class Number(FittedColumn):
 
     @classmethod
     def fit(cls, column: Column, cells: Cells) -> Self:
+        """The median for missing numbers, and whether all are 0 and 1."""
         values, _ = _numbers(column, cells, truth=False)
         present = values[~np.isnan(values)]
         truth = bool(((present == 0) | (present == 1)).all())
@@ -104,9 +105,11 @@ class Number(FittedColumn):
 
     @property
     def value_names(self) -> list[str]:
+        """The column's own name."""
         return [self.column.name]
 
     def encode(self, cells: Cells, out: Array) -> tuple[Mask, list[str]]:
+        """The numbers, and the median where one is missing."""
         values, notes = _numbers(self.column, cells, self.truth)
         missing = np.isnan(values)
         out[:, 0] = np.where(missing, self.fill, values)
