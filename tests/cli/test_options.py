@@ -423,6 +423,9 @@ def _(box):
     assert box.train(*words, "--time-limit", 750).code == 0
     assert 300 < limits[0] < 413  # the model, and the one that tells how good it is
     assert limits[1] == limits[0]
+    late = box.train(*words, "--time-limit", 0.001)
+    assert late.json["held_out"] is None
+    assert "no time is left" in late.err
     assert "positive duration" in box.train(*words, "--time-limit", 0).err
     assert box.train("--recipe", "linear-tuned", "--time-limit", 5).err == (
         "softset: error: --time-limit is for recipe ensemble, got recipe linear-tuned. "

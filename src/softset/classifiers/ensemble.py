@@ -240,7 +240,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
                     KINDS[name], rows, splits, settings, clock, usable, fits, steps
                 )
             if not any(fit.kind is KINDS[name] for fit in fits):
-                reason = f"would take longer than the limit of {limit:g} seconds (time_limit)"
+                reason = "would have taken longer than time_limit allows"
                 self.left_out_[name] = reason
         steps.close()
         self._blend(fits, rows, place, len(examples.y))

@@ -141,7 +141,11 @@ def run(
     if time_limit is not None:
         left = _fraction_left(time_limit, started, 0.95)
         settings["time_limit"] = min(settings["time_limit"], left)
-    held_out = _held_out(data, metric, settings)
+    held_out = None
+    if time_limit is not None and time.monotonic() - started > time_limit:
+        say("softset: note: no time is left for a model of fewer rows, which gives the score.")
+    else:
+        held_out = _held_out(data, metric, settings)
     _tell(model, path, held_out, len(data.table), len(data.table.columns), as_json)
 
 
