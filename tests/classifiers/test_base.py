@@ -7,6 +7,7 @@ import warnings
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
@@ -409,6 +410,13 @@ def test_a_model_that_is_no_better_than_a_constant_says_so(kind, task):
     model = clone(SMALL[kind]).set_params(metric="accuracy")
     with pytest.warns(ConstantWarning, match=r"no better than a constant: accuracy is 0\.\d+ on"):
         model.fit(x, y.astype(int))
+
+
+def test_a_useless_model_of_a_table_names_the_class_of_the_table():
+    frame = pd.DataFrame({"x": np.random.default_rng(0).normal(size=200)})
+    y = np.repeat(["ja", "nein"], [30, 170])  # the positive one is the first in order
+    with pytest.warns(ConstantWarning, match="if every row were predicted as 'ja'"):
+        ss.train_model(frame, y, "recall", recipe="linear-tuned")
 
 
 @pytest.mark.parametrize("metric", ["f1", "f1_macro", "mcc", "kappa", "auroc", "average_precision"])

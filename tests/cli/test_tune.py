@@ -108,7 +108,10 @@ def test_the_threshold_has_an_interval_and_the_gain_says_when_it_is_noise(run, s
     assert f"(95 % interval {low:.4g} to {high:.4g})" in text
     assert "gain on rows not tuned on: +0." in text
     assert "within noise" not in text  # at 0.5 most positives are missed
-    y = scored[1]
+    p, y = scored
+    pd.DataFrame({"p": np.log(p / (1 - p)), "y": y}).to_csv("s.csv", index=False)
+    of_logits = run.json(*ARGUMENTS, "f2", "--logits")
+    assert of_logits["interval"] == pytest.approx([low, high])  # as its threshold, a probability
     even = np.random.default_rng(1).random(len(y))
     pd.DataFrame({"p": even, "y": y}).sort_values("y").to_csv("s.csv", index=False)
     assert "]: within noise\n" in run(*ARGUMENTS, "balanced_accuracy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Sequence
 from typing import NoReturn, Self
 
 import numpy as np
@@ -68,6 +69,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
     class_weight: ClassWeight
     pos_label: Label | None
     _costs: Floats | None = None  # of each row of fit
+    _table_classes: Sequence[Label] | None = None  # of the user, where it is trained on their codes
     _mean_cost: Cost | None = None  # what is trained for in their place, in this unit
     _unit = 1.0
 
@@ -144,7 +146,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         missing = np.setdiff1d(codes, codes[weight > 0])
         if self._task.exclusive and len(missing):
             raise ValueError(
-                f"class {self._labels.names[missing[0]]!r} has no row of positive sample_weight. "
+                f"class {self._class_name(missing[0])!r} has no row of positive sample_weight. "
                 "Leave its rows out."
             )
         return Examples(X, codes, mean_one(weight))
@@ -152,12 +154,17 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
     def _read_labels(self, y: Labels) -> tuple[LabelEncoding, Array]:
         return read_labels(y, self.pos_label)
 
+    def _class_name(self, code: int) -> Label:
+        """The class as the user calls it."""
+        names = self._labels.names if self._table_classes is None else self._table_classes
+        return names[code]
+
     def _warn_of_absent(self, trained: Array, held: Array) -> None:
         """Warn of a class that no held-out row has."""
         missing = np.setdiff1d(trained, held)
         if len(missing):
             warn_user(
-                f"class {self._labels.names[missing[0]]!r} has too few distinct rows to be held "
+                f"class {self._class_name(missing[0])!r} has too few distinct rows to be held "
                 "out: early stopping and the threshold cannot see it.",
             )
 
@@ -242,7 +249,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         if self._task.independent and against.decided is not None:
             constant = f"if every row had the labels {against.decided.astype(int).tolist()}"
         elif against.decided is not None:
-            constant = f"if every row were predicted as {self._labels.names[against.decided]!r}"
+            constant = f"if every row were predicted as {self._class_name(against.decided)!r}"
         warn_user(
             f"no better than a constant: {label_of(self.metric)} is {against.value:.3g} "
             f"on held-out rows, and {against.constant:.3g} {constant}. The inputs "

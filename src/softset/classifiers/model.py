@@ -357,6 +357,7 @@ def train_model(
         # says.
         target = labels.decode(codes) if labels.positive == 1 else codes
         _fix_positive(classifier, labels)
+        classifier._table_classes = labels.names if labels.positive == 0 else None
         with warnings.catch_warnings():
             for warned in (SpellingWarning, PositiveClassWarning):  # of y, above
                 warnings.simplefilter("ignore", warned)
@@ -394,6 +395,7 @@ def _fit_stream(
         )
     stream = EncodedRows(rows, pos_label)
     _fix_positive(classifier, stream.labels)
+    classifier._table_classes = stream.labels.names if stream.labels.positive == 0 else None
     shared = RankSums(classifier.get_params().get("sync"))  # every rank has its row groups
     classifier._fit_stream(stream.shard(shared.size, shared.rank), checkpoint)
     return stream.labels, stream.encoder

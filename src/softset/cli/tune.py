@@ -93,7 +93,8 @@ def _tune(goal: Goal, data: Scored, as_json: bool) -> None:
         ranges = [f" (95 % interval {low:.4g} to {high:.4g})" for low, high in both]
     if task.single:
         print(data.positive)
-        print(f"best threshold for {goal.name}: {tuned:.6g}{ranges[0]}")
+        scale = " as a probability" if data.from_logits else ""
+        print(f"best threshold for {goal.name}{scale}: {tuned:.6g}{ranges[0]}")
     else:
         print(f"{key} for {goal.name}:")
         for name, number, ends in zip(data.classes, tuned, ranges, strict=True):
@@ -127,7 +128,7 @@ def _uncertainty(goal: Goal, data: Scored) -> tuple[Floats | None, Gain | None]:
         return None, None
     w = np.ones(len(y))
     interval = threshold_interval(tuner, z, y, w, seed=0)
-    if interval is not None and not task.exclusive and not data.from_logits:
+    if interval is not None and not task.exclusive:  # thresholds are probabilities, also of logits
         interval = expit(interval)
     return interval, tuning_gain(tuner, tuner.crossed(z, y, w), z, y, w, seed=0)
 

@@ -355,7 +355,9 @@ class Summary:
             request = FitRequest(
                 plan.metric, y, plan.sizes, plan.random_state, plan.confidence, costs
             )
-            classifier = make(request).fit(x, y, **request.costs)
+            classifier = make(request)
+            classifier._table_classes = table.classes
+            classifier.fit(x, y, **request.costs)
         self.messages += [str(w.message) for w in caught if w.category is ConstantWarning]
         info = {"classes": table.classes, "candidate": winner}
         return Model(encoder, classifier, info), encoder, len(rows)

@@ -83,8 +83,8 @@ def best_offsets(
     each = None if problem.left_out is not None else _each_class(m, y, w, s.shape[-1])
     centered = False
     orders: list[Array | None] = [None] * len(offsets)  # of the rows, by class, in the last pass
+    unchanged = 0  # classes that were looked at since an offset changed
     for _ in range(MAX_PASSES):
-        before = best
         leaders = _leaders(s + offsets)
         for k in range(len(offsets)):
             shifted = columns[k] + offsets[k]
@@ -92,14 +92,21 @@ def best_offsets(
             if value > best + EQUAL:
                 best, offsets[k] = value, offsets[k] + shift
                 leaders.update(s, columns[k], offsets, k)
-        if best <= before and centered:
+                unchanged, centered = 0, False
+            else:
+                unchanged += 1
+            if unchanged == len(offsets):
+                break
+        if unchanged < len(offsets):
+            continue
+        if centered:
             break
-        centered = best <= before
-        if centered:  # and look once more: in the middle, another class may find something better
-            for k in range(len(offsets)):
-                flip, _ = flips(columns[k] + offsets[k], k, leaders)
-                offsets[k] += _centering_shift(flip)
-                leaders.update(s, columns[k], offsets, k)
+        unchanged, centered = 0, True
+        # And look once more: in the middle, another class may find something better.
+        for k in range(len(offsets)):
+            flip, _ = flips(columns[k] + offsets[k], k, leaders)
+            offsets[k] += _centering_shift(flip)
+            leaders.update(s, columns[k], offsets, k)
     offsets = offsets - offsets[-1]
     if shrink and m.metric.separable and not m.metric.joint:
 
