@@ -246,7 +246,7 @@ def recovered(records: list[dict], name: str, size: int) -> str:
     error = gap.std(ddof=1) / np.sqrt(len(gap))
     lines = [
         f"{name}, batch {size}: full batch - plain = {gap.mean():+.3f} ± {error:.3f} (standard "
-        f"error), {'clear' if gap.mean() > 2 * error else 'not clear'}."
+        f"error), {'significant' if gap.mean() > 2 * error else 'not significant'}."
     ]
     gains = {
         way: (chosen(records, name, way, size, "half") - plain).mean()

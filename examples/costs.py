@@ -38,15 +38,15 @@ def main(quick=False):
         "trained and cut for the cost": ss.MetricLinearClassifier(saved),
     }
     for name, model in models.items():
-        said = model.fit(X, y).predict(X_test)
-        misses, alarms = int((y_test > said).sum()), int((said > y_test).sum())
+        predicted = model.fit(X, y).predict(X_test)
+        misses, alarms = int((y_test > predicted).sum()), int((predicted > y_test).sum())
         cost = MISS * misses + ALARM * alarms
         print(f"{name:33} cost {cost:3}: {misses} misses, {alarms} false alarms")
     figure, axes = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
     p = models["logistic regression, cut at 1/2"].predict_proba(X_test)[:, 1]
     for ax, metric in zip(axes, (saved, "f1"), strict=True):
         ss.plot.threshold(p, y_test, metric, from_logits=False, ax=ax)
-    axes[0].set(ylabel="share of the cost that is saved", ylim=(0.9, 1.0))
+    axes[0].set(ylabel="fraction of the cost that is saved", ylim=(0.9, 1.0))
     axes[1].set(ylim=(0.7, 1.0))
     return figure
 

@@ -38,8 +38,8 @@ def main(quick=False):
         best = {}
         for phase, value in zip(history["phase"], history["validation_metric"], strict=True):
             best[phase] = max(best.get(phase, 0.0), value)
-        said = ", ".join(f"{best[phase]:.3f} in phase {phase + 1}" for phase in best)
-        print(f"network {k}: {len(history['phase'])} epochs; best F1 on validation rows {said}")
+        words = ", ".join(f"{best[phase]:.3f} in phase {phase + 1}" for phase in best)
+        print(f"network {k}: {len(history['phase'])} epochs; best F1 on validation rows {words}")
     return ss.plot.training(trained.history).figure_
 
 

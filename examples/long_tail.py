@@ -1,6 +1,6 @@
 """Ten classes, some of them rare: which loss gives a good macro F1?
 
-Handwritten digits with a long tail: class k keeps a share of 0.75^k, so that there are about 13
+Handwritten digits with a long tail: class k keeps a fraction of 0.75^k, so that there are about 13
 times as many zeros as nines. Macro F1 counts all ten alike. The same small networks, trained with
 five losses; the test rows have no tail. What wins are losses that make up for the tail row by row:
 class weights and the balanced softmax. The soft metric is only a little better than cross-entropy.

@@ -30,12 +30,12 @@ def main(quick=False):
     both = model.score(X_test, y_test), card.score(X_test, y_test)
     print(f"\nF1 on {len(y_test)} test rows: linear model {both[0]:.3f}, scorecard {both[1]:.3f}")
     points = card.points(X_test)
-    said = card.predict(X_test) == "malignant"
+    flagged = card.predict(X_test) == "malignant"
     figure, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
     bins = np.arange(points.max() + 2) - 0.5
     kinds = [points[y_test == kind] for kind in ("benign", "malignant")]
     ax.hist(kinds, bins=bins, stacked=True, label=["benign", "malignant"])
-    ax.axvline(points[said].min() - 0.5, color="0.5", linestyle=":", label="threshold")
+    ax.axvline(points[flagged].min() - 0.5, color="0.5", linestyle=":", label="threshold")
     ax.set(xlabel="points", ylabel="test patients")
     ax.legend(loc="upper center")
     return figure

@@ -268,7 +268,7 @@ BAD_SHAPES = [
     ("binary", (2, 4, 4), (2, 4, 4), {"batch_dims": 4}, "batch_dims must be leading dimensions"),
     ("binary", (2, 4, 4), (2, 4, 4), {"per": "images"}, "per must be one of.*Did you mean 'image'"),
     ("binary", (2, 4, 4), (2, 4, 4), {"per": [1, 2, 3]}, r"per must have shape \(2,\) or"),
-    ("binary", (2, 4, 4), (2, 4, 4), {"per": [0.5, 1]}, "whole numbers that say to which set"),
+    ("binary", (2, 4, 4), (2, 4, 4), {"per": [0.5, 1]}, "integers that say to which set"),
     ("binary", (2, 4, 4), (2, 4, 4), {"sample_weight": [1.0] * 4}, r"\(2,\) or \(2, 4, 4\)"),
     ("multiclass", (2, 3, 4), (2, 4), {"sample_weight": [1.0] * 3}, r"\(2,\) or \(2, 4\)"),
 ]  # fmt: skip

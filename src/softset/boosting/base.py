@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # are imported when one of them is used.
 LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
 
-# The learning rate of the rounds for the metric, as a share of that of log-loss.
+# The learning rate of the rounds for the metric, as a fraction of that of log-loss.
 SLOWER = 0.5
 
 

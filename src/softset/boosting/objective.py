@@ -224,7 +224,9 @@ def metric_gradient(
     """
     goal = one_number(decided_elsewhere(metric))
     if not goal.where.adds_up and over_workers is not None:
-        raise ValueError(f"metric {goal.name!r} has a place of its own, which workers can't share.")
+        raise ValueError(
+            f"metric {goal.name!r} determines its threshold from all scores, which no worker has."
+        )
     z = _scores(scores).requires_grad_()
     problem, there = _arranged(z, target, sample_weight, may_be_empty=over_workers is not None)
     if not problem.task.single:

@@ -447,7 +447,7 @@ class PhasedClassifier(MetricMLPClassifier):
 
     @property
     def first_phase_share(self) -> float:
-        """The share of all epochs that were in the first phase."""
+        """The fraction of all epochs that were in the first phase."""
         epochs = [phase for history in self.history_ for phase in history["phase"]]
         return epochs.count(0) / max(1, len(epochs))
 

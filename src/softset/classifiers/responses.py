@@ -55,7 +55,7 @@ def of_one_label(p: Array, classes: Array) -> Array:
 def least_probability(p: Array) -> float:
     """What stands for a probability of 0 or 1, whose logarithms are infinite.
 
-    Trees give both, and nothing between them and the share of one tree: half of the smallest
+    Trees give both, and nothing between them and the fraction of one tree: half of the smallest
     probability out of fold, so that a gap next to them is as wide as others are.
     """
     inner = np.concatenate([p[p > 0], 1 - p[p < 1]])

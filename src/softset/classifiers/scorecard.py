@@ -19,7 +19,8 @@ from softset.typing import Array, ArrayLike, Bools, Frame, Ints, Labels, Matrix,
 BINS = 8
 # Two printed lines each: more features than these do not fit on a page.
 MOST_FEATURES = 25
-# The most points of a feature that are tried, as shares of ``max_points``: rounding is luck.
+# The most points of a feature that are tried, as fractions of ``max_points``: which rounding fits
+# best is chance.
 SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 # How much of the smaller bin beside it an edge may pass to become a rounder number.
 ROUNDER = 0.1

@@ -107,7 +107,7 @@ def _survey(
         else:
             codes = row_codes(x, salt)
             kinds, sizes = np.unique(codes, return_counts=True)
-            # Whatever is so large a share of all rows is half of that in some blocks.
+            # A row that repeats in a large fraction of all rows is half as frequent in some block.
             large = sizes > fraction / 2 * len(codes)
             common.update(dict(zip(kinds[large].tolist(), sizes[large].tolist(), strict=True)))
         counts.add(y, weight)

@@ -283,7 +283,7 @@ def _class_numbers(y: Tensor, invalid: Invalid) -> Tensor:
 
 
 def holds(dtype: torch.dtype, number: int) -> bool:
-    """Whether a target of this dtype can hold a whole number; a comparison would round it."""
+    """Whether a target of this dtype can hold an integer; a comparison would round it."""
     if dtype.is_floating_point:
         return abs(number) <= 2 / torch.finfo(dtype).eps
     info = torch.iinfo(dtype) if dtype != torch.bool else None

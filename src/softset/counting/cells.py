@@ -74,7 +74,7 @@ def confusion(
             ``sample_weight`` may come without them, and step parameters may be tensors of that
             shape.
         per: ``"batch"``: all positions are counted together. ``"image"``: each of N is a set of
-            its own; or whole numbers ``(N,)`` or ``(N, ...)`` that say which set a position belongs
+            its own; or integers ``(N,)`` or ``(N, ...)`` that say which set a position belongs
             to. Counts get a dimension for the sets, in the order of their numbers.
         soft_targets: targets may be fractions in [0, 1], in which all counts are linear; of several
             classes, their probabilities in the shape of the scores.
@@ -298,7 +298,7 @@ def _hard_multiclass(problem: Problem, matrix: bool) -> Confusion:
     check_not_nan(z, torch.isnan(z).any(-1))
     decided, ones = z.argmax(-1), problem.weights()
     if problem.soft:
-        return _hard_shares(problem, decided, ones, matrix)
+        return _hard_fractions(problem, decided, ones, matrix)
     zeros = ones.new_zeros(*y.shape[:-1], classes * classes if matrix else classes)
     if matrix:
         m = zeros.scatter_add(-1, y * classes + decided, ones)
@@ -312,8 +312,8 @@ def _hard_multiclass(problem: Problem, matrix: bool) -> Confusion:
     return Confusion(tp, fp, fn, at_least_zero(negatives - fp, ROUNDING * negatives), MULTICLASS)
 
 
-def _hard_shares(problem: Problem, decided: Tensor, w: Tensor, matrix: bool) -> Confusion:
-    """Hard decisions against shares of the classes: row i of the matrix gets ``w y_i``."""
+def _hard_fractions(problem: Problem, decided: Tensor, w: Tensor, matrix: bool) -> Confusion:
+    """Hard decisions against fractions of the classes: row i of the matrix gets ``w y_i``."""
     wy = problem.y.to(w.dtype) * w.unsqueeze(-1)
     one_hot = torch.nn.functional.one_hot(decided, problem.classes).to(w.dtype)
     if matrix:

@@ -14,7 +14,7 @@ from softset.counting.numerics import all_but_each, at_least_zero
 from softset.tasks import BINARY, MULTICLASS, Task, get_task
 from softset.typing import Settings, TensorLike
 
-# A difference that is a smaller share than this is the rounding of weights, and zero.
+# A difference that is a smaller fraction than this is rounding of the weights: it counts as zero.
 ROUNDING = 1e-12
 
 

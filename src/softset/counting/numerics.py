@@ -102,9 +102,9 @@ def all_positive(x: Tensor, low: float = 0.0) -> bool:
 
 
 def root(x: Tensor, degree: int | Tensor = 2) -> Tensor:
-    """The ``degree``-th root of a rate in [0, 1], exact, with a finite slope at zero.
+    """The ``degree``-th root of a rate in [0, 1], exact, with a finite derivative at zero.
 
-    Below 1e-16 the root is replaced by its chord from the origin, so that the slope is bounded.
+    Below 1e-16 the root is replaced by its chord from the origin: the derivative is bounded.
 
     >>> import torch
     >>> root(torch.tensor([0.25, 0.0])).tolist()

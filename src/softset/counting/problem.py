@@ -86,8 +86,7 @@ class Problem:
 
     @property
     def scores(self) -> Tensor:
-        """The scores as they came, if they did: their layout is nobody's business, their dtype and
-        their device are."""
+        """The scores as the user passed them, or ``z``: read only their dtype and device."""
         return self.z if self.arguments is None else self.arguments.scores
 
     @property
@@ -324,7 +323,7 @@ def _set_numbers(per: Groups, shapes: Shapes, device: torch.device) -> Tensor:
     numbers = as_numbers("per", per, device)
     if numbers.is_floating_point() or numbers.is_complex():
         raise ValueError(
-            f"per must be one of {', '.join(map(repr, PER))}, or whole numbers that say to which "
+            f"per must be one of {', '.join(map(repr, PER))}, or integers that say to which "
             f"set each row belongs, got {numbers.dtype}."
         )
     flat = shapes.by_position("per", numbers, batch=False).flatten()

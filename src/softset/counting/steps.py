@@ -1,4 +1,4 @@
-"""How hard is the decision: functions ``H(p, tau)`` from a probability to a degree in [0, 1].
+"""How soft is the threshold: functions ``H(p, tau)`` from a probability to a degree in [0, 1].
 
 A step is any callable ``step(p, tau)`` of two broadcastable tensors (or a tensor and a number)
 that returns a tensor of the broadcast shape. The ones here follow the papers; a differentiable
@@ -112,7 +112,7 @@ class LinearStep:
         return torch.where(p < a, m1 * p, torch.where(past, 1 - m3 * q, middle))
 
     def rest(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
-        """``1 - H``, without the cancelling."""
+        """``1 - H``, without cancellation."""
         a, b, m1, m2, m3, beyond = self.pieces(tau)
         middle, past = 0.5 - m2 * _above(p, q, tau), _past(p, q, tau, b, beyond)
         return torch.where(past, m3 * q, torch.where(p < a, 1 - m1 * p, middle))
@@ -192,7 +192,7 @@ class SigmoidStep:
         return torch.sigmoid(self.k * _above(p, q, tau))
 
     def rest(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
-        """``1 - H``, without the cancelling."""
+        """``1 - H``, without cancellation."""
         return torch.sigmoid(-self.k * _above(p, q, tau))
 
     def slope(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
@@ -214,7 +214,7 @@ class IdentityStep:
         return p if not isinstance(tau, Tensor) else p + torch.zeros_like(tau)
 
     def rest(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:
-        """``1 - H``, without the cancelling."""
+        """``1 - H``, without cancellation."""
         return self(q, tau)
 
     def slope(self, p: Tensor, q: Tensor, tau: Number) -> Tensor:

@@ -36,7 +36,7 @@ _BLOCK = 2**22
 # multiclass and multilabel, so that they do not outweigh the rows.
 _ADDED = ((1 / 6, 1 / 2), (1 / 2, 1 / 6))
 # An area of rows without any error is as sure as this: so many rows of the rarer class are added,
-# all wrong for the lower end, and its variance is a share of that of a fraction of these rows.
+# all wrong for the lower end, and its variance is a multiple of that of a fraction of these rows.
 _AREA_ADDED, _AREA_VARIANCE = 0.5, 0.25
 
 

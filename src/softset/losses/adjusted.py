@@ -23,8 +23,8 @@ class LogitAdjustedLoss(CrossEntropyLoss):
     accuracy. Of binary and multilabel problems the shift is ``tau log(p / (1 - p))``.
 
     Args:
-        prior: of the *training set*: shares or counts of the classes; for ``task="binary"`` the
-            share of positives, for ``"multilabel"`` one for each label.
+        prior: of the *training set*: fractions or counts of the classes; for ``task="binary"`` the
+            fraction of positives, for ``"multilabel"`` one for each label.
         tau: how much of it.
 
     >>> loss = LogitAdjustedLoss([90, 10])

@@ -62,7 +62,7 @@ class Annealing:
         return LinearStep.at_temperature(self.temperature)
 
     def update(self, loss: float) -> str:
-        """Tell the validation loss of an epoch; hear ``"improved"`` (on the best of all),
+        """Record the validation loss of an epoch; returns ``"improved"`` (on the best of all),
         ``"waiting"``, ``"cooled"`` or ``"stopped"``. A NaN never improves."""
         if self.stopped:
             return "stopped"

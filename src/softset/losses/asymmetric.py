@@ -55,7 +55,7 @@ class AsymmetricLoss(MeanLoss):
 
 
 def _power(x: Tensor, gamma: float) -> Tensor:
-    """``x^gamma``; the floor keeps the slope of a power below 1 finite."""
+    """``x^gamma``; the floor keeps the derivative of a power below 1 finite."""
     if gamma == 0:
         return torch.ones_like(x)
     return x.clamp(min=torch.finfo(x.dtype).eps ** 2) ** gamma

@@ -13,7 +13,7 @@ SMALLEST = 1e-100
 def confusion_error_bound(n: int, classes: int = 2, delta: float = 0.05) -> float:
     """How far a batch's confusion matrix may be off: ``sqrt(log(2 d^2 / delta) / (2 n))``.
 
-    With probability ``1 - delta``, no cell of the matrix of ``n`` random examples, as a share of
+    With probability ``1 - delta``, no cell of the matrix of ``n`` random examples, as a fraction of
     them, is further than this from the population's.
 
     >>> round(confusion_error_bound(1024), 4)
@@ -28,7 +28,7 @@ def batch_size_for(
 ) -> int:
     """The smallest ``n`` for which ``confusion_error_bound`` is at most ``error``.
 
-    With the ``prevalence`` of the rarest class, ``error`` is a share of that class instead of all
+    With the ``prevalence`` of the rarest class, ``error`` is relative to that class instead of all
     examples: what matters for F1 of 1 % positives. The bound holds for any distribution, so that
     it asks for more than is usually needed.
 

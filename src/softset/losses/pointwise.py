@@ -198,6 +198,6 @@ class FocalLoss(CrossEntropyLoss):
         """``(1 - p_y)^gamma`` times the cross-entropy."""
         if self.gamma == 0:
             return entropy
-        # 1 - p_y without cancelling; the floor keeps the slope of a power below 1 finite.
+        # 1 - p_y without cancelling; the floor keeps the derivative of a power below 1 finite.
         hard = (-torch.expm1(-entropy)).clamp(min=torch.finfo(entropy.dtype).eps ** 2)
         return hard**self.gamma * entropy

@@ -292,7 +292,7 @@ class MetricLoss(Loss):
 
     Args:
         ema_decay: in [0, 1). The loss is that of a running mean of counts over batches, in which
-            the batch before has the weight ``ema_decay``; the gradient has the metric's slope
+            the batch before has the weight ``ema_decay``; the gradient has the metric's derivative
             there, and the derivative of the batch's own counts. It is part of ``state_dict``. 0:
             counts of each batch alone.
         sync: the loss is that of the batches of all ranks together, and its gradient the one that
@@ -351,7 +351,7 @@ class MetricLoss(Loss):
         self.check = check
         self.class_weight: Tensor | None
         self.register_buffer("class_weight", class_weight_buffer(class_weight), persistent=False)
-        running = RunningCounts(ema_decay)  # refuses what is no share
+        running = RunningCounts(ema_decay)  # checks ema_decay
         self.running = running if running.ema_decay else None
         self.ranks = None if sync is None else Ranks(sync)
         if self._is_part and is_hard(self.step):
@@ -416,8 +416,8 @@ class MetricLoss(Loss):
         return _loss(scores, target, sample_weight, self.goal, self.settings(per))
 
     def _look(self, scores: Tensor) -> None:
-        """Warn, once, if the first scores are probabilities by all appearances. Elsewhere than on
-        the CPU it would wait for the device: with ``check="full"`` only."""
+        """Warn once if the first scores all lie in [0, 1]. On a GPU, which it would wait for, only
+        with ``check="full"``."""
         z = as_numbers("scores", scores)
         with checked(self.check):
             if not readable(z):

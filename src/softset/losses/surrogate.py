@@ -25,7 +25,7 @@ class SurrogateFBetaLoss(MeanLoss):
     has the gradient condition of F-beta (eq. 12 and 22).
 
     Args:
-        prevalence: share ``p`` of positives in the *training set*, never the batch; a list for
+        prevalence: fraction ``p`` of positives in the *training set*, never the batch; a list for
             several labels.
         class_balanced: weigh examples by ``n / n_y``: ``1/p`` for positives, ``1/(1-p)`` else.
 

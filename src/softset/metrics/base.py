@@ -20,7 +20,7 @@ AVERAGES = ("macro", "micro", "weighted", None)
 
 @dataclass(frozen=True)
 class Metric:
-    """What all metrics share: averaging over classes. Think twice before adding anything here.
+    """What all metrics share: averaging over classes. Keep it small.
 
     ``average`` over classes or labels: ``"macro"`` (plain mean), ``"micro"`` (counts are summed
     first), ``"weighted"`` (by support) or ``None`` (a value for each class). For ``task="binary"``

@@ -112,7 +112,7 @@ def content_folds(rows: Examples, folds: int) -> Ints:
 
 
 def dealt_folds(classes: Ints, folds: int) -> Ints:
-    """A fold for every row: each class is dealt out in turn, so that each fold has its share.
+    """A fold for every row: each class is dealt out in turn, equally to all folds.
 
     >>> dealt_folds(np.array([0, 0, 0, 1, 1]), 2).tolist()
     [0, 1, 0, 1, 0]
@@ -131,8 +131,9 @@ def repeated_folds(
 ) -> NDArray[np.int8]:
     """The fold of every row in every repeat, ``[repeats, rows]``.
 
-    Each fold has its share of every stratum, as nearly as groups allow: groups of several rows are
-    placed first, the largest before the others, where they fit best; single rows even it out.
+    Each fold has the same fraction of every stratum, as nearly as groups allow: groups of several
+    rows are placed first, the largest before the others, where they fit best; single rows even it
+    out.
 
     >>> folds = repeated_folds(np.array([0] * 8 + [1] * 4), None, folds=4, repeats=1, seed=0)
     >>> np.bincount(folds[0, :8]).tolist(), np.bincount(folds[0, 8:]).tolist()

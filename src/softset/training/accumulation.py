@@ -21,7 +21,7 @@ from softset.counting.steps import is_hard
 from softset.losses.soft_metric import MetricLoss
 from softset.typing import ArrayLike
 
-# Counts of a micro-batch that differ by a larger share between the passes are of other rows.
+# Counts of a micro-batch that differ by a larger fraction between the passes are of other rows.
 SAME = 1e-3
 Batch = Sequence[Tensor]  # (x, y) or (x, y, sample_weight)
 
@@ -120,7 +120,7 @@ class Accumulation:
         if not isinstance(loss, MetricLoss):
             raise ValueError(
                 f"loss must be a MetricLoss, got {type(loss).__name__}. A loss that is a mean over "
-                "rows adds up by itself: weight each micro-batch by its share of the rows."
+                "rows adds up by itself: weight each micro-batch by its fraction of the rows."
             )
         if is_hard(loss.step):
             raise ValueError(f"loss must have a step with a gradient, got {loss.step!r}.")

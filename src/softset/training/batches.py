@@ -31,7 +31,7 @@ def _shuffled(classes: Tensor, generator: torch.Generator) -> Tensor:
 
 def _stratified(classes: Tensor, generator: torch.Generator) -> Tensor:
     # The i-th of n_c rows of class c gets a place in [i, i + 1) / n_c, the same shift for all of
-    # its class: then any stretch holds its share of c, give or take one.
+    # its class: then any stretch holds its share of c, give or take one row.
     order = torch.randperm(len(classes), generator=generator)
     place = torch.empty(len(classes), dtype=torch.float64)
     for c in torch.unique(classes):
@@ -47,7 +47,7 @@ def _oversampled(classes: Tensor, generator: torch.Generator) -> Tensor:
     parts = []
     for c in torch.unique(classes):
         rows = (classes == c).nonzero().flatten()
-        # Every row as often as the others of its class, give or take one.
+        # Every row as often as the others of its class, give or take one row.
         whole, rest = divmod(wanted, len(rows))
         extra = rows[torch.randperm(len(rows), generator=generator)[:rest]]
         parts += [rows.repeat(whole), extra]

@@ -99,7 +99,7 @@ def _allotted(counts: Sequence[int], batch_size: int, least: int) -> list[int]:
     """
     total = sum(counts)
     wanted = [max(float(least), n / total * batch_size) for n in counts]
-    # What the rare ones get beyond their share is taken from what the others have beyond `least`.
+    # What the rare ones get beyond their share is taken from what the others have above `least`.
     spare = sum(w - least for w in wanted)
     scale = (batch_size - least * len(counts)) / spare if spare else 0.0
     exact = [least + (w - least) * scale for w in wanted]
@@ -148,7 +148,7 @@ ema_decay=0.9 in the loss, or StratifiedBatches.'
 
 
 def _rarest(target: Tensor, task: Task) -> tuple[float, str]:
-    """The share of the rarest class that is there at all, and its name."""
+    """The fraction of the rarest class present, and its name."""
     if task.exclusive:
         classes, counts = torch.unique(target, return_counts=True)
         rarest = int(counts.argmin())

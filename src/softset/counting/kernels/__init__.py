@@ -1,1 +1,1 @@
-"""Speed only. ``compose`` of each kernel is the truth; one that disagrees with it is wrong."""
+"""Speed only. ``compose`` of each kernel is the reference; a kernel that disagrees is wrong."""

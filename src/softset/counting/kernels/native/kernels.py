@@ -1,5 +1,5 @@
-"""The kernels in C behind the interface of the others. ``compose`` stays PyTorch, the truth; what a
-call declines, as it finds something unusual, the PyTorch kernel counts, or refuses."""
+"""The kernels in C behind the interface of the others. ``compose`` stays PyTorch, the reference.
+What a call in C declines as unusual, the PyTorch kernel counts, or refuses."""
 
 from __future__ import annotations
 

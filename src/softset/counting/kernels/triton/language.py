@@ -32,7 +32,7 @@ def exponential(x, low, WIDE: tl.constexpr):
     """``exp(x + low)`` and ``exp(x + low) - 1`` for ``x <= 0`` and a tiny ``low``, both with all
     their digits; 0 from 1e-38 down.
 
-    With n the nearest whole number to x / ln 2: 2^n times a polynomial in the remainder. The
+    With n the nearest integer to x / ln 2: 2^n times a polynomial in the remainder. The
     function of the GPU loses digits of a large x.
     """
     if WIDE:
