@@ -70,48 +70,30 @@ def headline(
     difference: Difference | None,
 ) -> str:
     """The verdict in a sentence with the winner's own numbers, those of the table: ``means`` of the
-    candidates, and the winner's ``difference`` to the reference."""
+    candidates, and the winner's ``difference`` to the reference, which is a tuned threshold where
+    the winner is trained for the metric."""
     first, winner = gains.stages[0], names[decision.winner]
-    reference = names[decision.reference]
+    reference, over_tuned = names[decision.reference], decision.reference != first.choice
     if len(gains.stages) == 1:
         return f"Use {reference}: it has the best mean of {len(names)} candidates of one kind."
-    if decision.reference != first.choice:
-        return _over_tuned(decision, gains, names, label, means, difference)
-    if first.id == "default" and first.name.startswith("default threshold"):
+    if not over_tuned and first.id == "default" and first.name.startswith("default threshold"):
         reference += f", {first.name}"
+    value = measured(label, means[decision.winner])
+    if over_tuned and difference is None:
+        return f"Use {winner}: {value}."
     if decision.outcome == "stay" or difference is None:
         return (
             f"Stay with {reference}: {measured(label, means[decision.reference])}; "
             f"choosing among {len(names)} candidates gains {gain_in_words(gains.total, label)}."
         )
-    value = measured(label, means[decision.winner])
-    value_and_gain = f"{value}, {gain_in_words(difference, '')} over {reference}"
-    if decision.outcome == "significant":
-        return f"Use {winner}: {value_and_gain}."
-    return f"No significant gain over {reference}: the best guess is {winner}, {value_and_gain}."
-
-
-def _over_tuned(
-    decision: Verdict,
-    gains: Gains,
-    names: Mapping[str, str],
-    label: str,
-    means: Mapping[str, float],
-    difference: Difference | None,
-) -> str:
-    """The headline of a winner that is trained for the metric: its gain over a tuned threshold."""
-    winner, reference = names[decision.winner], names[decision.reference]
-    if difference is None:
-        return f"Use {winner}: {measured(label, means[decision.winner])}."
-    gain = f"{gain_in_words(difference, '')} over {reference}"
-    value = measured(label, means[decision.winner])
-    if difference.significant:
-        return f"Use {winner}: {value}, {gain}."
-    if decision.outcome == "significant":
+    gain = f"{value}, {gain_in_words(difference, '')} over {reference}"
+    if difference.significant if over_tuned else decision.outcome == "significant":
+        return f"Use {winner}: {gain}."
+    if over_tuned and decision.outcome == "significant":
         tuned = next(s for s in gains.stages if s.id == "tuned")
         by_tuning = "" if tuned.gain is None else f"; {tuned.name}: {signed(tuned.gain)}"
-        return f"Use {winner}: {value}, {gain} (not significant{by_tuning})."
-    return f"No significant gain over {reference}: the best guess is {winner}, {value}, {gain}."
+        return f"Use {winner}: {gain} (not significant{by_tuning})."
+    return f"No significant gain over {reference}: the best guess is {winner}, {gain}."
 
 
 def advice(decision: Verdict, gains: Gains, names: Mapping[str, str], label: str) -> str:
