@@ -36,6 +36,7 @@ QUICK = [
 SETTINGS = [
     MetricMLPClassifier("f1_weighted", validation_fraction=0.5, n_networks=2, max_epochs=40),
     MetricLinearClassifier(),
+    MetricLinearClassifier("mcc", cv=2, path=(), calibrate=True),
     MetricThresholdClassifier(FOREST, cv="oob"),
     MetricThresholdClassifier(RidgeClassifier(), "mcc", cv=2, refit=False, random_state=0),
     MetricThresholdClassifier(LogisticRegression(), "quadratic_kappa", cv=2, random_state=0),
@@ -82,6 +83,8 @@ def expected(model):
         # scikit-learn's own forests give a list there, of which it asks only that rows add up to 1.
         why = "no tree or every tree may vote for a label: 0 and 1 are the estimator's"
         found["check_classifiers_multilabel_output_format_predict_proba"] = why
+    if model.calibrate:
+        found["check_classifiers_train"] = "decisions are made on scores before they are calibrated"
     if isinstance(model, MetricLinearClassifier):  # it always tunes where positives are few
         why = "F1 and MCC weigh both classes: a threshold for them undoes weights of classes"
         found["check_class_weight_classifiers"] = why

@@ -83,7 +83,8 @@ def test_a_model_says_what_it_did_and_what_it_cannot():
     assert model.at_prevalence({"no": 0.9, "yes": 0.1}).shift.after == [0.1]
     none = frame[y == 0]
     assert model.adapt(none).shift.after[0] < 0.02  # no positives among the new rows
-    assert model.adapt(frame[:1]).shift.rows == 1
+    with pytest.raises(ValueError, match="at least 20 rows to estimate a prevalence, got 1"):
+        model.adapt(frame[:1])
     with pytest.raises(ValueError, match="column"):
         model.adapt(frame[["a"]])
     with pytest.raises(ValueError, match=r"prevalence must be in \(0, 1\), got 0"):

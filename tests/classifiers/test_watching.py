@@ -10,6 +10,7 @@ from sklearn.metrics import f1_score
 
 import softset as ss
 from softset.decisions.shift import ShiftWarning
+from softset.report.watch import render_watch
 
 LOOK = np.arange(4000) // 100
 
@@ -47,6 +48,19 @@ def test_a_broken_promise_is_dated(model):
     assert all(
         a <= v <= b for a, v, b in zip(found.goal_low, precision, found.goal_high, strict=True)
     )
+
+
+def test_a_promise_that_holds_again_is_no_longer_called_broken(model):
+    x, y = rows(4000, 1, fall=1.2)
+    later, labels = rows(4000, 5)
+    x, y = pd.concat([x, later], ignore_index=True), np.append(y, labels)
+    found = ss.watch(model, x, y, time=np.arange(8000) // 100)
+    recall = next(r for r in found.rates if r.promised)
+    assert not found.broken
+    assert abs(recall.episodes[0].until - 40) <= 2
+    assert f"since {recall.episodes[0].until} recall is better" in found.verdict
+    assert "while broken" in str(found)
+    assert "better since" in render_watch(found)
 
 
 def test_nothing_is_said_of_what_holds_and_late_labels_are_left_out(model):

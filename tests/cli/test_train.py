@@ -73,6 +73,8 @@ def test_what_is_printed_for_people(run, data):
     assert out[2].startswith("threshold: 0.")
     assert re.fullmatch(r"f1 on \d+ rows held out: 0\.\d{3} \[0\.\d{3}, [01]\.\d{3}\], .*", out[3])
     assert out[4:] == ["predict: softset predict m.softset NEW_ROWS"]
+    out = run("train", "data.csv", "-t", "two", *SMALL, "-o", "c.softset", "--calibrate")
+    assert out.splitlines()[3].startswith("probabilities: calibrated on out-of-fold scores")
     arguments = ["evaluate", "data.csv", "-t", "two", "--model", "m.softset", "-m", "f1,mcc"]
     out = run(*arguments, "--level", "0.9")
     assert out.splitlines()[0] == (

@@ -40,7 +40,7 @@ def test_a_saved_model_and_next_months_file_give_an_answer(run, model):
     assert "with labels 3,900" in said
     page = Path("watch.html").read_text(encoding="utf-8")
     assert page.count('class="plot"') == 4  # recall, precision, alerts, scores
-    assert "is broken since 2026-W2" in page
+    assert "Broken since 2026-W2" in page
     assert "exists" in run.refused(*line, "-t", "churn", "--report", "watch.html")
     facts = run.json(*line, "-t", "churn", "--every", "month")
     assert facts["looks"][0] == "2026-01"
@@ -78,7 +78,8 @@ def test_predict_for_another_prevalence_says_what_it_did(run, model):
     assert "threshold: 0." in said
     facts = run.json("predict", "f1.softset", "new.csv", "--prevalence", "estimate", "-o", "e.csv")
     assert facts["shift"]["low"][0] <= 0.05 <= facts["shift"]["high"][0]
-    assert "as before" in run("predict", model, "new.csv", "--prevalence", "0.05", "-o", "q.csv")
+    said = run("predict", model, "new.csv", "--prevalence", "0.05", "-o", "q.csv")
+    assert "as before\nThe promise stands. Threshold 0." in said
 
 
 @pytest.mark.parametrize("prevalence", ["0", "1", "nan", "few", "0.1,0.2"])

@@ -3,8 +3,10 @@
 import numpy as np
 
 from softset.decisions.watching import (
+    Episode,
     drift_evidence,
     drift_start,
+    episodes,
     log_evidence,
     look_intervals,
     watched_rate,
@@ -52,6 +54,38 @@ def test_a_late_fall_is_found_where_it_began():
     assert len(delays) >= 36
     assert np.median(delays) < 20
     assert 45 <= np.median(starts) <= 55
+
+
+def test_what_was_broken_holds_again_and_can_break_again():
+    delays, errors, states = [], [], []
+    for seed in range(30):
+        parts = [streams(r, 1, 10 * seed + k, 40) for k, r in enumerate((0.9, 0.75, 0.93, 0.7))]
+        hits, rows = (np.concatenate([p[i][0] for p in parts]) for i in (0, 1))
+        # Until it is bad again: the last state is that it holds.
+        early = watched_rate("recall", hits[:120], rows[:120], alpha=0.05, bound=0.9)
+        states.append([e.until is None for e in early.episodes])
+        found = watched_rate("recall", hits, rows, alpha=0.05, bound=0.9)
+        assert found.since is not None
+        assert found.broken_at(159)
+        if [e.until is None for e in found.episodes] == [False, True]:
+            first, second = found.episodes
+            errors += [first.since - 40, first.until - 80, second.since - 120]
+            delays.append(first.back - 80)
+            assert not found.broken_at(first.until)
+    assert states.count([False]) >= 27
+    assert len(delays) >= 27
+    assert np.median(delays) < 15
+    assert np.median(np.abs(errors)) <= 2
+
+
+def test_what_stays_as_bad_is_rarely_called_mended():
+    mended = 0
+    for hits, rows in zip(*streams(0.75, 200, 5), strict=True):
+        each = episodes(rows - hits, rows, 0.1, 0.05)
+        assert each[0].since < 10
+        mended += each[0].until is not None
+    assert mended <= 200 * 0.05 + 2 * np.sqrt(200 * 0.05 * 0.95)
+    assert Episode(3, 5) == Episode(since=3, found=5, until=None, back=None)
 
 
 def test_at_most_is_the_mirror_of_at_least():

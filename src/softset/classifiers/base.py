@@ -87,14 +87,11 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         """Logits ``(n,)`` or ``(n, labels)``, or log-probabilities ``(n, classes)``, in float64."""
         raise NotImplementedError
 
-    def _probabilities(self, x: Array) -> Array:
-        """``(n,)`` of the positive class, or ``(n, classes or labels)``."""
-        return self._scored(x)[0]
-
     def _scored(self, x: Array) -> tuple[Array, Array]:
-        """Probabilities and scores of the same rows, which are gone through once."""
+        """Probabilities, ``(n,)`` or ``(n, classes or labels)``, and scores of the same rows, which
+        are gone through once."""
         scores = self._scores(x)
-        return self._task.probabilities(scores), scores
+        return self._task.probabilities(self._believed(scores)), scores
 
     # --- fit -------------------------------------------------------------------------------------
 
@@ -204,16 +201,22 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         """What is trained and tuned for: the metric, or mean costs where rows have their own."""
         return get_goal(self.metric) if self._mean_cost is None else get_goal(self._mean_cost)
 
-    def _tunes(self) -> bool:
-        """Whether the threshold is tuned, which needs held-out rows."""
-        return isinstance(self.threshold, str) and self._goal().tunes
+    def _holds_out(self) -> bool:
+        """Whether out-of-fold scores are needed: to tune the threshold, or to calibrate."""
+        return self.calibrate or (isinstance(self.threshold, str) and self._goal().tunes)
 
     def _decide_by(
-        self, scores: Array | None, y: Array, w: Array, place: Array | None = None
+        self,
+        scores: Array | None,
+        y: Array,
+        w: Array,
+        place: Array | None = None,
+        crossed: Array | None = None,
     ) -> None:
         """Keep the threshold that was given, or tune one; None is 1/2 or the largest.
 
-        ``place`` says for each row of ``fit`` which of the scores is its own, -1 for none.
+        ``place`` says for each row of ``fit`` which of the scores is its own, -1 for none;
+        ``crossed`` is as in ``Tuner.tune``.
         """
         count = len(self.classes_)
         self._oof_scores: Array | None = None
@@ -230,7 +233,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
             self._keep(Decision.plain(self._task, count))
         else:
             rows = None if place is None else rows_at(place)
-            self._keep(self._tuned(scores, y, w, rows=rows))
+            self._keep(self._tuned(scores, y, w, crossed, rows))
         self._remember(scores, y, w)
         if scores is not None:
             self._warn_if_useless(scores, y, w)
@@ -305,14 +308,6 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         self._decision = decision
         setattr(self, f"{self._task.parameter}_", decision.threshold)
 
-    @property
-    def oof_scores_(self) -> Array | None:
-        """Out-of-fold scores of the rows of ``fit``, in their order: what the threshold was tuned
-        on. NaN for rows without one; None if unavailable. Files, pickles and copies do not hold
-        them.
-        """
-        return self.__dict__.get("_oof_scores")
-
     def __getstate__(self) -> State:
         unsaved = ("_oof_scores", "_costs")
         return {k: v for k, v in super().__getstate__().items() if k not in unsaved}
@@ -321,7 +316,8 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         """A copy of the fitted classifier that decides at another threshold.
 
         ``threshold`` is a number in (0, 1), one for each label, or offsets of the classes of a
-        multiclass problem; ``None`` is 1/2 or the largest probability.
+        multiclass problem; ``None`` is 1/2 or the largest probability. It is about scores as they
+        are, also where probabilities are calibrated.
         """
         self._check_fitted()
         copied, count = copy.copy(self), len(self.classes_)
@@ -341,12 +337,17 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         return validate_data(self, X, reset=False, dtype=np.float64)
 
     def predict_proba(self, X: Rows) -> Array:
-        """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
-        return self._by_class(self._probabilities(self._checked(X)))
+        """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``.
+
+        Training for a metric, weights of classes and many models leave them too far from what
+        happens; with ``calibrate=True`` they are calibrated on out-of-fold scores. Decisions are
+        made on the scores: ``predict`` is then not ``predict_proba >= threshold_``.
+        """
+        return self._by_class(self._scored(self._checked(X))[0])
 
     def predict_log_proba(self, X: Rows) -> Array:
         """The logarithms of ``predict_proba``, in the same columns."""
-        z = self._scores(self._checked(X))
+        z = self._believed(self._scores(self._checked(X)))
         if self._task.exclusive:
             return log_softmax(z, axis=-1)
         if self._task.independent:
@@ -497,9 +498,3 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         content = read_file(path, cls.__name__)
         with whole(os.path.basename(path), cls.__name__):
             return cls.from_state(content, metric)
-
-
-def logs_of(p: Array) -> Array:
-    """The logarithms of probabilities that may be 0."""
-    with np.errstate(divide="ignore"):
-        return np.log(p)

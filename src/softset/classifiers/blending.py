@@ -13,7 +13,7 @@ from softset.classifiers.export import averaged
 from softset.counting.problem import arrange
 from softset.counting.steps import IdentityStep
 from softset.decisions.tuner import Tuner
-from softset.tables.rows import strata_of
+from softset.tables.rows import Examples, strata_of
 from softset.typing import Floats, Ints
 
 # How strongly weights are held near equal ones: see ``blend_weights`` and docs/efficacy.md.
@@ -82,3 +82,16 @@ def blend_weights(
     search.step(closure)  # type: ignore[no-untyped-call]
     weights = torch.softmax(lean.detach(), 0).numpy()
     return weights if np.isfinite(weights).all() else np.full(parts, 1 / parts)
+
+
+def few_of_each(rows: Examples, count: int) -> Examples:
+    """About ``count`` of the rows, the same fraction of each class, at least 10 of each."""
+    if len(rows.y) <= count:
+        return rows
+    strata = strata_of(rows.y)
+    number = np.empty(len(strata), dtype=np.int64)
+    size = np.empty(len(strata))
+    for stratum in np.unique(strata):
+        in_stratum = np.flatnonzero(strata == stratum)
+        number[in_stratum], size[in_stratum] = np.arange(len(in_stratum)), len(in_stratum)
+    return rows.take(number < np.maximum(10, size * count / len(strata)))

@@ -77,6 +77,7 @@ class MetricBoostingClassifier(DecidingClassifier):
             offsets, one for each class; ``None`` is 1/2 or the largest probability.
         confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
             that keeps the constraint on new rows with about this probability: see ``promise_``.
+        calibrate: calibrate ``predict_proba`` on out-of-fold scores; no decision changes.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights, in
             training and in the metric that stops it and tunes the threshold. Of labels a list of
             these, one for each; their factors are multiplied, as in scikit-learn.
@@ -114,6 +115,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         validation_fraction: float = 0.25,
         threshold: Threshold | str | None = "tuned",
         confidence: float | None = None,
+        calibrate: bool = False,
         class_weight: ClassWeight = None,
         pos_label: Label | None = None,
         params: Settings | None = None,
@@ -130,6 +132,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         self.validation_fraction = validation_fraction
         self.threshold = threshold
         self.confidence = confidence
+        self.calibrate = calibrate
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.params = params
@@ -295,7 +298,7 @@ class MetricBoostingClassifier(DecidingClassifier):
         part._describe()
         if isinstance(threshold, str):
             part._keep(self._log_loss_decision)
-            part._reference = None  # its scores are of the trees for the metric too
+            part._remember(None, np.empty(0), np.empty(0))  # scores are of trees for the metric too
         else:
             part._check_threshold()
             part._decide_by(None, np.empty(0), np.empty(0))

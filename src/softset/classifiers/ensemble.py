@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 
 from softset.checks import check_choice, check_number
 from softset.classifiers.base import DecidingClassifier
-from softset.classifiers.blending import blend_weights
+from softset.classifiers.blending import blend_weights, few_of_each
 from softset.classifiers.boosting import MetricBoostingClassifier
 from softset.classifiers.export import averaged
 from softset.classifiers.folds import Splits, cv_splits, is_count
@@ -30,7 +30,7 @@ from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.decisions.tuner import Tuner
 from softset.formats import Summary
 from softset.metrics.registry import MetricLike, label_of
-from softset.tables.rows import Examples, strata_of
+from softset.tables.rows import Examples
 from softset.tasks import Task
 from softset.training.progress import progress
 from softset.typing import CV, Array, ArrayLike, Label, Labels, RandomState, Rows, State
@@ -157,6 +157,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
             are used depends on the machine.
         confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
             that keeps the constraint on new rows with about this probability: see ``promise_``.
+        calibrate: calibrate ``predict_proba`` on out-of-fold scores; no decision changes.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
             the rarer class (``softset.tables.labels.positive_class``).
         n_jobs: threads of trees and boosting; ``None`` is one.
@@ -190,6 +191,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         cv: CV = 5,
         time_limit: float | None = None,
         confidence: float | None = None,
+        calibrate: bool = False,
         pos_label: Label | None = None,
         n_jobs: int | None = None,
         random_state: RandomState = None,
@@ -200,6 +202,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         self.cv = cv
         self.time_limit = time_limit
         self.confidence = confidence
+        self.calibrate = calibrate
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -251,7 +254,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
     ) -> dict[str, float]:
         """The seconds that all folds of each kind will take, by a fit on a few rows, the time of
         which counts; 0 without a limit, infinite for kinds that there was no time to try."""
-        few = _few_of_each(rows, PROBE)
+        few = few_of_each(rows, PROBE)
         if math.isinf(clock.limit) or len(few.y) == len(rows.y):
             return {name: 0.0 if math.isinf(clock.limit) else 1e-9 * i
                     for i, name in enumerate(kinds)}  # fmt: skip
@@ -321,7 +324,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
             next(steps)
             begun = time.monotonic()
             part = rows.take(train)
-            part = part if usable == 1 else _few_of_each(part, max(PROBE, int(usable * len(train))))
+            part = part if usable == 1 else few_of_each(part, max(PROBE, int(usable * len(train))))
             for name, model in _quietly(kind, part, order).items():
                 fit = fits.setdefault(name, _Fit(name, kind, [], len(rows.y), []))
                 fit.add(model, rows.x, held)
@@ -362,7 +365,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
             return float(values[0]) * self._unit
 
         whole = blended(weights)
-        self._decide_by(whole if self._tunes() else None, y, w, place)
+        self._decide_by(whole if self._holds_out() else None, y, w, place)
         self.score_ = value(weights)
         others = [np.where(np.arange(len(fits)) == i, 0, weights) for i in range(len(fits))]
         rest = [value(other) for other in others] if len(fits) > 1 else [0.0]
@@ -383,6 +386,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
                 f"{type(self).__name__} for {label_of(self.metric)}",
                 f"out of fold {self.score_:.3f}",
                 f"threshold: {np.round(threshold, 4)}",
+                self._probabilities_in_words(),
             ],
             ["base model", "weight", "adds", "microseconds a row"],
             [
@@ -474,19 +478,6 @@ class _Clock(NamedTuple):
     def left(self) -> float:
         """Seconds that are left; negative after the end."""
         return self.limit - (time.monotonic() - self.started)
-
-
-def _few_of_each(rows: Examples, count: int) -> Examples:
-    """About ``count`` of the rows, the same fraction of each class, at least 10 of each."""
-    if len(rows.y) <= count:
-        return rows
-    strata = strata_of(rows.y)
-    number = np.empty(len(strata), dtype=np.int64)
-    size = np.empty(len(strata))
-    for stratum in np.unique(strata):
-        in_stratum = np.flatnonzero(strata == stratum)
-        number[in_stratum], size[in_stratum] = np.arange(len(in_stratum)), len(in_stratum)
-    return rows.take(number < np.maximum(10, size * count / len(strata)))
 
 
 def _is_there(kind: Kind) -> bool:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from softset.checks import require
+from softset.decisions.calibration import Calibrator
 from softset.decisions.decision import Decision
 from softset.storage.files import write_safely
 from softset.tables.labels import LabelEncoding
@@ -50,6 +51,7 @@ class Exportable:
 
     _labels: LabelEncoding
     _decision: Decision
+    _calibrator: Calibrator | None
 
     def _layers(self) -> Layers:
         raise NotImplementedError
@@ -80,10 +82,17 @@ class ExportedModule(nn.Module):
     far: Tensor
     logit: Tensor
 
-    def __init__(self, layers: Layers, labels: LabelEncoding, decision: Decision) -> None:
+    def __init__(
+        self,
+        layers: Layers,
+        labels: LabelEncoding,
+        decision: Decision,
+        calibrator: Calibrator | None = None,
+    ) -> None:
         super().__init__()
         self.task, self.positive = labels.task, labels.positive
         self.squash, self.depth = layers.squash, len(layers.weights)
+        self.calibrated = calibrator is not None
         tensors = {
             "center": torch.from_numpy(layers.center),
             "scale": torch.from_numpy(layers.scale),
@@ -91,6 +100,7 @@ class ExportedModule(nn.Module):
             "logit": torch.from_numpy(np.asarray(decision.logit)),
             **{f"weight{i}": w for i, w in enumerate(layers.weights)},
             **{f"bias{i}": b for i, b in enumerate(layers.biases)},
+            **({} if calibrator is None else _maps_of(calibrator)),
         }
         for name, value in tensors.items():
             # A copy: what is done to the module leaves the classifier as it is.
@@ -125,7 +135,19 @@ class ExportedModule(nn.Module):
             u = u.relu() if i < self.depth - 1 else u
         return u.squeeze(-1) if self.task.single else u
 
+    def _believed(self, scores: Tensor) -> Tensor:
+        """As ``softset.decisions.calibration.Calibrator``; outputs are the last dimension."""
+        if self.task.exclusive:
+            logs = torch.log_softmax(scores, -1).clamp(max=-torch.finfo(scores.dtype).eps)
+            scores = logs - torch.log(-torch.expm1(logs))
+        slope, intercept, reach, log_ratio = self.get_buffer("calibration")
+        z = slope * torch.minimum(torch.maximum(scores, -reach), reach) + intercept
+        if self.task.exclusive:
+            return F.logsigmoid(z) + log_ratio
+        return z
+
     def _probabilities(self, scores: Tensor) -> Tensor:
+        scores = self._believed(scores) if self.calibrated else scores
         if self.task.exclusive:
             return torch.softmax(scores, -1)
         kind = torch.finfo(scores.dtype)
@@ -139,6 +161,13 @@ class ExportedModule(nn.Module):
             return (scores + self.logit).argmax(1)
         code = (scores >= self.logit).to(torch.int64)
         return code if self.positive == 1 else 1 - code
+
+
+def _maps_of(calibrator: Calibrator) -> dict[str, Tensor]:
+    """``[4, outputs]``, of two classes ``[4]``: slopes, intercepts, reaches and log ratios."""
+    rows = [[getattr(m, name) for m in calibrator.maps] for name in ("slope", "intercept", "reach")]
+    found = torch.tensor([*rows, calibrator.log_ratio], dtype=torch.float64)
+    return {"calibration": found[:, 0] if calibrator.task.single else found}
 
 
 def averaged(z: Tensor, task: Task, weights: Tensor | None = None) -> Tensor:
@@ -191,7 +220,9 @@ def to_torch(model: object) -> ExportedModule:
             "model decides by costs of each row, which its inputs do not hold. To export one "
             "threshold, use model.with_threshold(model.threshold_)."
         )
-    return ExportedModule(classifier._layers(), classifier._labels, classifier._decision)
+    return ExportedModule(
+        classifier._layers(), classifier._labels, classifier._decision, classifier._calibrator
+    )
 
 
 def to_onnx(model: object, path: PathLike) -> None:

@@ -91,6 +91,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         threshold: ``"tuned"``; or a number in (0, 1), one for each label; for multiclass problems
             offsets, one for each class; ``None`` is 1/2 or the largest probability.
         confidence: keep the constraint of the metric on new rows so surely: see ``promise_``.
+        calibrate: calibrate ``predict_proba`` on out-of-fold scores; no decision changes.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
             labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
@@ -124,6 +125,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         path: Sequence[float] = PATH,
         threshold: Threshold | str | None = "tuned",
         confidence: float | None = None,
+        calibrate: bool = False,
         class_weight: ClassWeight = None,
         pos_label: Label | None = None,
         sync: object = None,
@@ -137,6 +139,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         self.path = path
         self.threshold = threshold
         self.confidence = confidence
+        self.calibrate = calibrate
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.sync = sync
@@ -348,7 +351,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
                 stays = "logistic regression: fine-tuning did not help out of fold"
                 facts.append(moved if target.chosen else stays)
         threshold = getattr(self, f"{self._task.parameter}_")
-        facts.append(f"threshold: {np.round(threshold, 4)}")
+        facts += [f"threshold: {np.round(threshold, 4)}", self._probabilities_in_words()]
         # A column for each class of several, or each label.
         count = len(self.coef_)
         outputs = self.classes_ if len(self.classes_) == count else range(count)

@@ -150,7 +150,8 @@ class Model:
     def summary(self) -> Summary:
         """What the classifier says of itself, with the names of the table's columns."""
         own = getattr(self.classifier, "summary", None)
-        text: Summary = own() if own else Summary.of([repr(self.classifier)])
+        words = [repr(self.classifier), self.classifier._probabilities_in_words()]
+        text: Summary = own() if own else Summary.of(words)
         return text.after(self.positive) if self.positive else text
 
     def with_threshold(self, threshold: Threshold | None = None) -> Model:

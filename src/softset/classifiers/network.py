@@ -95,6 +95,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
             offsets, one for each class; ``None`` is 1/2 or the largest probability.
         confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
             that keeps the constraint on new rows with about this probability: see ``promise_``.
+        calibrate: calibrate ``predict_proba`` on out-of-fold scores; no decision changes.
         class_weight: ``None``, ``"balanced"`` or ``{class: weight}``; multiplies sample weights. Of
             labels a list of these, one for each; their factors are multiplied, as in scikit-learn.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
@@ -131,6 +132,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         validation_fraction: float = 0.2,
         threshold: Threshold | str | None = "tuned",
         confidence: float | None = None,
+        calibrate: bool = False,
         class_weight: ClassWeight = None,
         pos_label: Label | None = None,
         random_state: RandomState = None,
@@ -150,6 +152,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         self.validation_fraction = validation_fraction
         self.threshold = threshold
         self.confidence = confidence
+        self.calibrate = calibrate
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.random_state = random_state
@@ -233,7 +236,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         self._scaler = surveyed.scaler
         self._take(self._train_stream(stream, surveyed, seeds, seed, checkpoint))
         held = surveyed.held
-        self._decide_by(self._scores(held.x) if self._tunes() else None, held.y, held.w)
+        self._decide_by(self._scores(held.x) if self._holds_out() else None, held.y, held.w)
 
     def _train_stream(
         self,
@@ -275,7 +278,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
 
     def _folds(self, rows: Examples, salt: int) -> Ints | None:
         """The fold of every row; ``None`` where all networks are trained on all rows."""
-        if not (self.early_stopping or self._tunes()):
+        if not (self.early_stopping or self._holds_out()):
             return None
         fold = salted_folds(rows, self._fold_count(), salt)
         if rows.y.ndim == 1:
@@ -301,7 +304,7 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
         has, scores = self._out_of_fold(rows, fold, self._weights)
         own_place = np.append(places(has), -1)[place]  # -1 stays -1
         held = rows.take(has)  # in the order of hashes
-        self._decide_by(scores, held.y, held.w, own_place if self._tunes() else None)
+        self._decide_by(scores, held.y, held.w, own_place if self._holds_out() else None)
 
     def _out_of_fold(
         self, rows: Examples, fold: Ints, weights: torch.Tensor

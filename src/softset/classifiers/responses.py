@@ -72,3 +72,10 @@ def warn_of_repeated(X: Rows, rows: Ints) -> None:
             "may be broken more often than it says.",
             PromiseWarning,
         )
+
+
+def has_probabilities(model: BaseEstimator) -> bool:
+    """Whether a classifier around an estimator has ``predict_proba``; else AttributeError."""
+    if not model.calibrate:
+        getattr(model.estimator, "predict_proba")  # noqa: B009 (its error says what is missing)
+    return True

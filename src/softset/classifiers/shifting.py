@@ -6,6 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Self
 
 from softset.checks import warn_user
+from softset.classifiers.calibrating import Calibrating
 from softset.decisions.decision import Decision
 from softset.decisions.reference import Reference
 from softset.decisions.shift import (
@@ -20,18 +21,16 @@ from softset.decisions.shift import (
 )
 from softset.metrics.registry import MetricLike, get_goal, label_of
 from softset.storage.schema import decoded
-from softset.tables.labels import LabelEncoding
 from softset.typing import Array, Rows, State
 
 if TYPE_CHECKING:
     from softset.decisions.tuner import Tuner
 
 
-class Shifting:
+class Shifting(Calibrating):
     """``at_prevalence`` and ``adapt`` of every classifier, and the reference that they need."""
 
     metric: MetricLike
-    _labels: LabelEncoding
     _class_factors: Array
     _decision: Decision
 
@@ -51,12 +50,15 @@ class Shifting:
         raise NotImplementedError
 
     def _remember(self, scores: Array | None, y: Array, w: Array) -> None:
-        """Keep quantiles of out-of-fold scores by class, and no row."""
+        """Keep quantiles of out-of-fold scores by class, and what calibrates them; no row."""
         self._shift: Shift | None = None
         self._reference: Reference | None = None
-        if scores is not None and len(scores):
-            natural = w / self._labels.row_factors(self._class_factors, y)
-            self._reference = Reference.of(self._labels.task, scores, y, w, natural)
+        if scores is None or not len(scores):
+            self._fit_calibrator(None, y, w)
+            return
+        natural = w / self._labels.row_factors(self._class_factors, y)
+        self._reference = Reference.of(self._labels.task, scores, y, w, natural)
+        self._fit_calibrator(scores, y, natural)
 
     @property
     def reference_(self) -> Reference | None:
@@ -74,7 +76,8 @@ class Shifting:
 
         The threshold is tuned again for the same metric on out-of-fold scores, with classes
         reweighted; to the offsets of several classes the log ratio of new to old fractions is
-        added. Scores stay. Promises of recall, fpr and specificity stand, and so does their
+        added. Scores stay, and probabilities too, unless they are calibrated: then they become
+        those at this prevalence. Promises of recall, fpr and specificity stand, and so does their
         threshold; those of precision and alerts are made again for this prevalence.
 
         >>> from sklearn.datasets import make_classification
@@ -124,6 +127,9 @@ class Shifting:
         copied._shift = shift
         if not shift.rejected:
             copied._reference = reference.with_prior(prior_of(reference, shift.after))
+            if self._calibrator is not None:
+                priors = reference.prior, copied._reference.prior
+                copied._calibrator = self._calibrator.at_prevalence(*priors)
         return copied
 
     def _packed_reference(self) -> State:
@@ -131,6 +137,7 @@ class Shifting:
         return {
             "reference": None if reference is None else reference.packed(),
             "shift": None if shift is None else shift.packed(),
+            **self._packed_calibrator(),
         }
 
     def _restore_reference(self, fitted: State) -> None:
@@ -141,3 +148,4 @@ class Shifting:
             else Reference.unpacked(self._labels.task, len(self._labels.classes), reference)
         )
         self._shift = None if shift is None else decoded(Shift, shift, "shift")
+        self._restore_calibrator(fitted)

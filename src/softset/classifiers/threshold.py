@@ -24,7 +24,7 @@ from sklearn.utils.validation import (
 
 from softset.checks import listed, warn_user
 from softset.classifiers import out_of_bag, responses
-from softset.classifiers.base import DecidingClassifier, logs_of
+from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.folds import Splits, cv_splits, holdout_split
 from softset.classifiers.parts import is_part, pack_part, unpack_part
 from softset.classifiers.row_costs import Costs, row_costs
@@ -54,11 +54,6 @@ from softset.typing import (
     State,
     Threshold,
 )
-
-
-def _has_probabilities(model: BaseEstimator) -> bool:
-    getattr(model.estimator, "predict_proba")  # noqa: B009 (its error says what is missing)
-    return True
 
 
 class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type: ignore[misc]
@@ -92,6 +87,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         confidence: with a metric at a constraint (``"precision@recall>=0.9"``), choose a threshold
             that keeps it on new rows with this probability: see ``promise_``. It is exact with
             ``cv="prefit"`` or ``holdout_fraction``, approximate otherwise.
+        calibrate: calibrate ``predict_proba`` on out-of-fold scores; no decision changes.
         holdout_fraction: tune the threshold on this fraction of the rows, which the estimator is
             not fitted on, instead of on folds.
         pos_label: the positive class of two. By default 1 or the larger number, a word for yes, or
@@ -140,6 +136,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         refit: bool = True,
         threshold: Threshold | str | None = "tuned",
         confidence: float | None = None,
+        calibrate: bool = False,
         holdout_fraction: float | None = None,
         pos_label: Label | None = None,
         n_jobs: int | None = None,
@@ -152,6 +149,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         self.refit = refit
         self.threshold = threshold
         self.confidence = confidence
+        self.calibrate = calibrate
         self.holdout_fraction = holdout_fraction
         self.pos_label = pos_label
         self.n_jobs = n_jobs
@@ -209,7 +207,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
                 target = np.squeeze(target[:, np.isnan(self._constant)])
             if held is not None:
                 splits = holdout_split(held, X, codes, weight, seeds[0])
-            elif not self._cv_is("oob") and (self._tunes() or not refit):
+            elif not self._cv_is("oob") and (self._holds_out() or not refit):
                 splits = cv_splits(self.cv, X, self._labels, codes, weight, seeds[0], **to_splitter)
             parts = [*(train for train, _ in splits), *([everything] if refit else [])]
             models = self._fitted(X, target, parts, passed)
@@ -292,7 +290,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             unset = [k for k, v in inner if k.split("__")[-1] == "pos_label" and v is None]
             estimator.set_params(**dict.fromkeys(unset, self._labels.names[1]))
         if self._cv_is("oob"):
-            estimator, fit = out_of_bag.bagging(estimator, tunes=self._tunes()), out_of_bag.fit
+            estimator, fit = out_of_bag.bagging(estimator, tunes=self._holds_out()), out_of_bag.fit
         for rows in parts:
             x, labels = _safe_split(estimator, X, target, rows)
             settings = _check_method_params(X, passed, indices=rows)
@@ -312,7 +310,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         """The decision by out-of-fold scores, and how sure it is."""
         self._known: Settings = {}
         self._tuned_on: tuple[Array, Array, Array, Array] | None = None
-        if not self._tunes():
+        if not self._holds_out():
             self._decide_by(None, np.empty(0), np.empty(0))
             return
         if splits:
@@ -334,15 +332,14 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         if self._response == "predict_proba":
             self._least = responses.least_probability(raw)
         scores, y, w = self._as_scores(raw), codes[rows], weight[rows]
-        self._oof_scores = np.full((len(codes), *scores.shape[1:]), np.nan)
-        self._oof_scores[rows] = scores
         tuner = self._tuner()
-        crossed = tuner.crossed(scores, y, w) if tuner.can_tune(y) else None
+        tuned = isinstance(self.threshold, str) and tuner.can_tune(y)
+        crossed = tuner.crossed(scores, y, w) if tuned else None
         if self.confidence is not None:
             responses.warn_of_repeated(X, rows)
-        self._keep(self._tuned(scores, y, w, crossed, rows))
-        self._remember(scores, y, w)
-        self._warn_if_useless(scores, y, w)
+        place = np.full(len(codes), -1)
+        place[rows] = np.arange(len(rows))
+        self._decide_by(scores, y, w, place, crossed)
         if crossed is not None and not tuner.goal.where.exact and self._costs is None:
             self._tuned_on, self._seed = (crossed, scores, y, w), seed
 
@@ -350,9 +347,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     def interval_(self) -> Array | None:
         """The 95 % confidence interval of the best threshold; computed when it is first read."""
         if "interval" not in self._known:
-            interval, rows = None, self._tuned_on
-            if rows is not None:
-                interval = threshold_interval(self._tuner(), *rows[1:], self._seed)
+            rows, tuner = self._tuned_on, self._tuner()
+            interval = None if rows is None else threshold_interval(tuner, *rows[1:], self._seed)
             in_logits = self._task.exclusive or self._response == "decision_function"
             self._known["interval"] = interval if interval is None or in_logits else expit(interval)
         return cast("Array | None", self._known["interval"])
@@ -362,9 +358,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         """The out-of-fold gain of tuning; computed when it is first read."""
         if "gain" not in self._known:
             rows = self._tuned_on
-            self._known["gain"] = (
-                None if rows is None else tuning_gain(self._tuner(), *rows, self._seed)
-            )
+            found = None if rows is None else tuning_gain(self._tuner(), *rows, self._seed)
+            self._known["gain"] = found
         return cast("Gain | None", self._known["gain"])
 
     def _keep(self, decision: Decision) -> None:
@@ -439,22 +434,27 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     def _scores(self, x: Rows) -> Array:
         return self._scored(x)[1]
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(responses.has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Rows) -> Array:
         """Probabilities ``(n, classes)`` in the order of ``classes_``, or ``(n, labels)``."""
-        return self._by_class(self._mean(self._checked(X)))
+        return self._by_class(self._scored(self._checked(X))[0])
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(responses.has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Rows) -> Array:
         """The logarithms of ``predict_proba``, in the same columns; -inf where it is 0."""
-        return logs_of(self.predict_proba(X))
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def _by_class(self, p: Array) -> Array:
+        if p.ndim == 1:
+            return super()._by_class(p)
         return p[:, ::-1] if self._task.single and self._labels.positive == 0 else p
 
     def _scored(self, x: Rows) -> tuple[Array, Array]:
         raw = self._mean(x)
-        return raw, self._as_scores(raw)
+        scores = self._as_scores(raw)
+        p = self._task.probabilities(self._believed(scores)) if self._calibrator else raw
+        return p, scores
 
     # --- files -----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from softset.classifiers.model import Model, Table
 from softset.counting.cells import Confusion
 from softset.decisions.promises import exact_intervals, rate_rows
 from softset.decisions.reference import Reference
-from softset.decisions.shift import Shift, estimated_shift
+from softset.decisions.shift import FEWEST, Shift, estimated_shift
 from softset.decisions.watching import (
     WatchedRate,
     crossing,
@@ -83,12 +83,8 @@ class Watch:
     @property
     def verdict(self) -> str:
         """The answer in a sentence."""
-        findings = [
-            f"{self._said(r)} is broken since {self.looks[r.since]} (found in "
-            f"{self.looks[r.found]})"
-            for r in self.broken
-            if r.since is not None and r.found is not None
-        ]
+        findings = [self._state(r) for r in self.broken]
+        findings += [self._state(r) for r in self.rates if r.episodes and r.since is None]
         if findings:
             text = "; ".join(findings)
             return f"{text[:1].upper()}{text[1:]}."
@@ -109,17 +105,38 @@ class Watch:
             return "the model has no reference of scores"
         if self.drift.found is None or self.drift.since is None:
             return "scores are as in training"
-        looks = self.looks
+        since, found = (self.looks[look] for look in (self.drift.since, self.drift.found))
+        if self.drift.evidence[-1] < 0:
+            return (
+                f"scores differed from those of training from {since} (found in {found}); nothing "
+                "says so of the last looks"
+            )
+        return f"scores differ from those of training since {since} (found in {found})"
+
+    def _state(self, rate: WatchedRate) -> str:
+        """Since when a rate is broken, or until when it was."""
+        name = f"{rate.constraint}, which training led to expect,"
+        name = f"the promise of {rate.constraint}" if rate.promised else name
+        last, looks = rate.episodes[-1], self.looks
+        if last.until is None or last.back is None:
+            again = " again" if len(rate.episodes) > 1 else ""
+            found = f"{looks[last.since]} (found in {looks[last.found]})"
+            return f"{name} is broken{again} since {found}"
         return (
-            f"scores differ from those of training since {looks[self.drift.since]} "
-            f"(found in {looks[self.drift.found]})"
+            f"{name} was broken from {looks[last.since]}; since {looks[last.until]} {rate.name} is "
+            f"better, and nothing says that it is broken (found in {looks[last.back]})"
         )
 
-    @staticmethod
-    def _said(rate: WatchedRate) -> str:
-        if rate.promised:
-            return f"the promise of {rate.constraint}"
-        return f"{rate.constraint}, which training led to expect,"
+    def means(self, rate: WatchedRate) -> str:
+        """A rate before, while and after it was broken."""
+        if not rate.episodes or not sum(rate.rows[: rate.episodes[-1].since]):
+            return f"{rate.mean():.3g} ({sum(rate.rows):,} rows)"
+        last = rate.episodes[-1]
+        before = f"{rate.mean(0, last.since):.3g} before"
+        while_broken = f"{rate.mean(last.since, last.until):.3g}"
+        if last.until is None:
+            return f"{while_broken} since then, {before}"
+        return f"{rate.mean(last.until):.3g} since then, {while_broken} while broken, {before}"
 
     def __str__(self) -> str:
         span = self.looks[0] if len(self.looks) == 1 else f"{self.looks[0]} to {self.looks[-1]}"
@@ -131,17 +148,14 @@ class Watch:
         for rate in self.rates:
             if not sum(rate.rows):
                 lines.append(f"{rate.constraint}: no rows to tell")
-            elif rate.since:
-                then, before = rate.mean(rate.since), rate.mean(0, rate.since)
-                lines.append(f"{rate.constraint}: {then:.3g} since then, {before:.3g} before")
             else:
-                lines.append(f"{rate.constraint}: {rate.mean():.3g} ({sum(rate.rows):,} rows)")
+                lines.append(f"{rate.constraint}: {self.means(rate)}")
         lines += [
             f"{rate.name}: {formats.percent(rate.mean())} of rows"
             + (f", {formats.percent(rate.bound)} in training" if rate.bound is not None else "")
             for rate in self.alerts
         ]
-        if self.broken:  # else the verdict has it
+        if any(rate.episodes for rate in self.rates):  # else the verdict has it
             lines.append(f"{self.scores[:1].upper()}{self.scores[1:]}.")
         if self.shift is not None:
             lines.append(f"last looks: {self.shift}")
@@ -180,7 +194,8 @@ def watch(
             all tested rates; and the same for the scores.
 
     Tested are the promised rates; without a promise, recall and precision against the lower end of
-    what out-of-fold scores led to expect. Tests can start late: see ``decisions.watching``.
+    what out-of-fold scores led to expect. Tests can start late, and see when what was broken is
+    better (then they begin anew): see ``decisions.watching``.
 
     >>> from sklearn.datasets import make_classification
     >>> from softset import MetricLinearClassifier
@@ -219,7 +234,7 @@ def watch(
     )
     recent = looks.number >= count - max(1, count // _RECENT)
     shift = None
-    if reference is not None and goal.tunes:
+    if reference is not None and goal.tunes and recent.sum() >= FEWEST:
         shift = estimated_shift(reference, scores[recent], names)
     return Watch(
         label_of(classifier.metric),

@@ -10,7 +10,7 @@ from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import check_columns, check_files, need, options_of_model, stem
 from softset.cli.on_disk import predicted
-from softset.cli.outputs import fresh_name, print_json
+from softset.cli.outputs import fresh_name, print_json, say
 
 if TYPE_CHECKING:
     from softset.classifiers.model import Model
@@ -73,6 +73,8 @@ def run(
         raise ValueError("--threshold and --prevalence both move the threshold: give one of them.")
     if threshold is not None:
         fitted = fitted.with_threshold(threshold)
+        if fitted.classifier.calibrated_:
+            say("softset: note: --threshold is about the score before it is calibrated (p_...).")
     if prevalence is not None and prevalence != "estimate":
         fitted = fitted.at_prevalence(_fractions(prevalence))
     elif prevalence is not None and is_beyond_memory(file):
@@ -133,10 +135,13 @@ def _moved_threshold(before: Model, after: Model) -> str:
 
     old, new = (np.round(m.threshold, 4).tolist() for m in (before, after))
     what = f"{before.task.parameter}: {old}"
-    if old == new:
-        return f"{what}, as before"
     promises = after.classifier.decision_.promises
-    return "\n".join([f"{what} -> {new}", *map(str, promises)])
+    if old != new:
+        return "\n".join([f"{what} -> {new}", *map(str, promises)])
+    lines = [f"{what}, as before"]
+    if before.classifier.decision_.promises and not promises:
+        lines.append("Nothing is promised any more.")
+    return "\n".join(lines + [f"The promise stands. {promise}" for promise in promises])
 
 
 class _Predictions:

@@ -42,6 +42,14 @@ def run(
     pos_label: opt.PosLabel = None,
     time_limit: opt.TimeLimit = None,
     confidence: opt.Confidence = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Calibrate probabilities on out-of-fold scores. Decisions stay: a row is not "
+            "flagged where its probability is above the threshold, but where its score is.",
+        ),
+    ] = False,
     sample_weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column with the rows' weights.")
     ] = None,
@@ -101,6 +109,8 @@ def run(
 
         promisable(metric)
         settings["confidence"] = confidence
+    if calibrate:
+        settings["calibrate"] = True
     if "verbose" in parameters:
         settings["verbose"] = 1 if sys.stderr.isatty() else _PLAIN_SECONDS
     if ranks_started() > 1 and not (is_beyond_memory(file) and "sync" in parameters):
@@ -189,6 +199,7 @@ def _tell(
         "positive": model.positive or None,
         "classes": model.target if model.task.independent else model.classes_.tolist(),
         "threshold": model.threshold,
+        "calibrated": model.classifier.calibrated_,
         "rows": rows,
         "columns": columns,
         "inputs": len(model.encoder.names_) if model.encoder is not None else None,
@@ -214,6 +225,8 @@ def _tell(
     print(_decision(model) if decision.costs is None else decision.costs)
     for promise in decision.promises:
         print(promise)
+    if blend is None and model.classifier.calibrated_:  # a summary has it anyway
+        print(model.classifier._probabilities_in_words())
     if blend is not None:
         print(model.classifier.summary())
     if held_out is not None:

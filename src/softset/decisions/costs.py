@@ -19,6 +19,7 @@ from softset.counting.thresholds import gaps, pick
 from softset.decisions.calibration import Calibration
 from softset.metrics.costs import CELLS, Cost
 from softset.metrics.registry import MetricLike, get_metric
+from softset.storage.schema import decoded
 from softset.tables.splits import dealt_folds
 from softset.tasks import BINARY
 from softset.typing import Array, ArrayLike, Floats, Frame, Ints, Settings, TensorLike, Weights
@@ -77,10 +78,10 @@ class CostDecision:
         """The inverse of ``packed``; raises ValueError for anything else."""
         names = {f.name for f in fields(cls)} - {"cost"}
         numbers = [v for v in data.values() if not isinstance(v, dict)]
-        complete = set(data) == names and set(data["calibration"]) == {"slope", "intercept"}
-        if not complete or not np.isfinite([*numbers, *data["calibration"].values()]).all():
+        if set(data) != names or not np.isfinite(numbers).all():
             raise ValueError("costs of each row in the file are malformed.")
-        return cls(cost, **{**data, "calibration": Calibration(**data["calibration"])})
+        calibration = decoded(Calibration, data["calibration"], "costs.calibration")
+        return cls(cost, **{**data, "calibration": calibration})
 
     def __str__(self) -> str:
         """Which rule it is, and what it saves."""

@@ -33,6 +33,8 @@ Prevalence = float | Sequence[float] | Mapping[Label, float]
 # the model that predicts is not quite one of those that gave the out-of-fold scores.
 _LEVEL, _LEAST_DISTANCE = 0.01, 0.05
 _ITERATIONS = 2000
+# New rows that can tell a prevalence, at least.
+FEWEST = 20
 # Promises of these rates, each of one class alone, do not depend on the prevalence.
 _OF_ONE_CLASS = {"recall", "fpr", "specificity"}
 
@@ -126,6 +128,11 @@ def stated_shift(reference: Reference, prior: Floats, names: Sequence[Label]) ->
 
 def estimated_shift(reference: Reference, scores: Floats, names: Sequence[Label]) -> Shift:
     """The shift that new scores tell, with its interval and the test of label shift."""
+    if len(scores) < FEWEST:
+        raise ValueError(
+            f"X must have at least {FEWEST} rows to estimate a prevalence, got {len(scores)}. Add "
+            "rows, or state the prevalence: at_prevalence, --prevalence 0.01."
+        )
     columns = range(len(reference.prior))
     each = [_estimate(reference, k, reference.counts_in_bins(k, scores)) for k in columns]
     after, low, high, by_decisions = (

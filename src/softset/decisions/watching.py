@@ -7,12 +7,16 @@ whatever the number of looks. The bet at each row is the likelihood ratio of a w
 
 A cumulative mean hides a late fall. So a part of the stake, ``1 / (s (s + 1))``, enters at look
 ``s``: the sum is a test that can start late, and its largest term says since when.
+
+What was broken can get better: from the look after the alarm on, the same test asks whether errors
+are fewer than they were while it was broken, and then the first test begins anew. A rate that
+always holds is called broken no more often by that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -64,10 +68,64 @@ def crossing(evidence: Floats, alpha: float) -> int | None:
 
 
 @dataclass(frozen=True)
+class Episode:
+    """A rate is broken since the look ``since``, which was found at the look ``found``, both by
+    number; it is better since ``until``, which was found at ``back``, None if it is not."""
+
+    since: int
+    found: int
+    until: int | None = None
+    back: int | None = None
+
+
+def episodes(errors: Ints, rows: Ints, allowed: float, alpha: float) -> list[Episode]:
+    """When more than ``allowed`` of the rows are errors, and when no longer.
+
+    >>> bad, looks = np.repeat([1, 5, 1], 20), np.full(60, 20)
+    >>> episodes(bad, looks, 0.1, 0.05)
+    [Episode(since=20, found=25, until=40, back=44)]
+    """
+    each: list[Episode] = []
+    start = 0
+    while start < len(rows):
+        found = crossing(log_evidence(errors[start:], rows[start:], allowed), alpha)
+        if found is None:
+            break
+        since = start + likely_start(errors[start:], rows[start:], allowed, found)
+        found += start
+        better = _recovery(errors[since:], rows[since:], allowed, found + 1 - since, alpha)
+        if better is None:
+            return [*each, Episode(since, found)]
+        until, back = since + better[0], since + better[1]
+        each.append(Episode(since, found, until, back))
+        start = back + 1
+    return each
+
+
+def _recovery(
+    errors: Ints, rows: Ints, allowed: float, start: int, alpha: float
+) -> tuple[int, int] | None:
+    """From look ``start`` on: since when, and at which look it is found, that errors are fewer than
+    before. A bet that starts at a look is against the least rate that looks until then allow."""
+    k, n = (np.cumsum(a)[start - 1 : -1] for a in (errors, rows))
+    odds = _ODDS[0] * allowed / (1 - allowed)
+    least = np.maximum(exact_intervals(k, n, 1 - alpha)[0], odds / (1 + odds))
+    right, rows = (rows - errors)[start:], rows[start:]
+    looks = np.arange(len(rows))
+    grown = np.full((len(rows), len(rows)), -np.inf)
+    for s in looks:
+        factors = np.cumsum(_log_factors(right[s:], rows[s:], 1 - least[s]), axis=0)
+        grown[s, s:] = np.logaddexp.reduce(factors, axis=1) - np.log(len(_ODDS))
+    entering = np.log((looks + 1) * (looks + 2.0))
+    evidence = np.logaddexp.reduce(np.vstack([grown - entering[:, None], -np.log(looks + 2.0)]))
+    back = crossing(evidence, alpha)
+    return None if back is None else (start + int(np.argmax(grown[:, back])), start + back)
+
+
+@dataclass(frozen=True)
 class WatchedRate:
     """A rate over looks: ``hits`` of ``rows`` at each. ``bound`` is tested, with ``sign`` 1 for at
-    least and -1 for at most; None without a test. ``found`` is the look at which it is found to be
-    broken, ``since`` the look since which, both by number; None if it is not."""
+    least and -1 for at most; None without a test. ``episodes`` are when it was broken."""
 
     name: str
     hits: list[int]
@@ -78,8 +136,22 @@ class WatchedRate:
     sign: int = 1
     promised: bool = False
     evidence: list[float] | None = None
-    found: int | None = None
-    since: int | None = None
+    episodes: list[Episode] = field(default_factory=list)
+
+    @property
+    def since(self) -> int | None:
+        """The look since which it is broken, by number; None if it is not, or not any more."""
+        last = self.episodes[-1:]
+        return last[0].since if last and last[0].until is None else None
+
+    @property
+    def found(self) -> int | None:
+        """The look at which that was found."""
+        return None if self.since is None else self.episodes[-1].found
+
+    def broken_at(self, look: int) -> bool:
+        """Whether it was broken at that look, as far as is known now."""
+        return any(e.since <= look and (e.until is None or look < e.until) for e in self.episodes)
 
     @property
     def values(self) -> list[float]:
@@ -122,8 +194,6 @@ def watched_rate(
         return WatchedRate(name, k.tolist(), n.tolist(), low, high)
     errors, allowed = (n - k, 1 - bound) if sign > 0 else (k, bound)
     evidence = log_evidence(errors, n, allowed)
-    crossed = crossing(evidence, alpha)
-    since = None if crossed is None else likely_start(errors, n, allowed, crossed)
     return WatchedRate(
         name,
         k.tolist(),
@@ -134,8 +204,7 @@ def watched_rate(
         sign,
         promised,
         evidence.tolist(),
-        crossed,
-        since,
+        episodes(errors, n, allowed, alpha),
     )
 
 

@@ -50,7 +50,7 @@ def write_watch(watched: Watch, path: PathLike, title: str = "") -> None:
 
 
 def rate_picture(watched: Watch, rate: WatchedRate) -> str:
-    """A rate at each look with its interval, its bound, and the look since which it is broken."""
+    """A rate at each look with its interval, its bound, and since when it is broken, or better."""
     return _over_time(
         watched,
         f"{rate.name} over time",
@@ -58,7 +58,7 @@ def rate_picture(watched: Watch, rate: WatchedRate) -> str:
         np.array(rate.low),
         np.array(rate.high),
         rate.bound,
-        rate.since,
+        [look for e in rate.episodes for look in (e.since, e.until) if look is not None],
     )
 
 
@@ -69,7 +69,7 @@ def _goal_picture(watched: Watch) -> str:
     values = np.array(watched.goal_values)
     low = np.array(watched.goal_low or watched.goal_values)
     high = np.array(watched.goal_high or watched.goal_values)
-    return _over_time(watched, f"{watched.goal} over time", values, low, high, None, None)
+    return _over_time(watched, f"{watched.goal} over time", values, low, high, None, [])
 
 
 def _over_time(
@@ -79,7 +79,7 @@ def _over_time(
     low: Floats,
     high: Floats,
     bound: float | None,
-    since: int | None,
+    marked: Sequence[int],
 ) -> str:
     some = np.isfinite(values)
     x, plot = _plot(watched, title)
@@ -92,8 +92,8 @@ def _over_time(
         plot.curve([plot.x.low, plot.x.high], [bound, bound], "soft")
     plot.curve(x[some], values[some], "ours")
     plot.shape(dots(across, plot.y(values[some])), "curve dots ours")
-    if since is not None:
-        plot.upright(since, "since")
+    for look in marked:
+        plot.upright(look, "since")
     return str(plot)
 
 
@@ -135,7 +135,7 @@ def _table(watched: Watch) -> list[dict[str, object]]:
         for r in shown:
             n = r.rows[t]
             text = f"{r.values[t]:.2f} [{r.low[t]:.2f}, {r.high[t]:.2f}]" if n else "–"
-            cells.append({"text": text, "broken": r.since is not None and t >= r.since})
+            cells.append({"text": text, "broken": r.broken_at(t)})
         rows.append(
             {"look": watched.looks[t], "rows": watched.rows[t], "labeled": watched.labeled[t]}
             | {"cells": cells}

@@ -46,19 +46,16 @@ def read_looks(time: ArrayLike, rows: int, every: str | None = None) -> Looks:
     values = pd.Series(np.asarray(time))
     if len(values) != rows:
         raise ValueError(f"time must have one value for each of {rows} rows, got {len(values)}.")
+    if values.isna().any():
+        row = int(np.argmax(values.isna())) + 1
+        raise ValueError(f"time must not be missing; row {row} has none. Leave such rows out.")
     numbers = pd.to_numeric(values, errors="coerce") if values.dtype.kind != "M" else None
     if numbers is not None and numbers.notna().all():
         if every is not None:
             raise ValueError(f"every={every!r} is for dates; time holds numbers, each a look.")
-        ordered, names = numbers, [f"{v:g}" for v in numbers]
+        ordered, names = numbers, [f"{v:.15g}" for v in numbers]
     else:
-        dates = pd.to_datetime(values, errors="coerce", utc=True, format="ISO8601")
-        if dates.isna().any():
-            row = int(np.argmax(dates.isna())) + 1
-            raise ValueError(
-                f"time must be dates (2026-03-31) or numbers; row {row} has {values[row - 1]!r}."
-            )
-        ordered = dates
+        ordered = dates = _dates(values)
         days = (dates.max() - dates.min()).total_seconds() / 86400
         every = every or next((e for e, span in _SPANS.items() if days <= span), "year")
         names = _NAMES[every](pd.DatetimeIndex(dates))
@@ -72,3 +69,26 @@ def read_looks(time: ArrayLike, rows: int, every: str | None = None) -> Looks:
     kinds = list(dict.fromkeys(names))
     place = {name: i for i, name in enumerate(kinds)}
     return Looks(kinds, np.array([place[name] for name in names], dtype=np.int64))
+
+
+def _dates(values: pd.Series) -> pd.Series:
+    """Moments: local ones if all have one time zone or none, of several in UTC."""
+    import pandas as pd
+
+    dates = pd.to_datetime(values, errors="coerce", utc=True, format="ISO8601")
+    if dates.isna().any():
+        row = int(np.argmax(dates.isna())) + 1
+        raise ValueError(
+            f"time must be dates (2026-03-31) or numbers; row {row} has {values[row - 1]!r}."
+        )
+    try:
+        return pd.to_datetime(values, format="ISO8601")
+    except ValueError:  # several time zones, or one in some rows alone
+        zoned = np.array([pd.Timestamp(v).tzinfo is not None for v in values])
+        if not zoned.all():
+            row = int(np.argmin(zoned)) + 1
+            raise ValueError(
+                f"time has a time zone in some rows and none in others; row {row} has "
+                f"{values[row - 1]!r}. Write it in all of them."
+            ) from None
+        return dates
