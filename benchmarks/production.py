@@ -307,7 +307,7 @@ def employment(args: argparse.Namespace) -> None:
     for goal in GOALS:
         train = (year == 2015) & half
         model = ss.train_model(
-            inputs[train], y[train], goal, recipe="boosting", pos_label=1, n_estimators=200
+            inputs[train], y[train], goal, recipe="boosting-tuned", pos_label=1, n_estimators=200
         )
         for name, part in parts.items():
             x, t = inputs[part], y[part]

@@ -169,7 +169,7 @@ def test_streams_and_what_summaries_say():
     assert "calibrated on out-of-fold scores" in model.summary()
     assert "calibrate=True gives calibrated ones" in QUICK["ensemble"]("f1").fit(x, y).summary()
     frame = pd.DataFrame(x, columns=["a", "b", "c"])
-    said = ss.train_model(frame, y, recipe="boosting", n_estimators=5).summary()
+    said = ss.train_model(frame, y, recipe="boosting-tuned", n_estimators=5).summary()
     assert "not calibrated; calibrate=True" in said
 
 
