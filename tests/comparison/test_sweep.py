@@ -143,7 +143,7 @@ LINES = [
     ({"seconds": "long"}, None, "seconds must be a finite number"),
     ({"seconds": float("nan")}, None, "seconds must be a finite number"),
     ({"run": 3}, None, "run must be an object"),
-    ('{"run": {"x": 3}, "seconds": 1.0, "result": 9}', None, "an object with a checksum"),
+    ('{"run": {"x": 3}, "seconds": 1.0, "result": 9}', None, "its checksum is missing"),
     ("[]", None, "an object with a checksum"),
     ("{{", None, "an object with a checksum"),
 ]

@@ -6,11 +6,21 @@ import numpy as np
 import pytest
 
 import softset as ss
+from softset.decisions import tuner as module
 from softset.decisions.decision import Decision
 from softset.decisions.tuner import RULES, Tuner
 from softset.metrics.registry import get_metric
 
 F1 = get_metric("f1")
+
+
+def test_a_long_tuning_shows_how_far_it_is(capsys, monkeypatch):
+    monkeypatch.setattr(module, "LONG", 50)
+    z, y = np.linspace(-1, 1, 60), np.arange(60) % 2
+    Tuner("f1", "binary", verbose=1).crossed(z, y, np.ones(60))
+    assert "tune 5 of 5" in capsys.readouterr().err
+    Tuner("f1", "binary").crossed(z, y, np.ones(60))
+    assert not capsys.readouterr().err
 
 
 def test_tuning_is_kept_only_if_it_helps_rows_it_was_not_tuned_on():

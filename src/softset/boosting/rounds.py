@@ -15,9 +15,9 @@ from softset.decisions.offsets import best_offsets
 from softset.decisions.smoothing import smooth_threshold
 from softset.decisions.tuner import LEAST_GAIN
 from softset.metrics.registry import MetricLike, get_goal
+from softset.progress import progress
 from softset.tables.rows import Examples
 from softset.tasks import BINARY, MULTICLASS
-from softset.training.progress import progress
 from softset.typing import Array
 
 if TYPE_CHECKING:

@@ -153,8 +153,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _class_name(self, code: int) -> Label:
         """The class as the user calls it."""
-        names = self._labels.names if self._table_classes is None else self._table_classes
-        return names[code]
+        return (self._table_classes or self._labels.names)[code]
 
     def _warn_of_absent(self, trained: Array, held: Array) -> None:
         """Warn of a class that no held-out row has."""
@@ -223,13 +222,9 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         if scores is not None and place is not None and len(scores):
             self._oof_scores = scores[place]
             self._oof_scores[place < 0] = np.nan
-        if not isinstance(self.threshold, str):
-            threshold = self.threshold
-            plain_one = Decision.plain(self._task, count)
-            self._keep(
-                plain_one if threshold is None else Decision.at(self._task, threshold, count)
-            )
-        elif scores is None:
+        if not isinstance(self.threshold, str | None):
+            self._keep(Decision.at(self._task, self.threshold, count))
+        elif self.threshold is None or scores is None:
             self._keep(Decision.plain(self._task, count))
         else:
             rows = None if place is None else rows_at(place)
@@ -261,7 +256,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         )
 
     def _tuner(self) -> Tuner:
-        return Tuner(self._goal(), self._task)
+        return Tuner(self._goal(), self._task, verbose=getattr(self, "verbose", 0))
 
     def _tuned(
         self,

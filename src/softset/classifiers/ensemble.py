@@ -30,9 +30,9 @@ from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.decisions.tuner import Tuner
 from softset.formats import Summary
 from softset.metrics.registry import MetricLike, label_of
+from softset.progress import progress
 from softset.tables.rows import Examples
 from softset.tasks import Task
-from softset.training.progress import progress
 from softset.typing import CV, Array, ArrayLike, Label, Labels, RandomState, Rows, State
 
 if TYPE_CHECKING:
@@ -375,7 +375,7 @@ class MetricEnsembleClassifier(DecidingClassifier):
         ]
 
     def _tuner(self) -> Tuner:
-        return Tuner(self._goal(), self._task, clear=False)
+        return Tuner(self._goal(), self._task, clear=False, verbose=self.verbose)
 
     def summary(self) -> Summary:
         """The base models by their weight: what each adds, and what predicting costs."""

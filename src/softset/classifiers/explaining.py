@@ -15,6 +15,7 @@ from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.linear import MetricLinearClassifier
 from softset.classifiers.model import Importance, Model
 from softset.classifiers.row_costs import Costs, prices
+from softset.progress import progress
 from softset.typing import JSON, Array, ArrayLike, Floats, Frame, Label, Labels, Matrix, Rows
 
 Inputs: TypeAlias = Frame  # of a classifier: a data frame, or an array
@@ -164,6 +165,7 @@ def permutation_importances(
     most_rows: int = 5000,
     random_state: int = 0,
     sample_cost: Costs = None,
+    verbose: int = 0,
 ) -> list[Importance]:
     """How much each column of ``X`` matters to the metric that ``model`` was trained for.
 
@@ -179,6 +181,7 @@ def permutation_importances(
         most_rows: of a longer table so many rows are drawn.
         random_state: of shuffles and drawn rows.
         sample_cost: costs of each row that are not columns of ``X``.
+        verbose: 1 shows progress; above 1, seconds between plain lines.
 
     Returns:
         One ``Importance`` for each column, the largest first.
@@ -203,10 +206,14 @@ def permutation_importances(
     score = partial(_score, model.classifier, target, costs)
     whole = score(x)
     importances = []
-    for column, block in _blocks(model, X):
+    blocks = list(_blocks(model, X))
+    steps = progress("shuffle column", len(blocks), verbose)
+    for column, block in blocks:
+        next(steps)
         orders = [random.permutation(len(x)) for _ in range(int(repeats))]
         falls = [whole - score(_shuffled(x, block, o)) for o in orders]
         importances.append(Importance(column, float(np.mean(falls)), float(np.std(falls))))
+    steps.close()
     return sorted(importances, key=lambda importance: -importance.falls)
 
 

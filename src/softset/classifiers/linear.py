@@ -318,7 +318,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         if not self._task.single:
             return super()._tuner()
         toward = 0.0 if self._targets[0].chosen else self._prior
-        return Tuner(self._goal(), self._task, toward=toward)
+        return Tuner(self._goal(), self._task, toward=toward, verbose=self.verbose)
 
     # --- what it has learned ---------------------------------------------------------------------
 

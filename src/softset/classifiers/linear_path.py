@@ -13,9 +13,9 @@ import numpy as np
 from softset.classifiers.path import FittedPath, choose, errors_needed, penalties_tried
 from softset.decisions.tuner import Tuner
 from softset.metrics.goals import Goal
+from softset.progress import progress
 from softset.tasks import task_of
 from softset.training.linear import LinearProblem, LinearRows, logistic, move, scores_of, shifted
-from softset.training.progress import progress
 from softset.typing import Array, Ints
 
 

@@ -334,7 +334,8 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
 
     def _tuner(self) -> Tuner:
         # Where every row is scored by a member, a gain need not be clear: see Tuner.
-        return Tuner(self._goal(), self._task, clear=self.n_networks < self._fold_count())
+        clear = self.n_networks < self._fold_count()
+        return Tuner(self._goal(), self._task, clear=clear, verbose=self.verbose)
 
     def _fold_count(self) -> int:
         return max(2, round(1 / self.validation_fraction))

@@ -12,7 +12,7 @@ import typer
 from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import ReadOptions, check_files, need, options_of_model, read_for
-from softset.cli.outputs import console, print_json
+from softset.cli.outputs import console, print_json, verbosity
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -71,7 +71,7 @@ def run(
         raise ValueError("the model does not name its target column: give it with --target COLUMN.")
     data = read_for(fitted, file, wanted, sep=sep, encoding=encoding, decimal=decimal)
     importances = permutation_importances(
-        fitted, data.table, data.labels, repeats=repeats, random_state=seed
+        fitted, data.table, data.labels, repeats=repeats, random_state=seed, verbose=verbosity()
     )
     mistakes = worst_mistakes(fitted, data.table, data.labels, most=most)
     importances = importances[:most]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from softset.formats import seconds
-from softset.training.progress import Line
+from softset.progress import Line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -141,6 +141,16 @@ def console() -> Console:
     return EscapedConsole(width=width, highlight=False, soft_wrap=False, markup=False)
 
 
+# Seconds between lines of progress where they are not replaced.
+PLAIN_EVERY = 30
+
+
+def verbosity() -> int:
+    """``verbose`` of what may take long: a live line on a terminal, elsewhere a plain one now and
+    then."""
+    return 1 if sys.stderr.isatty() else PLAIN_EVERY
+
+
 class Progress(Line):
     """A live line with the time left; in a file, a plain one every half minute.
 
@@ -148,7 +158,7 @@ class Progress(Line):
     """
 
     def __init__(self, what: str, intro: str = "") -> None:
-        super().__init__(what, every=30)
+        super().__init__(what, every=PLAIN_EVERY)
         self.intro = intro
         self.done = self.total = 0
 

@@ -10,9 +10,12 @@ from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import check_columns, check_files, need, options_of_model, stem
 from softset.cli.on_disk import predicted
-from softset.cli.outputs import fresh_name, print_json, say
+from softset.cli.outputs import PLAIN_EVERY, fresh_name, print_json, say
+from softset.progress import Line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from softset.classifiers.model import Model
     from softset.typing import Frame, Label
 
@@ -89,7 +92,12 @@ def run(
         predictions.kept = expanded(keep or [], rows.columns)
         check_names(file.name, rows.columns, predictions.kept)
         kinds = {name: rows.schema.field(name).type for name in predictions.kept}
-        write_blocks(predicted(rows, predictions), path, force=force, kinds=kinds)
+        write_blocks(
+            _shown(predicted(rows, predictions), predictions, rows.rows),
+            path,
+            force=force,
+            kinds=kinds,
+        )
     else:
         options = options_of_model(fitted)
         text = [*options["text"], *(keep or [])]
@@ -117,6 +125,14 @@ def run(
         print(f"{name}: " + ", ".join(f"{c} {n}" for c, n in numbers.items()))
     if moved is not None:
         print(f"{moved}\n{_moved_threshold(before, fitted)}")
+
+
+def _shown(blocks: Iterable[Frame], predictions: _Predictions, rows: int) -> Iterator[Frame]:
+    """The blocks, while a line tells how many rows are done."""
+    with Line("predict", every=PLAIN_EVERY) as line:
+        for block in blocks:
+            line.show(predictions.rows, rows)
+            yield block
 
 
 def _fractions(text: str) -> float | list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -15,7 +14,7 @@ from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import Labeled, check_files, need, read_labeled, split_values, stem
 from softset.cli.on_disk import HeldOut, ranks_started, save_new, score_of, train_on_disk
-from softset.cli.outputs import fresh_name, met_by_constant, print_json, say, say_notes
+from softset.cli.outputs import fresh_name, met_by_constant, print_json, say, say_notes, verbosity
 
 if TYPE_CHECKING:
     from softset.classifiers.model import Model
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 _TREES = 200  # of a forest
 _FOLDS = 5  # one of them is held out for the score
-_PLAIN_SECONDS = 30  # between lines of progress where they are not replaced
 
 
 _RECIPES = ", ".join(f"{name} ({row.about})" for name, row in RECIPES.items())
@@ -112,7 +110,7 @@ def run(
     if calibrate:
         settings["calibrate"] = True
     if "verbose" in parameters:
-        settings["verbose"] = 1 if sys.stderr.isatty() else _PLAIN_SECONDS
+        settings["verbose"] = verbosity()
     if ranks_started() > 1 and not (is_beyond_memory(file) and "sync" in parameters):
         raise ValueError(
             "several ranks (torchrun) train linear-tuned and linear-metric, from a directory "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from softset.cli import app
 from softset.cli import options as opt
 from softset.cli.inputs import check_files, need
-from softset.cli.outputs import met_by_constant, print_json, say
+from softset.cli.outputs import met_by_constant, print_json, say, verbosity
 from softset.cli.scores import Scored, decide, read_scores
 from softset.typing import Settings
 
@@ -120,7 +120,7 @@ def _uncertainty(goal: Goal, data: Scored) -> tuple[Floats | None, Gain | None]:
     from softset.decisions.tuner import Tuner
 
     task = data.task
-    tuner = Tuner(goal, task, rule="exact", clear=False)
+    tuner = Tuner(goal, task, rule="exact", clear=False, verbose=verbosity())
     order = np.random.RandomState(0).permutation(len(data.y))  # a file may be sorted
     z = data.scores if data.from_logits else task.scores(data.scores)
     z, y = (log_softmax(z, 1) if task.exclusive else z)[order], data.y[order]

@@ -20,6 +20,7 @@ from softset.decisions.smoothing import effective_rows, smooth_threshold
 from softset.decisions.thresholds import best_logits, warn_of_violation
 from softset.metrics.goals import Goal
 from softset.metrics.registry import get_goal
+from softset.progress import progress
 from softset.tables.splits import dealt_folds
 from softset.tasks import Task, get_task
 from softset.typing import Array, Floats, Ints
@@ -28,6 +29,8 @@ RULES = ("exact", "smooth")
 FOLDS = 5
 # Kinds of rows that the jackknife leaves out, at most: bounds memory where there are many labels.
 KINDS = 64
+# Of more scores than this, progress is shown where it is asked for.
+LONG = 100_000
 CLEAR = 1.2
 # With a smaller gain of the metric, the default threshold stays.
 LEAST_GAIN = 1e-4
@@ -70,6 +73,7 @@ class Tuner:
     rule: str = "smooth"
     clear: bool = True
     toward: float | None = None
+    verbose: int = 0
 
     fewest: ClassVar[int] = 4 * FOLDS  # on fewer rows nothing is tuned
 
@@ -128,10 +132,13 @@ class Tuner:
         others, or by that of another ``rule``."""
         rule = self.best if rule is None else rule
         fold = dealt_folds(_kinds(y)[1], FOLDS)
+        steps = progress("tune", FOLDS, self.verbose if scores.size > LONG else 0)
         crossed = np.empty_like(scores)
         for k in range(FOLDS):
+            next(steps)
             rest = fold != k
             crossed[~rest] = rule(scores[rest], y[rest], w[rest]).one_hot(scores[~rest])
+        steps.close()
         return crossed
 
     def _gain(self, tuned: Floats, plain: Floats, y: Ints, w: Floats) -> float:

@@ -45,7 +45,9 @@ def sealed(content: Settings) -> Settings:
 
 def unsealed(content: object) -> Settings:
     """The inverse of ``sealed``; refuses what has no checksum, or another one."""
-    if not isinstance(content, dict) or "checksum" not in content:
+    if isinstance(content, dict) and "checksum" not in content:
+        raise SavedFileError("it was changed after it was written: its checksum is missing.")
+    if not isinstance(content, dict):
         raise SavedFileError(f"an object with a checksum was expected, got {_brief(content)}.")
     content, seal = dict(content), content["checksum"]
     del content["checksum"]

@@ -24,10 +24,10 @@ import torch.distributed as dist
 from softset.counting.flat import Form
 from softset.losses.ranks import RankError, Ranks
 from softset.metrics.goals import Goal
+from softset.progress import line_of
 from softset.storage.files import SavedFileError
 from softset.tables.rows import Examples
 from softset.training.linear import LinearProblem, LinearRows
-from softset.training.progress import line_of
 from softset.typing import Array, PathLike
 
 T = TypeVar("T")

@@ -23,9 +23,9 @@ from softset.storage.files import SavedFileError
 from softset.typing import State
 
 if TYPE_CHECKING:
+    from softset.progress import Progress
     from softset.training.checkpoints import Checkpoint
     from softset.training.phases import Loss, Phase
-    from softset.training.progress import Progress
 
 MONITORS = ("loss", "metric")
 # How a network's training ended; empty while it goes on.

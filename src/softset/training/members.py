@@ -8,6 +8,7 @@ from torch import nn
 
 from softset.checks import check_choice, check_integer
 from softset.metrics.registry import MetricLike, one_number
+from softset.progress import Progress
 from softset.tasks import get_task
 from softset.training.batches import SAMPLING
 from softset.training.checkpoints import Checkpoint
@@ -19,7 +20,6 @@ from softset.training.data import (
 )
 from softset.training.networks import make_network
 from softset.training.phases import RecipeLike, make_phases
-from softset.training.progress import Progress
 from softset.training.recipes import DEFAULT_OF_MEMBERS
 from softset.training.stack import Member, NetworkStack, StackSettings, Trained
 from softset.training.updates import OPTIMIZERS

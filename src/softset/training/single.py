@@ -22,12 +22,12 @@ from softset.losses.annealing import Annealing
 from softset.losses.soft_metric import MetricLoss
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, one_number
+from softset.progress import Progress
 from softset.tasks import Task, get_task
 from softset.training.checkpoints import Checkpoint, fingerprint
 from softset.training.judging import batch_loss, member_metrics, soft_metric
 from softset.training.loop import NOT_FINITE, History, Judged, Loop, check_finite, check_form
 from softset.training.phases import Phase, RecipeLike, make_phases
-from softset.training.progress import Progress
 from softset.training.rare import warn_if_rare
 from softset.typing import PathLike, Settings, State
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 
 from softset.metrics.registry import MetricLike, one_number
+from softset.progress import Progress
 from softset.tasks import BINARY, Task
 from softset.training.batches import slices
 from softset.training.checkpoints import Checkpoint
 from softset.training.data import TensorData
 from softset.training.networks import make_network
 from softset.training.phases import RecipeLike, make_phases
-from softset.training.progress import Progress
 from softset.training.stack import Member, NetworkStack, StackSettings, Trained
 from softset.typing import PathLike, State
 

@@ -15,10 +15,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from softset import MetricMLPClassifier
-from softset.training import progress
+from softset import MetricMLPClassifier, progress
+from softset.progress import Line, Progress
 from softset.training.members import train_members
-from softset.training.progress import Line, Progress
 from softset.training.single import fit
 from softset.training.stack import Member
 from tests.training.helpers import make_binary, split
@@ -247,10 +246,10 @@ def test_the_time_left_is_that_of_the_phase(clock, capfd):
 
 def test_a_line_needs_nothing_heavy():
     code = (
-        "import sys, softset.training.progress as p; p.Line('run').show(1, 2); "
+        "import sys, softset.progress as p; p.Line('run').show(1, 2); "
         "print([m for m in ('torch', 'numpy', 'sklearn') if m in sys.modules])"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(progress.__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(progress.__file__).parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
