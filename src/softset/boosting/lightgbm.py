@@ -226,8 +226,8 @@ def _sets(column: Callable[[str, type, int], Array], count: int) -> list[Array]:
     fine = bounds[0] == 0 and (bounds[1:] > bounds[:-1]).all()
     if not fine or ((words < 0) | (words >= 2**32)).any():
         raise SavedFileError("the sets of categories do not fit together.")
-    parts = np.split(words.astype("<u4"), bounds[1:-1])
-    return [np.flatnonzero(np.unpackbits(p.view(np.uint8), bitorder="little")) for p in parts]
+    bits = np.split(words.astype("<u4"), bounds[1:-1])
+    return [np.flatnonzero(np.unpackbits(p.view(np.uint8), bitorder="little")) for p in bits]
 
 
 def _fields(lines: str) -> dict[str, str]:

@@ -76,7 +76,7 @@ class BoostedTrees:
             for node, values in tree.sets.items()
         }
         fields = zip(*(tree[:6] for tree in trees), strict=True)
-        feature, cut, left, right, absent, value = (np.concatenate(parts) for parts in fields)
+        feature, cut, left, right, absent, value = (np.concatenate(arrays) for arrays in fields)
         nodes = Tree(feature, cut, left, right, absent, value, sets)
         output = np.asarray(output, dtype=np.int64)
         check_links(first, nodes.feature, nodes.left, nodes.right, features)

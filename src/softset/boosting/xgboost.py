@@ -80,7 +80,7 @@ class XGBoost(Library):
         """XGBoost's external memory: it reads blocks by an iterator, and keeps them as bins in
         files of its own beside ours."""
         spool: Any = rows.x
-        parts = list(blocks(len(spool)))
+        slices = list(blocks(len(spool)))
 
         class Blocks(self.library.DataIter):  # type: ignore[name-defined, misc]
             def __init__(self) -> None:
@@ -88,9 +88,9 @@ class XGBoost(Library):
                 super().__init__(cache_prefix=f"{spool.path}-xgboost")
 
             def next(self, input_data: Any) -> bool:
-                if self.at == len(parts):
+                if self.at == len(slices):
                     return False
-                part = parts[self.at]
+                part = slices[self.at]
                 input_data(data=as_float32(spool[part]), label=rows.y[part], weight=rows.w[part])
                 self.at += 1
                 return True

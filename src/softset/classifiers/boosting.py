@@ -189,8 +189,8 @@ class MetricBoostingClassifier(DecidingClassifier):
         targets = self._task.targets(len(self.classes_))
         self._parts = [self._boost(rows, checks, metric, k, seed) for k in targets]
         self._describe()
-        parts = [p.log_loss_part() for p in self._parts]
-        self._log_loss_decision = self._tuned_on(parts, checks, place)
+        boosted = [p.log_loss_part() for p in self._parts]
+        self._log_loss_decision = self._tuned_on(boosted, checks, place)
         self._decide_by(self._joined(self._parts, checks.x), checks.y, checks.w, place)
 
     def _fit_stream(self, stream: Stream, checkpoint: PathLike | None = None) -> None:
@@ -282,10 +282,10 @@ class MetricBoostingClassifier(DecidingClassifier):
         return counts / max(1.0, counts.sum())
 
     def _tuned_on(
-        self, parts: list[Boosted], checks: Examples, place: Ints | None = None
+        self, boosted: list[Boosted], checks: Examples, place: Ints | None = None
     ) -> Decision:
         rows = None if place is None else rows_at(place)
-        return self._tuned(self._joined(parts, checks.x), checks.y, checks.w, rows=rows)
+        return self._tuned(self._joined(boosted, checks.x), checks.y, checks.w, rows=rows)
 
     def log_loss_part(self, threshold: Threshold | str | None = "tuned") -> Self:
         """What ``n_metric_estimators=0`` would have given with the same random state, from this
@@ -338,10 +338,10 @@ class MetricBoostingClassifier(DecidingClassifier):
     def _scores(self, x: Array) -> Array:
         return self._joined(self._parts, x)
 
-    def _joined(self, parts: list[Boosted], x: Array) -> Array:
+    def _joined(self, boosted: list[Boosted], x: Array) -> Array:
         if self._task.independent:
-            return np.column_stack([part(x) for part in parts])
-        z = parts[0](x)
+            return np.column_stack([part(x) for part in boosted])
+        z = boosted[0](x)
         return z if z.ndim == 1 else torch.log_softmax(torch.from_numpy(z), -1).numpy()
 
     # --- files -----------------------------------------------------------------------------------

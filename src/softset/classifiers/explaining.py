@@ -95,9 +95,9 @@ def explain_row(
     blocks, values = list(_blocks(model, X)), _values(X, row)
     exact = code is None and isinstance(model.classifier, MetricLinearClassifier)
     if exact:
-        parts = _linear_contributions(model.classifier, model.classifier._checked(one))
-        adds = [float(parts[block].sum()) for _, block in blocks]
-        base = score - float(parts.sum())
+        terms = _linear_contributions(model.classifier, model.classifier._checked(one))
+        adds = [float(terms[block].sum()) for _, block in blocks]
+        base = score - float(terms.sum())
     else:
         others = np.delete(np.arange(len(x)), row) if len(x) > 1 else np.array([row])
         drawn = np.random.default_rng(random_state).permutation(others)[:most_rows]
@@ -204,14 +204,14 @@ def permutation_importances(
         x, target = x.iloc[some] if hasattr(x, "iloc") else x[some], target[some]
         costs = None if costs is None else costs[some]
     score = partial(_score, model.classifier, target, costs)
-    whole = score(x)
+    unshuffled = score(x)
     importances = []
     blocks = list(_blocks(model, X))
     steps = progress("shuffle column", len(blocks), verbose)
     for column, block in blocks:
         next(steps)
         orders = [random.permutation(len(x)) for _ in range(int(repeats))]
-        falls = [whole - score(_shuffled(x, block, o)) for o in orders]
+        falls = [unshuffled - score(_shuffled(x, block, o)) for o in orders]
         importances.append(Importance(column, float(np.mean(falls)), float(np.std(falls))))
     steps.close()
     return sorted(importances, key=lambda importance: -importance.falls)

@@ -173,8 +173,8 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
             refuse_costs(get_goal(self.metric), sample_cost)
             if y is None:
                 self._refuse_no_target()
-            rest = [np.asarray(v) for v in (y, sample_weight) if v is not None]
-            block: Block = (X, *rest)
+            labels_and_weight = [np.asarray(v) for v in (y, sample_weight) if v is not None]
+            block: Block = (X, *labels_and_weight)
             self._fit_stream([block])
             return self
         x = self._checked_inputs(X, y)
@@ -259,7 +259,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         fold: Array,
         trains: Array,
         labels: Iterable[int | None],
-        whole: Callable[[int | None], LinearRows] | None,
+        all_rows: Callable[[int | None], LinearRows] | None,
         signs: Array | None,
         rarest: list[float],
     ) -> list[FittedPath]:
@@ -273,7 +273,7 @@ class MetricLinearClassifier(Exportable, DecidingClassifier):
         fitted = []
         for k, rare in zip(labels, rarest, strict=True):
             part = self._problem(sample, signs, k)
-            rows = part if whole is None else whole(k)
+            rows = part if all_rows is None else all_rows(k)
             goal_of_label = goal if k is None else goal.of_label(k)
             fitted.append(
                 fit_path(settings, part, fold, trains, rows, goal_of_label, rare, features)

@@ -38,7 +38,7 @@ def fit_path(
     sample: LinearProblem,
     fold: Ints,
     trains: Array,
-    whole: LinearRows,
+    rows: LinearRows,
     goal: Goal,
     rarest: float,
     features: int,
@@ -48,10 +48,10 @@ def fit_path(
     ``rarest`` are the (effective) rows of the rarest class of all, 0 if there is only one;
     ``features`` those that vary."""
     y, w = sample.y, sample.w
-    some = whole is not sample
+    some = rows is not sample
     # Of many rows a sample says nearly where to end.
     near = some and len(np.unique(y)) == sample.classes
-    start = settings.logistic(whole, settings.logistic(sample, None) if near else None)
+    start = settings.logistic(rows, settings.logistic(sample, None) if near else None)
     if not rarest or not goal.tunes:
         return FittedPath(start, start, [], 0, None, {})
     tuner = Tuner(goal, task_of(y, sample.classes))
@@ -73,7 +73,7 @@ def fit_path(
         first = flat = shifted(start, best[0], sample.classes)
         for penalty in penalties[:chosen]:
             flat = move(sample, goal, first, penalty, flat)
-        flat = move(whole, goal, first, penalties[chosen - 1], flat) if some else flat
+        flat = move(rows, goal, first, penalties[chosen - 1], flat) if some else flat
     return FittedPath(start, flat, path, chosen, (oof[0], oof[chosen]), models[chosen])
 
 
@@ -88,7 +88,7 @@ def _out_of_fold(
 ) -> tuple[list[Array], list[dict[int, Array]]]:
     """Out-of-fold scores of the sample along the path, and the models by their fold."""
     folds = np.unique(fold[fold >= 0])
-    parts, starts = [], []
+    training_parts, starts = [], []
     oof = [np.zeros_like(sample.scores(start)) for _ in range(1 + len(penalties))]
     models: list[dict[int, Array]] = [{} for _ in oof]
     steps = progress("fit", len(folds) * (1 + len(penalties)), settings.verbose)
@@ -96,14 +96,14 @@ def _out_of_fold(
         next(steps)
         part = sample.take(trains[k])
         alone = len(np.unique(part.y)) < sample.classes
-        parts.append(part)
+        training_parts.append(part)
         starts.append(start if alone else settings.logistic(part, start))
         oof[0][fold == k] = scores_of(sample.x[fold == k], starts[-1], sample.outputs)
         models[0][int(k)] = starts[-1]
     if penalties:
         tested = fold >= 0
         decision = tuner.best(oof[0][tested], sample.y[tested], sample.w[tested])
-        for k, part, first in zip(folds, parts, starts, strict=True):
+        for k, part, first in zip(folds, training_parts, starts, strict=True):
             at = origin = shifted(first, decision, sample.classes)
             for i, penalty in enumerate(penalties, 1):
                 next(steps)

@@ -107,9 +107,9 @@ def survey(model: MetricLinearClassifier, rows: StreamedRows, sums: RankSums) ->
     rows.columns = varying if varying.any() else np.ones(len(low), dtype=bool)
     rows.factors = model._class_factors = counts.factors(labels, model.class_weight)
     top = np.maximum(np.abs(low), np.abs(high))[rows.columns]
-    parts = sums.gather(lambda: _second_pass(model, rows, counts.rows, sums))
-    total = parts[0]
-    for part in parts[1:]:
+    totals = sums.gather(lambda: _second_pass(model, rows, counts.rows, sums))
+    total = totals[0]
+    for part in totals[1:]:
         total.merge(part)
     rows.mean_weight = mean = total.weight / total.count
     keep = path_sample(total.codes, counts.rows)
@@ -151,23 +151,23 @@ def _first_pass(
             high = most if high is None else np.maximum(high, most)
         return counts, low, high
 
-    parts = sums.gather(local)
-    empty = [str(rank) for rank, (counts, *_) in enumerate(parts) if not counts.rows]
-    if len(empty) == len(parts):
+    of_ranks = sums.gather(local)
+    empty = [str(rank) for rank, (counts, *_) in enumerate(of_ranks) if not counts.rows]
+    if len(empty) == len(of_ranks):
         raise ValueError("the stream of rows gave no row of positive weight.")
     if empty:
         raise RankError(
             f"every rank needs rows of positive weight, got none on rank {', '.join(empty)}. Start "
             "fewer ranks, or divide the rows among all of them (Parquet files: by row groups)."
         )
-    widths = [len(low) for _, low, _ in parts if low is not None]
+    widths = [len(low) for _, low, _ in of_ranks if low is not None]
     if len(set(widths)) > 1:
         raise RankError(f"ranks have rows of different columns: {widths} of them.")
     model.n_features_in_ = widths[0]
-    counts = parts[0][0]
-    for other, _, _ in parts[1:]:
+    counts = of_ranks[0][0]
+    for other, _, _ in of_ranks[1:]:
         counts.merge(other)
-    lows, highs = zip(*((low, high) for _, low, high in parts), strict=True)
+    lows, highs = zip(*((low, high) for _, low, high in of_ranks), strict=True)
     return counts, np.minimum.reduce(lows), np.maximum.reduce(highs)
 
 
@@ -253,10 +253,10 @@ def _added(total: Array, more: Array) -> Array:
     return more if not total.size else total + more
 
 
-def _stacked(parts: list[Examples]) -> Examples:
-    x = [part.x for part in parts]
+def _stacked(blocks: list[Examples]) -> Examples:
+    x = [part.x for part in blocks]
     joined = sparse.vstack(x, format="csr") if sparse.issparse(x[0]) else np.concatenate(x)
-    y, w = (np.concatenate([getattr(part, name) for part in parts]) for name in "yw")
+    y, w = (np.concatenate([getattr(part, name) for part in blocks]) for name in "yw")
     return Examples(joined, y, w)
 
 
@@ -300,12 +300,12 @@ def fit_stream(
     fitted = model._fit_paths(
         sample, fold, trains, labels, None if everything else whole, signs, surveyed.rarest
     )
-    parts = [model._problem(sample, signs, k) for k in labels]
+    problems = [model._problem(sample, signs, k) for k in labels]
     pairs = [
         each.oof
         if each.oof is not None and everything
         else tuple(part.scores(flat) for flat in (each.start, each.flat))
-        for part, each in zip(parts, fitted, strict=True)
+        for part, each in zip(problems, fitted, strict=True)
     ]
     scores, y, w = model._task.joined([z for _, z in pairs]), sample.y, sample.w
     if not everything and model._task.single and model.confidence is None and goal.tunes:
@@ -343,15 +343,15 @@ def counted_scores(
         return total
 
     middle = (np.arange(bins) + 0.5) * STEP - LAST
-    parts = []
+    of_classes = []
     for k, weight in enumerate(sums.sum(local, 2 * bins).reshape(2, bins)):
         # Of about the same weight each, as rows are: quantiles are then those of rows.
         group = GROUPS * (np.cumsum(weight) - weight / 2) / max(weight.sum(), 1e-300)
         group = np.minimum(group.astype(np.int64), GROUPS - 1)
         total, mass = (np.bincount(group, v, GROUPS) for v in (weight * middle, weight))
         some = mass > 0
-        parts.append((total[some] / mass[some], np.full(some.sum(), k), mass[some]))
-    z, y, w = (np.concatenate(column) for column in zip(*parts, strict=True))
+        of_classes.append((total[some] / mass[some], np.full(some.sum(), k), mass[some]))
+    z, y, w = (np.concatenate(column) for column in zip(*of_classes, strict=True))
     return z, y, w
 
 

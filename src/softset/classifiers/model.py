@@ -428,14 +428,14 @@ def save_model(
     """
     kind = type(classifier).__name__
     check_choice("classifier", kind, CLASSIFIERS)
-    rest = {k: plain(v) for k, v in (info or {}).items() if k != "classes"}
+    others = {k: plain(v) for k, v in (info or {}).items() if k != "classes"}
     classes = (info or {}).get("classes")
     content = SavedModel(
         classifier=kind,
         state=classifier.state(),
         encoder=None if encoder is None else encoder.state(),
         classes=None if classes is None else pack_array(np.asarray(classes)),
-        info=rest,
+        info=others,
     )
     write_file(path, _KIND, vars(content))
 

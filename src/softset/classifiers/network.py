@@ -348,12 +348,12 @@ class MetricMLPClassifier(CallbackSupportMixin, Exportable, DecidingClassifier):
     def _member_scores(self, x: Array, weights: torch.Tensor) -> Array:
         """Of the mean over these members of their probabilities, by blocks of rows."""
         network = self._network()
-        parts = []
+        batches = []
         for start in range(0, len(x), _BLOCK):
             inputs = torch.from_numpy(self._scaler(x[start : start + _BLOCK]))
             z = score(network, weights, {}, inputs, self._task)
-            parts.append(averaged(z, self._task))
-        return torch.cat(parts).numpy()
+            batches.append(averaged(z, self._task))
+        return torch.cat(batches).numpy()
 
     def _outputs(self) -> tuple[int, ...]:
         return self._task.shape(len(self.classes_))

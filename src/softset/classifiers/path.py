@@ -60,8 +60,8 @@ class Origin:
 
     def widened(self, some: Array, outputs: int) -> Origin:
         """As of a target."""
-        parts = {k: widened(flat, some, outputs) for k, flat in self.parts.items()}
-        return Origin(self.start.widened(some, outputs), self.scores, parts)
+        without_fold = {k: widened(flat, some, outputs) for k, flat in self.parts.items()}
+        return Origin(self.start.widened(some, outputs), self.scores, without_fold)
 
 
 @dataclass(frozen=True)

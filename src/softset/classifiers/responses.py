@@ -59,8 +59,8 @@ def least_probability(p: Array) -> float:
     probability out of fold, so that a gap next to them is as wide as others are.
     """
     inner = np.concatenate([p[p > 0], 1 - p[p < 1]])
-    whole = len(inner) == 2 * p.size
-    return TINY if whole or not len(inner) else max(TINY, float(inner.min()) / 2)
+    all_inner = len(inner) == 2 * p.size
+    return TINY if all_inner or not len(inner) else max(TINY, float(inner.min()) / 2)
 
 
 def warn_of_repeated(X: Rows, rows: Ints) -> None:

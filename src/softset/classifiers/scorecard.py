@@ -187,8 +187,8 @@ class Seen:
 
 def make_scorecard(
     seen: Seen,
-    whole: Array,
-    parts: dict[int, Array],
+    flat: Array,
+    without_fold: dict[int, Array],
     max_points: int,
     tuner: Tuner,
     decision: Decision | None,
@@ -204,20 +204,20 @@ def make_scorecard(
     check_integer("max_points", max_points, 1)
     sizes = sorted({max(1, round(max_points * share)) for share in SHARES}, reverse=True)
     scores = np.zeros((len(sizes), len(seen.y)))
-    for k, part in parts.items():
+    for k, part in without_fold.items():
         held = seen.fold == k
         for row, card in zip(scores, _cards(part, sizes, seen, ~held), strict=True):
             row[held] = card.logits[held]
     tested = seen.fold >= 0
     scores, y, w, fold = scores[:, tested], seen.y[tested], seen.w[tested], seen.fold[tested]
     decided = np.zeros(len(y))
-    for k in parts:
+    for k in without_fold:
         held = fold == k
         best, tuned = _chosen(scores[:, ~held], y[~held], w[~held], tuner, decision)
         decided[held] = tuned.one_hot(scores[best][held])
     best, tuned = _chosen(scores, y, w, tuner, decision)
     every = np.ones(len(seen.y), dtype=bool)
-    (chosen,) = _cards(whole, sizes[best : best + 1], seen, every)
+    (chosen,) = _cards(flat, sizes[best : best + 1], seen, every)
     features = tuple(chosen.binned[j].scored(j, names[j], p) for j, p in chosen.points.items())
     most = int(sum(f.points.max() for f in features))
     # The first total whose logit reaches the threshold; one that never or always is stays in range.
@@ -254,12 +254,12 @@ class _Binned:
         """By quantiles of rows that have a weight."""
         some = w > 0
         distinct, at = np.unique(x[some], return_inverse=True)
-        whole = bool((distinct == np.rint(distinct)).all())
-        edges = _edges(distinct, np.bincount(at.ravel(), weights=w[some]), whole)
+        integers = bool((distinct == np.rint(distinct)).all())
+        edges = _edges(distinct, np.bincount(at.ravel(), weights=w[some]), integers)
         codes = np.searchsorted(edges, x, side="right")
         total = np.bincount(codes, weights=w, minlength=len(edges) + 1)
         means = np.bincount(codes, weights=w * x, minlength=len(edges) + 1) / total
-        two = tuple(distinct.tolist()) if whole and len(distinct) == 2 else ()
+        two = tuple(distinct.tolist()) if integers and len(distinct) == 2 else ()
         return cls(edges, codes, means, two)
 
     def scored(self, column: int, name: str, points: Ints) -> ScoredFeature:
@@ -313,7 +313,7 @@ def _largest(size: Array) -> Ints:
     return order[size[order] > 0]
 
 
-def _edges(values: Array, mass: Array, whole: bool) -> Array:
+def _edges(values: Array, mass: Array, integers: bool) -> Array:
     """Edges of at most ``BINS`` bins of near equal mass, at round numbers.
 
     A bin is closed as soon as it has its share of what is left. So a value that most rows have
@@ -332,7 +332,7 @@ def _edges(values: Array, mass: Array, whole: bool) -> Array:
         slack = ROUNDER * min(bounds[i] - bounds[i - 1], bounds[i + 1] - bounds[i])
         low = values[np.searchsorted(below, bounds[i] - slack)]
         high = values[np.searchsorted(below, bounds[i] + slack, side="right")]
-        middle = values[end + 1] if whole else values[end] / 2 + values[end + 1] / 2
+        middle = values[end + 1] if integers else values[end] / 2 + values[end + 1] / 2
         edges.append(_roundest(low, middle, high, values[end + 1]))
     return np.array(edges, dtype=np.float64)
 

@@ -128,10 +128,10 @@ def _survey(
     if wanted in (0, counts.rows):
         raise ValueError(f"the stream has {counts.rows} rows, of which {wanted} would be held out.")
     smallest, limit = _smallest(held, wanted)
-    codes, *rest = smallest[0]
+    codes, *columns = smallest[0]
     if labels.task.independent:  # which labels are together is known of the held-out rows
-        by_row = labels.row_factors(factors, labels.encode(rest[1]))
-        total = moments.weight * np.average(by_row, weights=rest[2])
+        by_row = labels.row_factors(factors, labels.encode(columns[1]))
+        total = moments.weight * np.average(by_row, weights=columns[2])
     else:
         total = sum(f * counts.weights[c] for f, c in zip(factors, labels.names, strict=True))
     empty = Examples(np.empty((0, 0)), np.empty(0, dtype=np.int64), np.empty(0))
@@ -144,7 +144,7 @@ def _survey(
         moments.scaler(),
         empty,
     )
-    rows = surveyed.coded(*rest)
+    rows = surveyed.coded(*columns)
     # By hash: how the stream was cut into blocks does not matter.
     surveyed = Survey(**{**vars(surveyed), "held": rows.take(np.argsort(codes, kind="stable"))})
     repeat = kept_together(codes, 1.0) is None
@@ -157,12 +157,12 @@ def _survey(
 def _smallest(parts: list[HeldOut], most: int) -> tuple[list[HeldOut], np.uint64]:
     """The ``most`` rows with the smallest hashes, and those that are equal to the last of them;
     the smallest hash that is larger."""
-    codes, *rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+    codes, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(codes) <= most:
-        return [(codes, *rest)], np.uint64(2**64 - 1)
+        return [(codes, *columns)], np.uint64(2**64 - 1)
     last = np.partition(codes, most - 1)[most - 1]
     some = codes <= last
-    return [(codes[some], *(column[some] for column in rest))], last + np.uint64(1)
+    return [(codes[some], *(column[some] for column in columns))], last + np.uint64(1)
 
 
 def _checked(

@@ -280,8 +280,8 @@ def _plain(values: Array) -> Array:
     if values.ndim == 2:
         return values.astype(np.int64)
     inferred = pd.Series(values.tolist()).to_numpy()
-    whole = inferred.dtype.kind == "f" and (inferred == np.round(inferred)).all()
-    return inferred.astype(np.int64) if whole else inferred
+    integers = inferred.dtype.kind == "f" and (inferred == np.round(inferred)).all()
+    return inferred.astype(np.int64) if integers else inferred
 
 
 # --- with labels ----------------------------------------------------------------------------------

@@ -47,8 +47,8 @@ class Shapes(NamedTuple):
         """Scores, or a target in their shape, as ``[*batch, *positions, classes]``; a target may
         come without batch dimensions."""
         if self.task.single:
-            whole = t.shape == self.positions
-            return (t if whole else t.reshape(*self._lead(t), *self.positions)).unsqueeze(-1)
+            complete = t.shape == self.positions
+            return (t if complete else t.reshape(*self._lead(t), *self.positions)).unsqueeze(-1)
         rank = len(self.positions)
         return t if rank == 1 else t.movedim(-rank, -1)
 
@@ -56,8 +56,8 @@ class Shapes(NamedTuple):
         """The target as ``[*batch, *positions]``, with the classes at the end where it has them; it
         may come without batch dimensions."""
         if self.task.exclusive and not self.by_class:
-            whole = y.shape == self.positions
-            return y if whole else y.reshape(*self._lead(y), *self.positions)
+            complete = y.shape == self.positions
+            return y if complete else y.reshape(*self._lead(y), *self.positions)
         return self.classes_last(y)
 
     def _lead(self, t: Tensor) -> Shape:
@@ -166,8 +166,8 @@ def _multiclass(
         hint = " Use task='binary' for one column."
         raise ValueError(f"scores must have at least two classes, got {got}.{hint}")
     positions = (*inner[:1], *inner[2:])
-    whole = (*z[:batch_dims], *positions)
-    if by_class or _alike(y, whole, batch_dims) or _alike(y, positions, 0):
+    with_batch = (*z[:batch_dims], *positions)
+    if by_class or _alike(y, with_batch, batch_dims) or _alike(y, positions, 0):
         return positions
     hint = " For probabilities of the classes use soft_targets=True, and floats."
     raise ValueError(

@@ -122,7 +122,7 @@ def count_cells(
 ) -> Confusion:
     """``confusion`` of a problem that is arranged already."""
     if problem.numbers is not None:
-        parts = [
+        confusions = [
             count_cells(
                 part,
                 step,
@@ -133,7 +133,7 @@ def count_cells(
             )
             for part in problem.by_set()
         ]
-        return joined(parts, problem.batch_dims, problem.set_order())
+        return joined(confusions, problem.batch_dims, problem.set_order())
     counting = Counting.of(problem, step, threshold, thresholds, offsets)
     if counting.kernel is None:
         return _hard(counting, matrix)

@@ -162,11 +162,13 @@ def _without_diagonal(m: Tensor) -> Tensor:
     return torch.where(torch.eye(m.shape[-1], dtype=torch.bool, device=m.device), 0.0, m)
 
 
-def joined(parts: Sequence[Confusion], dim: int, order: Tensor) -> Confusion:
+def joined(confusions: Sequence[Confusion], dim: int, order: Tensor) -> Confusion:
     """Confusions one after another along a dimension, then in this order."""
-    names = [f.name for f in fields(Confusion) if isinstance(getattr(parts[0], f.name), Tensor)]
+    names = [
+        f.name for f in fields(Confusion) if isinstance(getattr(confusions[0], f.name), Tensor)
+    ]
     together: Settings = {
-        name: torch.cat([getattr(c, name) for c in parts], dim).index_select(dim, order)
+        name: torch.cat([getattr(c, name) for c in confusions], dim).index_select(dim, order)
         for name in names
     }
-    return replace(parts[0], **together)
+    return replace(confusions[0], **together)

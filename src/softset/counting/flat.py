@@ -50,12 +50,12 @@ def flatten(c: Confusion) -> tuple[Tensor, Form]:
     2.0
     """
     shape = c.tp.shape
-    parts = [getattr(c, name).expand(shape).reshape(-1) for name in CELLS]
+    vectors = [getattr(c, name).expand(shape).reshape(-1) for name in CELLS]
     matrix = c.counted_matrix
     if matrix is not None:
-        parts.append(matrix.reshape(-1))
+        vectors.append(matrix.reshape(-1))
     sizes = None if matrix is None else tuple(matrix.shape)
-    return torch.cat(parts), Form(c.task, tuple(shape), sizes, c.left_out)
+    return torch.cat(vectors), Form(c.task, tuple(shape), sizes, c.left_out)
 
 
 def carried(value: Tensor, part: Tensor, times: float = 1.0) -> Tensor:

@@ -157,8 +157,8 @@ def log_odds(z: Tensor) -> Tensor:
     largest = z.gather(-1, top)
     e = torch.exp(z - largest)
     # Of the largest the rest is summed without it: a difference would have lost its digits.
-    rest = largest + torch.log(e.sum(-1, keepdim=True) - e)
-    return z - rest.scatter(-1, top, others)
+    others_of_top = largest + torch.log(e.sum(-1, keepdim=True) - e)
+    return z - others_of_top.scatter(-1, top, others)
 
 
 def under_transform(*tensors: Tensor | None) -> bool:
@@ -271,10 +271,10 @@ def summed(x: Tensor, out: Tensor | None = None) -> Tensor:
     if x.dtype is dtype:
         return torch.sum(x, -1, out=out)
     count = x.shape[-1] // RUN
-    whole = count * RUN
-    runs = x[..., :whole].view(*x.shape[:-1], count, RUN).sum(-1)
-    if whole != x.shape[-1]:
-        runs = torch.cat([runs, x[..., whole:].sum(-1, keepdim=True)], -1)
+    in_runs = count * RUN
+    runs = x[..., :in_runs].view(*x.shape[:-1], count, RUN).sum(-1)
+    if in_runs != x.shape[-1]:
+        runs = torch.cat([runs, x[..., in_runs:].sum(-1, keepdim=True)], -1)
     return torch.sum(runs, -1, dtype=dtype, out=out)
 
 

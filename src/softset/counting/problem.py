@@ -152,13 +152,13 @@ class Problem:
             return [self]
         sizes = torch.bincount(self.numbers)
         order, start = self.numbers.argsort(stable=True), sizes.cumsum(0) - sizes
-        parts = []
+        problems = []
         for chosen in _of_one_size(sizes):
             size = sizes[chosen].unsqueeze(-1)
             place = torch.arange(int(size.max()), device=size.device)
             at = order[start[chosen].unsqueeze(-1) + place.minimum(size - 1)]
-            parts.append(self._taken(at, None if (size == len(place)).all() else place < size))
-        return parts
+            problems.append(self._taken(at, None if (size == len(place)).all() else place < size))
+        return problems
 
     def set_order(self) -> Tensor:
         """Where each set, by its number, is among those of ``by_set``."""
@@ -276,13 +276,13 @@ def arrange(
         )
     if z.numel() == 0:
         raise ValueError(f"scores are empty: shape {list(z.shape)}.")
-    whole = isinstance(per, str) and per == "batch"
-    images = not whole and isinstance(per, str) and per == "image"
+    together = isinstance(per, str) and per == "batch"
+    images = not together and isinstance(per, str) and per == "image"
     if ignore_index is not None:
         check_integer("ignore_index", ignore_index, -(2**63))
     shapes = check_shapes(z, y, task, batch_dims, images, soft_targets)
     soft = shapes.by_class or (soft_targets and not task.exclusive and y.is_floating_point())
-    numbers = None if whole or images else _set_numbers(per, shapes, z.device)
+    numbers = None if together or images else _set_numbers(per, shapes, z.device)
     w, v = sample_weight, class_weight
     if w is not None:
         w = shapes.by_position("sample_weight", as_numbers("sample_weight", w, z.device))

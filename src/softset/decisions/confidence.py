@@ -144,10 +144,10 @@ def _sums(column: Column) -> tuple[Floats, Floats]:
 
     def sums(decided: Floats) -> Floats:
         """Of each row, what the counts are sums of."""
-        parts = [np.ones((len(y), 1)), y * decided, decided, y]
+        columns = [np.ones((len(y), 1)), y * decided, decided, y]
         if matrix:
-            parts.append((y[:, :, None] * decided[:, None]).reshape(len(y), -1))
-        return np.hstack(parts)
+            columns.append((y[:, :, None] * decided[:, None]).reshape(len(y), -1))
+        return np.hstack(columns)
 
     return sums(column.below), sums(column.above)
 
@@ -186,8 +186,10 @@ def _tried(score: Floats, positives: Floats) -> tuple[Floats, Floats]:
     """The scores below and above each threshold to try; the outer ones are infinite."""
     distinct = np.unique(score[np.isfinite(score)])
     at = np.linspace(0, 1, _QUANTILES)
-    parts = [part[np.isfinite(part)] for part in (score, positives)]
-    near = np.searchsorted(distinct, np.concatenate([np.quantile(p, at) for p in parts if len(p)]))
+    columns = [part[np.isfinite(part)] for part in (score, positives)]
+    near = np.searchsorted(
+        distinct, np.concatenate([np.quantile(p, at) for p in columns if len(p)])
+    )
     # Of a quantile that is a score, the thresholds on both of its sides.
     some = np.unique([0, *near, *np.minimum(near + 1, len(distinct)), len(distinct)])
     return np.append(-np.inf, distinct)[some], np.append(distinct, np.inf)[some]

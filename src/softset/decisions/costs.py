@@ -145,12 +145,14 @@ def cheapest_decision(cost: Cost, z: Floats, y: Ints, w: Floats, costs: Floats) 
     fold = dealt_folds(y, FOLDS)
     by_row, by_threshold = np.zeros(len(z), np.int64), np.zeros(len(z), np.int64)
     for k in range(FOLDS):
-        rest, test = fold != k, fold == k
-        if not test.any() or not rest.any():
+        train, test = fold != k, fold == k
+        if not test.any() or not train.any():
             continue
-        p = Calibration.fit(z[rest], y[rest], w[rest])(z[test])
+        p = Calibration.fit(z[train], y[train], w[train])(z[test])
         by_row[test] = saved_by_flagging(p, costs[test]) > 0
-        by_threshold[test] = z[test] >= cheapest_threshold(z[rest], y[rest], w[rest], costs[rest])
+        by_threshold[test] = z[test] >= cheapest_threshold(
+            z[train], y[train], w[train], costs[train]
+        )
     decided = by_row, by_threshold, (z >= 0).astype(int), np.ones(len(z)), np.zeros(len(z))
     spent = [mean_cost(d, y, w, costs) for d in decided]
     logit = cheapest_threshold(z, y, w, costs)

@@ -181,14 +181,14 @@ class Reference:
         reference = cls(task, **values)
         shape = (1, classes) if task.exclusive else (classes if task.independent else 1, 2)
         decided = (classes, classes * _PARTS) if task.exclusive else (0, 0)
-        parts = (reference.rows, reference.prior, reference.factor, reference.sizes)
+        arrays = (reference.rows, reference.prior, reference.factor, reference.sizes)
         fits = (
-            all(a.shape == shape for a in parts)
+            all(a.shape == shape for a in arrays)
             and reference.decided.shape == decided
             and reference.edges.shape == ((_PARTS - 1,) if task.exclusive else (0,))
             and reference.sizes.dtype == np.int64
             and all(a.dtype == np.float64 for n, a in values.items() if n != "sizes")
-            and all(np.isfinite(a).all() and (a >= 0).all() for a in (*parts, reference.decided))
+            and all(np.isfinite(a).all() and (a >= 0).all() for a in (*arrays, reference.decided))
             and np.isfinite(reference.edges).all()
             and (reference.sizes <= np.minimum(reference.rows, _QUANTILES)).all()
             and ((reference.sizes > 0) == (reference.rows > 0)).all()

@@ -281,8 +281,8 @@ def _by_decisions(reference: Reference, f: Floats, counts: Ints) -> Floats:
 
 
 def _merged(values: Floats, few: Bools) -> Floats:
-    rest = values[few].sum()
-    return np.append(values[~few], rest) if few.any() else values
+    merged = values[few].sum()
+    return np.append(values[~few], merged) if few.any() else values
 
 
 def _listed(prior: Floats) -> list[float]:

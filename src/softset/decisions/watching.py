@@ -227,12 +227,12 @@ def drift_evidence(above: Ints, rows: Ints, expected: Floats, reference_rows: fl
     What holds is an interval around the expected rate: its own uncertainty, and odds that differ
     by ``_TOLERATED``, as the model that predicts is not one of those that gave the reference.
     """
-    parts = [
+    each = [
         log_evidence(errors, rows, allowed)
         for hits, rate in zip(above, expected, strict=True)
         for errors, allowed in _sides(hits, rows, float(rate), reference_rows)
     ]
-    evidence: Floats = np.logaddexp.reduce(np.stack(parts), axis=0) - np.log(len(parts))
+    evidence: Floats = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(len(each))
     return evidence
 
 

@@ -45,12 +45,15 @@ class AsymmetricLoss(MeanLoss):
     def each(self, problem: Problem) -> Tensor:
         """``-y (1 - p)^a log p - (1 - y) p_m^b log(1 - p_m)`` with ``p_m = max(p - margin, 0)``."""
         z, y = problem.z, problem.y
-        p, rest = torch.sigmoid(z), torch.sigmoid(-z)
-        positive = -F.logsigmoid(z) * _power(rest, self.gamma_positive)
+        p, complement = torch.sigmoid(z), torch.sigmoid(-z)
+        positive = -F.logsigmoid(z) * _power(complement, self.gamma_positive)
         if self.margin == 0:
             q, log_rest = p, F.logsigmoid(-z)
         else:
-            q, log_rest = (p - self.margin).clamp(min=0), (rest + self.margin).clamp(max=1).log()
+            q, log_rest = (
+                (p - self.margin).clamp(min=0),
+                (complement + self.margin).clamp(max=1).log(),
+            )
         return torch.where(y > 0, positive, -log_rest * _power(q, self.gamma_negative))
 
 

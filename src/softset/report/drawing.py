@@ -201,14 +201,14 @@ def path(x: ArrayLike, y: ArrayLike, most: int = 400) -> str:
     points = points[np.isfinite(points).all(-1)]
     if not len(points):
         return "M0 0"
-    whole = np.clip((points * UNIT).round(), -UNIT, 2 * UNIT).astype(int)
-    whole = whole[np.append(True, (whole[1:] != whole[:-1]).any(-1))]
-    if len(whole) > most:
+    units = np.clip((points * UNIT).round(), -UNIT, 2 * UNIT).astype(int)
+    units = units[np.append(True, (units[1:] != units[:-1]).any(-1))]
+    if len(units) > most:
         # Evenly along the curve, not along the rows, so that steep parts keep their shape.
-        length = np.append(0, np.cumsum(np.hypot(*np.diff(whole, axis=0).T.astype(float))))
+        length = np.append(0, np.cumsum(np.hypot(*np.diff(units, axis=0).T.astype(float))))
         along = np.linspace(0, length[-1], most)
-        whole = whole[np.unique(np.searchsorted(length, along - 1e-9))]
-    return "M" + "L".join([_point(whole[0]), " ".join(map(_point, whole[1:]))]).rstrip("L")
+        units = units[np.unique(np.searchsorted(length, along - 1e-9))]
+    return "M" + "L".join([_point(units[0]), " ".join(map(_point, units[1:]))]).rstrip("L")
 
 
 def _point(p: Ints) -> str:

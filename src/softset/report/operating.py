@@ -128,8 +128,8 @@ class Operating:
         self.has_slider = not self.task.exclusive
         self.average = "macro" if self.stands_in or asked is None else asked.metric.average
         # An average over the labels makes sense when all of them are here.
-        whole = self.task.independent and len(self.views) == len(comparison.classes)
-        self.complete = whole and self.average in ("macro", "weighted")
+        all_labels = self.task.independent and len(self.views) == len(comparison.classes)
+        self.complete = all_labels and self.average in ("macro", "weighted")
         sides = [s for v in self.views for s in v.sides]
         self.axis = Axis()
         self.best: dict[int, float] = {}

@@ -192,7 +192,7 @@ def _all_of(
     """Everything that a stream holds, as long as it stays within the limit; and, of a packed file
     of so many bytes, as long as it is no bomb."""
     most = None if packed is None else max(_BOMB_BYTES, _BOMB_TIMES * packed)
-    parts, size = [], 0
+    blocks, size = [], 0
     while part := stream.read(1 << 22):
         if not isinstance(part, bytes):
             raise ValueError(f"{name} must give bytes (open it with 'rb'), got text.")
@@ -204,8 +204,8 @@ def _all_of(
                 f"{name} unpacks to more than {_BOMB_TIMES} times its size. If that is right, "
                 "unpack it first."
             )
-        parts.append(part)
-    return b"".join(parts)
+        blocks.append(part)
+    return b"".join(blocks)
 
 
 def _write_text(sep: str) -> Callable[[Iterable[Frame], Path, Kinds], None]:

@@ -318,8 +318,8 @@ def _partitions(folder: Path, files: list[Path]) -> dict[str, dict[Path, int | s
     columns: dict[str, dict[Path, int | str | None]] = {}
     for key in keys[0]:
         texts = [None if each[key] == _NO_VALUE else each[key] for each in keys]
-        whole = all(re.fullmatch(r"-?\d{1,18}", text) for text in texts if text is not None)
-        values = [int(t) if whole and t is not None else t for t in texts]
+        integers = all(re.fullmatch(r"-?\d{1,18}", text) for text in texts if text is not None)
+        values = [int(t) if integers and t is not None else t for t in texts]
         columns[key] = dict(zip(files, values, strict=True))
     return columns
 

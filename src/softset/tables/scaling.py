@@ -140,6 +140,6 @@ def varies(x: Matrix) -> NDArray[np.bool_]:
     if sparse.issparse(x):
         return (x.max(0) != x.min(0)).toarray().ravel()
     varying = (x[:_SOME] != x[0]).any(0)
-    rest = np.flatnonzero(~varying)  # most columns vary in the first rows already
-    varying[rest] = (x[:, rest] != x[0, rest]).any(0)
+    undecided = np.flatnonzero(~varying)  # most columns vary in the first rows already
+    varying[undecided] = (x[:, undecided] != x[0, undecided]).any(0)
     return varying

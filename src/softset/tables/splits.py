@@ -194,11 +194,11 @@ def _even_out(filled: NDArray[np.float64], count: int, random: np.random.RandomS
         enough = np.maximum(np.floor(level) - filled, 0).sum() <= count
         low, high = (level, high) if enough else (low, level)
     counts = np.maximum(np.floor(low) - filled, 0).astype(np.int64)
-    rest = count - int(counts.sum())
+    remaining = count - int(counts.sum())
     reachable = np.lexsort([random.rand(len(filled)), filled + counts])
-    while rest > 0:
-        counts[reachable[: min(rest, len(filled))]] += 1
-        rest -= min(rest, len(filled))
+    while remaining > 0:
+        counts[reachable[: min(remaining, len(filled))]] += 1
+        remaining -= min(remaining, len(filled))
     return np.repeat(np.arange(len(filled)), counts)
 
 

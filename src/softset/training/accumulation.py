@@ -200,9 +200,9 @@ class Accumulation:
         """The same for counts with their graph."""
         assert self._slopes is not None
         assert self._value is not None
-        whole = form.confusion(self.counted()[0]).total.sum()
+        total = form.confusion(self.counted()[0]).total.sum()
         part = form.confusion(flat.detach()).total.sum()
-        value = self._value.sum() * (part / whole if whole > 0 else 0.0)
+        value = self._value.sum() * (part / total if total > 0 else 0.0)
         return as_dtype(carried(value, (self._slopes * flat).sum()), working(scores))
 
     @property

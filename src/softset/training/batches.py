@@ -44,14 +44,14 @@ def _stratified(classes: Tensor, generator: torch.Generator) -> Tensor:
 def _oversampled(classes: Tensor, generator: torch.Generator) -> Tensor:
     counts = torch.unique(classes, return_counts=True)[1]
     wanted = int(counts.max())
-    parts = []
+    pieces = []
     for c in torch.unique(classes):
         rows = (classes == c).nonzero().flatten()
         # Every row as often as the others of its class, give or take one row.
-        whole, rest = divmod(wanted, len(rows))
-        extra = rows[torch.randperm(len(rows), generator=generator)[:rest]]
-        parts += [rows.repeat(whole), extra]
-    rows = torch.cat(parts)
+        copies, remaining = divmod(wanted, len(rows))
+        extra = rows[torch.randperm(len(rows), generator=generator)[:remaining]]
+        pieces += [rows.repeat(copies), extra]
+    rows = torch.cat(pieces)
     return rows[torch.randperm(len(rows), generator=generator)]
 
 

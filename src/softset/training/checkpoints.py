@@ -105,11 +105,11 @@ def fingerprint(settings: Settings, tensors: dict[str, Tensor | None]) -> str:
 def _named(value: object) -> str:
     """A description without an address in memory, which differs between processes."""
     if isinstance(value, torch.nn.Module):
-        parts = {k: v for k, v in vars(value).items() if isinstance(v, bool | int | float | str)}
+        numbers = {k: v for k, v in vars(value).items() if isinstance(v, bool | int | float | str)}
         buffers = {name: b.tolist() for name, b in value.named_buffers()}
         step = getattr(value, "step", None)
         inner = [_named(loss) for loss in value.losses] if isinstance(value, Mixture) else ""
-        return f"{value} {sorted(parts.items())} {buffers} {step!r}{inner}"
+        return f"{value} {sorted(numbers.items())} {buffers} {step!r}{inner}"
     text = repr(value)
     if " at 0x" in text:
         kind = type(value)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # A slope above which the rounding of float32 probabilities shows in the step.
 STEEP = 1e3
-# Shorter outer pieces of a wide step (``1 - width/2``) need float64, or the careful kernels.
+# Shorter outer pieces of a wide step (``1 - width/2``) need float64, then the kernels in PyTorch.
 NARROW, NARROWEST = 1 / 8, 1e-3
 # A shorter outer piece leaves float32.
 SHORTEST = 1e-30

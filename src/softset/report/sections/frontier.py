@@ -111,11 +111,11 @@ def _money(metric: Cost, side: Side) -> list[Content]:
 
 def _alternatives(where: Meeting, total: float) -> list[Meeting]:
     """The constraints, and others with the first of them changed, from the least bound on."""
-    first, *rest = where.constraints
+    first, *others = where.constraints
     bound = first.bound if first.rows is None else first.bound / (first.rows or total)
     usual = _AT_LEAST if RATES[first.rate][0] > 0 else _AT_MOST
     each = {b: replace(first, bound=b, rows=None) for b in usual} | {bound: first}
-    return [Meeting((each[b], *rest)) for b in sorted(each)]
+    return [Meeting((each[b], *others)) for b in sorted(each)]
 
 
 def _best(goal: Goal, counts: Confusion) -> Confusion:

@@ -57,7 +57,7 @@ def _pictures(histories: Sequence[TrainingHistory], metric: str) -> list[str]:
     epochs = Axis(1.0, float(max(2, *(h.epoch[-1] for h in histories))))
     points = [v for h in histories for v in (*h.soft, *h.hard) if v is not None]
     values = Axis.around(points, least=0.02)
-    whole = [t for t in nice_ticks(epochs.low, epochs.high) if t == int(t)]
+    epochs_shown = [t for t in nice_ticks(epochs.low, epochs.high) if t == int(t)]
     pictures = []
     for history in histories:
         plot = Plot(
@@ -65,7 +65,7 @@ def _pictures(histories: Sequence[TrainingHistory], metric: str) -> list[str]:
             height=190,
             x=epochs,
             y=values,
-            x_ticks=[(t, f"{t:.0f}") for t in whole],
+            x_ticks=[(t, f"{t:.0f}") for t in epochs_shown],
             x_name="epoch",
             left=11.0,
         )

@@ -24,14 +24,14 @@ def content(page: Page) -> Content:
 
 def _eyebrow(page: Page) -> list[str]:
     c = page.comparison
-    parts = [page.metric, shorten(c.data.file, 80) if c.data.file else ""]
+    texts = [page.metric, shorten(c.data.file, 80) if c.data.file else ""]
     rows = formats.count(c.data.rows)
     if c.data.used is not None and c.data.used < c.data.rows:
         rows = f"{formats.count(c.data.used)} of {rows}"
-    parts.append(f"{rows} rows")
-    parts.append(shorten(c.positive_line, 80))
-    parts.append(shorten(c.date, 40))
-    return [p for p in parts if p]
+    texts.append(f"{rows} rows")
+    texts.append(shorten(c.positive_line, 80))
+    texts.append(shorten(c.date, 40))
+    return [p for p in texts if p]
 
 
 def _with_minus(text: str) -> str:
