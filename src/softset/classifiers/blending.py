@@ -46,9 +46,9 @@ def blend_weights(
     >>> bool(weights[0] > 0.7), round(float(weights.sum()), 6)
     (True, 1.0)
     """
-    parts = len(scores)
-    if parts == 1 or not tuner.goal.tunes or not tuner.can_tune(y):
-        return np.full(parts, 1 / parts)
+    models = len(scores)
+    if models == 1 or not tuner.goal.tunes or not tuner.can_tune(y):
+        return np.full(models, 1 / models)
     step = -(-len(y) // MOST_ROWS)
     z, y, w = torch.from_numpy(scores[:, ::step].copy()), y[::step], w[::step]
     equal = averaged(z, tuner.task)
@@ -56,7 +56,7 @@ def blend_weights(
     temperature = max(min(2.0, float(equal.std())) * rarest ** (-1 / 3), 1e-9)
     penalty = shrinkage / math.sqrt(rarest)
     sign = 1.0 if tuner.task.exclusive else -1.0  # offsets are added, thresholds subtracted
-    lean = torch.zeros(parts, dtype=torch.float64, requires_grad=True)
+    lean = torch.zeros(models, dtype=torch.float64, requires_grad=True)
     shift = torch.from_numpy(np.array(tuner.best(equal.numpy(), y, w).logit)).requires_grad_()
 
     def loss() -> Tensor:
@@ -67,7 +67,7 @@ def blend_weights(
             moved / temperature, y, task=tuner.task, from_logits=True, sample_weight=w
         )
         counts = tuner.goal.soft_cells(problem, IdentityStep())
-        divergence = (logs.exp() * (logs + math.log(parts))).sum()
+        divergence = (logs.exp() * (logs + math.log(models))).sum()
         return 1 - tuner.goal.soft_value(counts, None) + penalty * divergence
 
     search = torch.optim.LBFGS([lean, shift], max_iter=_STEPS, line_search_fn="strong_wolfe")
@@ -81,7 +81,7 @@ def blend_weights(
 
     search.step(closure)  # type: ignore[no-untyped-call]
     weights = torch.softmax(lean.detach(), 0).numpy()
-    return weights if np.isfinite(weights).all() else np.full(parts, 1 / parts)
+    return weights if np.isfinite(weights).all() else np.full(models, 1 / models)
 
 
 def few_of_each(rows: Examples, count: int) -> Examples:

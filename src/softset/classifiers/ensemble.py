@@ -364,14 +364,14 @@ class MetricEnsembleClassifier(DecidingClassifier):
             values = tuner.values(tuner.crossed(blended(weights), y, w), y, w[None])
             return float(values[0]) * self._unit
 
-        whole = blended(weights)
-        self._decide_by(whole if self._holds_out() else None, y, w, place)
+        blend = blended(weights)
+        self._decide_by(blend if self._holds_out() else None, y, w, place)
         self.score_ = value(weights)
         others = [np.where(np.arange(len(fits)) == i, 0, weights) for i in range(len(fits))]
-        rest = [value(other) for other in others] if len(fits) > 1 else [0.0]
+        without = [value(other) for other in others] if len(fits) > 1 else [0.0]
         self.base_models_ = [
             BaseModel(fit.name, fit.models, float(weight), self.score_ - left, fit.cost)
-            for fit, weight, left in zip(fits, weights, rest, strict=True)
+            for fit, weight, left in zip(fits, weights, without, strict=True)
         ]
 
     def _tuner(self) -> Tuner:

@@ -209,8 +209,8 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
                 splits = holdout_split(held, X, codes, weight, seeds[0])
             elif not self._cv_is("oob") and (self._holds_out() or not refit):
                 splits = cv_splits(self.cv, X, self._labels, codes, weight, seeds[0], **to_splitter)
-            parts = [*(train for train, _ in splits), *([everything] if refit else [])]
-            models = self._fitted(X, target, parts, passed)
+            training_rows = [*(train for train, _ in splits), *([everything] if refit else [])]
+            models = self._fitted(X, target, training_rows, passed)
             self.estimators_ = models[-1:] if refit else models
             if self._cv_is("oob"):
                 self._estimators = len(models[0].estimators_)
@@ -281,7 +281,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         return {**fit_params, name: weight}, {}
 
     def _fitted(
-        self, X: Rows, target: Array, parts: list[Array], passed: Settings
+        self, X: Rows, target: Array, training_rows: list[Array], passed: Settings
     ) -> list[BaseEstimator]:
         """A fitted estimator for each of some sets of rows."""
         estimator, fit, fits = clone(self.estimator), responses.fit, []
@@ -291,7 +291,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             estimator.set_params(**dict.fromkeys(unset, self._labels.names[1]))
         if self._cv_is("oob"):
             estimator, fit = out_of_bag.bagging(estimator, tunes=self._holds_out()), out_of_bag.fit
-        for rows in parts:
+        for rows in training_rows:
             x, labels = _safe_split(estimator, X, target, rows)
             settings = _check_method_params(X, passed, indices=rows)
             fits.append(delayed(fit)(clone(estimator), x, labels, settings))
@@ -314,11 +314,11 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
             self._decide_by(None, np.empty(0), np.empty(0))
             return
         if splits:
-            parts = [
+            held_out = [
                 self._raw(model, _safe_split(self.estimator, X, None, test, train)[0])
                 for model, (train, test) in zip(models, splits, strict=False)
             ]
-            raw, rows = np.concatenate(parts), np.concatenate([test for _, test in splits])
+            raw, rows = np.concatenate(held_out), np.concatenate([test for _, test in splits])
         elif self._cv_is("oob"):
             p, seen = out_of_bag.probabilities(models[0])
             raw, rows = self._arranged(models[0], p), np.flatnonzero(weight > 0)[seen]
@@ -488,12 +488,12 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
     @classmethod
     def from_state(cls, content: State, metric: MetricLike | None = None) -> Self:
         """The classifier of ``state()``; ``metric`` if it was a function of your own."""
-        parts = [unpack_part(packed, metric) for packed in content["fitted"]["parts"]]
-        inner = parts[0]
+        base_models = [unpack_part(packed, metric) for packed in content["fitted"]["parts"]]
+        inner = base_models[0]
         if content["params"].get("cv") != "prefit":
             inner = inner.forest if isinstance(inner, SavedForest) else clone(inner)
             if "pos_label" in inner.get_params(deep=False):
                 inner.set_params(pos_label=None)  # fit sets it to the positive class of all rows
         params = {**content["params"], "estimator": inner}
-        fitted = {**content["fitted"], "parts": parts}
+        fitted = {**content["fitted"], "parts": base_models}
         return super().from_state({**content, "params": params, "fitted": fitted}, metric)

@@ -136,8 +136,8 @@ class Tuner:
         crossed = np.empty_like(scores)
         for k in range(FOLDS):
             next(steps)
-            rest = fold != k
-            crossed[~rest] = rule(scores[rest], y[rest], w[rest]).one_hot(scores[~rest])
+            train = fold != k
+            crossed[~train] = rule(scores[train], y[train], w[train]).one_hot(scores[~train])
         steps.close()
         return crossed
 
