@@ -1,19 +1,22 @@
 """The kernels in Triton, checked without a GPU.
 
     python benchmarks/triton_kernels.py compile
-    TRITON_INTERPRET=1 python benchmarks/triton_kernels.py problems --count 2000 --seed 0
+    TRITON_INTERPRET=1 python benchmarks/triton_kernels.py problems --count 2000 --to FILE
 
 ``compile`` translates every kernel for sm_80 and sm_90, and prints registers, spilled bytes and
 shared memory, as ``ptxas`` tells them. ``problems`` runs them on random problems of at most 2 10^5
 scores by Triton's interpreter, and compares cells and gradients with ``compose`` in float64 on the
 same scores; it fails if one is off by more than is allowed (``ALLOWED``), or has other bits when it
-is run again. ``make test-gpu`` runs 60 of them.
+is run again. ``make test-gpu`` runs 60 of them. With ``--to`` each problem is a line of a file, and
+those that are there already are not run again: what was stopped goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
+import json
 import math
 import random
 import re
@@ -23,10 +26,9 @@ import sys
 import tempfile
 import time
 import warnings
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -39,8 +41,11 @@ import softset as ss
 from softset.counting.kernels.binary import BinaryKernel
 from softset.counting.kernels.layout import STEPS
 from softset.counting.kernels.multiclass import MulticlassKernel
-from softset.counting.kernels.triton import operators
+from softset.counting.kernels.triton import formulas, operators
 from softset.counting.kernels.triton.kernels import levels_of
+from softset.metrics.derivatives import source_of
+from softset.metrics.registry import get_goal
+from softset.tasks import get_task
 
 MOST = 2 * 10**5  # scores
 # Of a cell relative to itself, of a gradient relative to its largest element.
@@ -270,36 +275,56 @@ def compare(case: Case, twice: bool = True) -> Errors:
     return Errors(float(off), float(of_gradient), float(jumps.double().mean()))
 
 
-def problems(count: int, seed: int) -> Iterator[tuple[Case, Errors]]:
-    """Random problems and how far they are off; of every tenth, the bits of a second run too."""
-    rng = random.Random(seed)
-    for number in range(count):
-        case = draw(rng)
-        yield case, compare(case, twice=number % 10 == 0)
+def problem(seed: int, number: int) -> dict[str, Any]:
+    """A random problem and how far it is off; of every tenth, the bits of a second run too."""
+    case = draw(random.Random(f"{seed} {number}"))
+    errors, allowed = compare(case, twice=number % 10 == 0), ALLOWED[case.z.dtype]
+    return {
+        "seed": seed,
+        "number": number,
+        "family": case.family,
+        "dtype": str(case.z.dtype)[6:],
+        "step": type(case.step).__name__,
+        "scores": case.z.numel(),
+        **asdict(errors),
+        "fine": errors.cells <= allowed and errors.gradient <= allowed,
+        "problem": str(case),
+    }
 
 
 def run_problems(options: argparse.Namespace) -> None:
-    start, seen, failed = time.time(), defaultdict(list), 0
-    for number, (case, errors) in enumerate(problems(options.count, options.seed)):
-        allowed = ALLOWED[case.z.dtype]
-        seen[case.family, str(case.z.dtype)[6:], type(case.step).__name__].append(errors)
-        if not (errors.cells <= allowed and errors.gradient <= allowed):
-            failed += 1
-            print(f"{number}: off by {errors}: {case}", flush=True)
+    start, found = time.time(), {}
+    if options.to is not None and options.to.exists():
+        rows = map(json.loads, options.to.read_text().splitlines())
+        found = {row["number"]: row for row in rows if row["seed"] == options.seed}
+    for number in range(options.count):
+        if number not in found:
+            row = found[number] = problem(options.seed, number)
+            if not row["fine"]:
+                print(f"{number}: off: {row}", flush=True)
+            if options.to is not None:
+                with options.to.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
         if number % 100 == 99:
-            print(f"{number + 1} problems, {failed} off, {time.time() - start:.0f} s", flush=True)
+            print(f"{number + 1} problems, {time.time() - start:.0f} s", flush=True)
+    chosen = [found[number] for number in range(options.count)]
+    failed = sum(not row["fine"] for row in chosen)
     print(
         f"\n{datetime.date.today()}, torch {torch.__version__}, Triton's interpreter, seed "
-        f"{options.seed}: {options.count} problems, {failed} off by more than allowed\n"
+        f"{options.seed}: {options.count} problems of {min(row['scores'] for row in chosen):,} to "
+        f"{max(row['scores'] for row in chosen):,} scores, {failed} off by more than allowed\n"
     )
-    print("| family | scores | step | problems | largest error of a cell | of a gradient |")
+    print("| family | scores | problems | largest error of a cell | of a gradient | allowed |")
     print("|---|---|---|---|---|---|")
-    for key, rows in sorted(seen.items()):
-        worst = [max(getattr(row, name) for row in rows) for name in ("cells", "gradient")]
-        print(f"| {' | '.join(key)} | {len(rows)} | {worst[0]:.1e} | {worst[1]:.1e} |")
-    shares = [row.left_out for rows in seen.values() for row in rows]
-    print(f"\nLeft out as too near to a corner or a tie: {100 * statistics.mean(shares):.3f} % of "
-          "scores in the mean of all problems.")  # fmt: skip
+    for family, dtype in sorted({(row["family"], row["dtype"]) for row in chosen}):
+        rows = [row for row in chosen if (row["family"], row["dtype"]) == (family, dtype)]
+        worst = [max(row[name] for row in rows) for name in ("cells", "gradient")]
+        allowed = ALLOWED[getattr(torch, dtype)]
+        print(f"| {family} | {dtype} | {len(rows)} | {worst[0]:.1e} | {worst[1]:.1e} | "
+              f"{allowed:.0e} |")  # fmt: skip
+    left_out = statistics.mean(row["left_out"] for row in chosen)
+    print(f"\nLeft out as too near to a corner or a tie: {100 * left_out:.3f} % of the scores in "
+          "the mean of all problems.")  # fmt: skip
     sys.exit(failed > 0)
 
 
@@ -401,6 +426,19 @@ def table(families: tuple[str, ...], sizes: tuple[int, ...], archs: tuple[int, .
                                name), found  # fmt: skip
 
 
+FORMULAS = ("f1", "mcc", "cohen_kappa", "gmean")
+
+
+def formula_of(metric: str, family: str, classes: int) -> tuple[Any, tuple[Any, ...]]:
+    """The kernel of a metric and its derivatives, and its arguments."""
+    shape = () if family == "binary" else (classes,)
+    goal, task = get_goal(metric), get_task(family)
+    source = source_of(goal, task, "penalize", None, False, torch.Size(shape))
+    assert source is not None, f"{metric} of {family}"
+    cells = torch.empty(4, *shape, dtype=torch.float64, device="meta")
+    return formulas.compiled(source), (cells, torch.empty((), device="meta"), cells[:2])
+
+
 def run_compile(options: argparse.Namespace) -> None:
     archs, worst = (80, 90), 0
     titles = [f"sm_{arch}: registers, spilled bytes, shared bytes" for arch in archs]
@@ -411,6 +449,15 @@ def run_compile(options: argparse.Namespace) -> None:
         print(f"| {' | '.join(map(str, key))} | {' | '.join(cells)} |", flush=True)
         if key[1] <= 128:
             worst = max(worst, *(c.spilled for c in found))
+    print(f"\n| metric | family | classes | {' | '.join(titles)} |\n|---|---|---|---|---|")
+    for metric, family in itertools.product(FORMULAS, FAMILIES):
+        for classes in (1,) if family == "binary" else CLASSES:
+            kernel, arguments = formula_of(metric, family, classes)
+            found = [usage(compiled(kernel, arguments, {}, arch), arch) for arch in archs]
+            cells = [f"{c.registers}, {c.spilled}, {c.shared}" for c in found]
+            print(f"| {metric} | {family} | {classes} | {' | '.join(cells)} |", flush=True)
+            if classes <= 128:
+                worst = max(worst, *(c.spilled for c in found))
     print(f"\nSpilled up to 128 classes: {worst} bytes at most.")
     sys.exit(worst > 0)
 
@@ -422,6 +469,7 @@ def main() -> None:
     random_problems = commands.add_parser("problems", help="against compose, by the interpreter")
     random_problems.add_argument("--count", type=int, default=60)
     random_problems.add_argument("--seed", type=int, default=0)
+    random_problems.add_argument("--to", type=Path, help="a file of results, which it goes on with")
     random_problems.set_defaults(run=run_problems)
     every = commands.add_parser("compile", help="for sm_80 and sm_90")
     every.set_defaults(run=run_compile)

@@ -297,9 +297,32 @@ class Dual(Traced):
         by, total = self.rows[1:] * others, self.value.prod(axis, True)
         return self._total(total, by, axis, self._without(dim))
 
-    def trapezoids(self, x: Traced | Tensor) -> Dual:
+    def trapezoids(self, x: Traced | Tensor, most: float) -> Dual:
         """``numerics.trapezoids``, along the last dimension."""
-        return self._paired(x, _trapezoids) + 0.5
+        return self._paired(x, _trapezoids) + 0.5 if most == 1 else self._below(x, most)
+
+    def _below(self, x: Traced | Tensor, most: float) -> Dual:
+        """The area where ``x`` is below ``most``: of each trapezoid the part that is ``inside``."""
+        axis, y = self.axes[-1], self.rows
+        if not isinstance(x, Dual) or x.axes != self.axes or axis == self.cells.dims:
+            raise NotTracedError("pairs")
+        if y is None or x.rows is None:
+            raise NotTracedError("pairs of constants")
+        heights, places = (t.movedim(axis + 1, -1) for t in (y, x.rows))
+        ends = torch.nn.functional.pad(torch.stack([heights[0], places[0]]), (1, 1))
+        ends[..., 0].fill_(1.0)
+        left, right = ends[..., :-1], ends[..., 1:]  # of each trapezoid: higher, and lower numbers
+        width, inside = left[1] - right[1], -ends[1].clamp(max=most).diff(dim=-1)
+        share = torch.where(inside < width, inside / width.clamp(min=1e-30), 1.0)
+        drop = (left[0] - right[0]) * share
+        at_cut = right[0] + drop
+        part, area = inside * share / 2, inside * (right[0] + drop / 2)
+        # By the heights on both sides; and by the places, where they are not cut off.
+        bent, below = drop * share / 2, ends[1] < most
+        by = torch.stack([part, at_cut * below[..., :-1] - bent])[..., 1:]
+        by = by + torch.stack([inside - part, bent - at_cut * below[..., 1:]])[..., :-1]
+        by = (by[0] * heights[1:]).addcmul_(by[1], places[1:]).movedim(-1, axis + 1)
+        return self._total(area.sum(-1, True).movedim(-1, axis), by, axis, self.axes[:-1])
 
     def steps(self, x: Traced | Tensor) -> Dual:
         """``numerics.steps``, along the last dimension."""

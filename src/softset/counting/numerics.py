@@ -36,7 +36,7 @@ class Traced:
         """Whether all of them are known to be."""
         raise NotImplementedError
 
-    def trapezoids(self, x: Traced | Tensor) -> Self:
+    def trapezoids(self, x: Traced | Tensor, most: float) -> Self:
         """``numerics.trapezoids``."""
         raise NotTracedError("trapezoids")
 
@@ -117,18 +117,26 @@ def root(x: Tensor, degree: int | Tensor = 2) -> Tensor:
     return torch.where(normal, torch.where(normal, x, 1.0) ** (1 / degree), chord.clamp(min=0))
 
 
-def trapezoids(y: Tensor, x: Tensor) -> Tensor:
+def trapezoids(y: Tensor, x: Tensor, most: float = 1.0) -> Tensor:
     """The area below heights ``y`` at ``x``, along the last dimension, in which both fall from 1 to
-    0: the end points are added.
+    0: the end points are added. ``most``: the part of it where ``x`` is below that.
 
     >>> trapezoids(torch.tensor([0.5]), torch.tensor([0.0])).item()
     0.75
+    >>> trapezoids(torch.tensor([0.5]), torch.tensor([0.0]), 0.5).item()
+    0.3125
     """
     if isinstance(y, Traced):
-        return y.trapezoids(x)
+        return y.trapezoids(x, most)
     one, zero = torch.ones_like(y[..., :1]), torch.zeros_like(y[..., :1])
     y, x = torch.cat([one, y, zero], -1), torch.cat([one, x, zero], -1)
-    return ((y[..., 1:] + y[..., :-1]) * (x[..., :-1] - x[..., 1:])).sum(-1) / 2
+    high, low = y[..., :-1], y[..., 1:]
+    width = x[..., :-1] - x[..., 1:]
+    if most == 1:
+        return ((low + high) * width).sum(-1) / 2
+    inside = -x.clamp(max=most).diff(dim=-1)
+    share = torch.where(inside < width, ratio(inside, width), 1.0)
+    return (inside * (low + (high - low) * share / 2)).sum(-1)
 
 
 def steps(y: Tensor, x: Tensor) -> Tensor:
@@ -270,11 +278,12 @@ def summed(x: Tensor, out: Tensor | None = None) -> Tensor:
     dtype = wide(x.device)
     if x.dtype is dtype:
         return torch.sum(x, -1, out=out)
-    count = x.shape[-1] // RUN
-    in_runs = count * RUN
-    runs = x[..., :in_runs].view(*x.shape[:-1], count, RUN).sum(-1)
-    if in_runs != x.shape[-1]:
-        runs = torch.cat([runs, x[..., in_runs:].sum(-1, keepdim=True)], -1)
+    count, rest = divmod(x.shape[-1], RUN)
+    whole = x.shape[-1] - rest
+    runs = x.new_empty(*x.shape[:-1], count + (rest > 0))
+    torch.sum(x[..., :whole].view(*x.shape[:-1], count, RUN), -1, out=runs[..., :count])
+    if rest:
+        torch.sum(x[..., whole:], -1, out=runs[..., count])
     return torch.sum(runs, -1, dtype=dtype, out=out)
 
 

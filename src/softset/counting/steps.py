@@ -130,13 +130,13 @@ class LinearStep:
         """
         a, b, m1, m2, m3, beyond = map(float, self.pieces(tau))
         if tau == 0.5:  # one side is the mirror image of the other
-            low = pq.clamp(max=a)
+            low, middle = pq.clamp(max=a), pq.clamp(a, b)
+            slope = torch.full_like(pq[0], m1).masked_fill_(middle[0] == pq[0], m2)
             short = a - low
-            h = low.mul_(m1).add_(pq.clamp(a, b).sub_(a), alpha=m2)
+            h = low.mul_(m1).add_(middle.sub_(a), alpha=m2)
             h[0].add_(short[1], alpha=m1)
             h[1].add_(short[0], alpha=m1)
-            outer = short.sum(0).sign_()
-            return h, (1 - outer).mul_(m2).add_(outer, alpha=m1)
+            return h, slope
         p, q = pq
         low, high = p.clamp(max=a), q.clamp(max=beyond)
         # Corners are compared with the one of p and q that has the digits there.

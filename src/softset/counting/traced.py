@@ -1,11 +1,10 @@
 """A few numbers with their derivatives: formulas of counts, differentiated as they stand.
 
 A loss is a formula of four numbers per class. In small batches autograd takes longer to record and
-to differentiate such a formula than a kernel takes for all rows, and on a GPU each of its small
-steps is a launch. So a formula may be called with ``Traced`` numbers instead of tensors: the same
-code, and its gradient by ``gradient``. They are NumPy's where values may be read on the host, and
-PyTorch's, on their device, where not. Whatever is not supported raises ``NotTracedError``, and
-autograd serves.
+to differentiate such a formula than a kernel takes for all rows. So a formula may be called with
+``Traced`` numbers instead of tensors: the same code, and its gradient by ``gradient``. They are
+NumPy's, or ``Symbol`` where the lines of a kernel are written for a GPU. Whatever is not supported
+raises ``NotTracedError``, and autograd serves.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ import numpy as np
 import torch
 
 from softset.counting.numerics import NotTracedError, Traced
+from softset.counting.symbols import Stacked, Symbol
 
-Array = Any  # np.ndarray, np.float64 or torch.Tensor
+Array = Any  # np.ndarray, np.float64 or a Symbol
 _Pull = Callable[[Array], None]
 
 
@@ -44,8 +44,12 @@ class Taped(Traced):
         if self.tape is None:
             return
         shape = self.value.shape
-        if g.shape != shape:
-            g = g.sum(-1, keepdims=bool(shape)) if shape in ((), (1,)) else g + 0 * self.value
+        while len(g.shape) > len(shape):
+            g = g.sum(0)
+        for dim, size in enumerate(shape):
+            if size == 1 and g.shape[dim - len(shape) + len(g.shape)] > 1:
+                g = g.sum(dim, keepdims=True)
+        g = g if g.shape == shape else g + 0 * self.value
         self.grad = g if self.grad is None else self.grad + g
 
     # --- arithmetic
@@ -121,16 +125,14 @@ class Taped(Traced):
             raise NotTracedError("powers of which the exponent has a derivative")
         return Taped(base**self.value, None)
 
-    def root(self, degree: int | torch.Tensor | Taped, tiny: float) -> Taped:
+    def root(self, degree: int | Taped, tiny: float) -> Taped:  # type: ignore[override]
         """``numerics.root``: the root, and below ``tiny`` its chord from the origin."""
         power, x = 1 / _value(degree), self.value
-        if isinstance(x, torch.Tensor):
+        if isinstance(x, Symbol):
             # x^(1/d) = x c with c = max(x, tiny)^(1/d - 1), which below tiny is the chord.
-            chord = x.clamp(min=tiny) ** (power - 1)
-            return self._made(
-                x * chord,
-                lambda g: self.add(g * chord * torch.where(x > tiny, power, 1.0)),
-            )
+            chord = x.clamp(tiny) ** (power - 1)
+            slope = chord * (x > tiny).choose(power, 1.0)
+            return self._made(x * chord, lambda g: self.add(g * slope))
         normal, chord = x > tiny, tiny ** (power - 1)
         value = np.where(normal, x, 1.0) ** power
         slope = np.where(
@@ -158,8 +160,8 @@ class Taped(Traced):
     # --- what has no derivative
 
     def above(self, low: float) -> bool:
-        """Whether all of them are known to be: on a device nobody looks."""
-        if isinstance(self.value, torch.Tensor):
+        """Whether all of them are known to be."""
+        if isinstance(self.value, Symbol):
             return False
         all_of_them = self.value > low
         return bool(all_of_them if not all_of_them.ndim else all_of_them.all())
@@ -183,10 +185,7 @@ class Taped(Traced):
         return Taped(self.value.any(dim), None)
 
     def to(self, dtype: torch.dtype) -> Taped:
-        if self.tape is not None:
-            return self
-        value = self.value
-        return Taped(value.to(dtype) if isinstance(value, torch.Tensor) else value * 1.0, None)
+        return self if self.tape is not None else Taped(self.value * 1.0, None)
 
     # --- shapes
 
@@ -196,69 +195,38 @@ class Taped(Traced):
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.value.dtype if isinstance(self.value, torch.Tensor) else torch.float64
-
-    @property
-    def device(self) -> torch.device:
-        """Of tensors; NumPy has none."""
-        if not isinstance(self.value, torch.Tensor):
-            raise NotTracedError("device")
-        return self.value.device
+        return torch.float64
 
     def dim(self) -> int:
         return len(self.value.shape)
 
     def sum(self, dim: int, keepdim: bool = False) -> Taped:
         def pull(g: Array) -> None:
-            if not keepdim:
-                g = g.unsqueeze(dim) if _is_tensor(g) else np.expand_dims(g, dim)
-            self.add(_spread(g, self.value))
+            self.add(_spread(g, self.value, dim, keepdim))
 
         return self._made(self.value.sum(dim, keepdims=keepdim), pull)
 
     def mean(self, dim: int) -> Taped:
         return self.sum(dim) * (1 / self.value.shape[dim])
 
-    def movedim(self, source: int, to: int) -> Taped:
-        value = self.value
-        if not _is_tensor(value):
-            raise NotTracedError("movedim")
-        if source == to:
-            return self
-        moved = self._made(value.movedim(source, to), lambda g: self.add(g.movedim(to, source)))
-        return moved if self.tape is not None else Taped(moved.value, None)
-
-    def diff(self, dim: int) -> Taped:
-        """Of neighbors in the last dimension."""
-        return self[..., 1:] - self[..., :-1]
-
     def prod(self, dim: int) -> Taped:
         value = self.value
-        if isinstance(value, torch.Tensor):
-            ones = value[..., :1] * 0 + 1
-            left = torch.cat([ones, value[..., :-1]], -1).cumprod(-1)
-            right = torch.cat([value[..., 1:], ones], -1).flip(-1).cumprod(-1).flip(-1)
-            return self._made(value.prod(dim), lambda g: self.add(g[..., None] * left * right))
+        if isinstance(value, Symbol):
+            product, others = value.product(dim)
+            return self._made(product, lambda g: self.add(value.spread(g, dim) * others))
         before, after = np.ones_like(value), np.ones_like(value)
         before[..., 1:] = value[..., :-1].cumprod(-1)
         after[..., :-1] = value[..., :0:-1].cumprod(-1)[..., ::-1]
         return self._made(value.prod(dim), lambda g: self.add(g[..., None] * before * after))
 
-    def clamp(self, min: float = -np.inf, max: float = np.inf) -> Taped:
+    def clamp(self, min: float) -> Taped:
         value = self.value
-        if not _is_tensor(value):
-            clamped = np.maximum(value, min) if max == np.inf else np.clip(value, min, max)
-        else:
-            clamped = value.clamp(min=min) if max == np.inf else value.clamp(max=max)
-        return self._made(clamped, lambda g: self.add(g * ((value >= min) & (value <= max))))
+        made = value.clamp(min) if isinstance(value, Symbol) else np.maximum(value, min)
+        return self._made(made, lambda g: self.add(g * _choose(value < min, 0.0, 1.0)))
 
     def __getitem__(self, at: Any) -> Taped:
         def pull(g: Array) -> None:
-            if _is_tensor(g) and isinstance(at, tuple) and isinstance(at[-1], slice):
-                start, stop, _ = at[-1].indices(self.value.shape[-1])
-                self.add(torch.nn.functional.pad(g, (start, self.value.shape[-1] - stop)))
-                return
-            whole = torch.zeros_like(self.value) if _is_tensor(g) else np.zeros_like(self.value)
+            whole = _filled(self, 0.0).value
             whole[at] = g
             self.add(whole)
 
@@ -285,23 +253,20 @@ def _value(x: Any) -> Any:
     """The numbers themselves; ``x`` if it is a number already."""
     if isinstance(x, Taped):
         return x.value
-    if isinstance(x, int | float | np.ndarray | np.generic | torch.Tensor):
+    if isinstance(x, int | float | np.ndarray | np.generic | Symbol):
         return x
     raise NotTracedError(type(x).__name__)
 
 
-def _is_tensor(x: Array) -> bool:
-    return isinstance(x, torch.Tensor)
-
-
 def _choose(mask: Array, x: Any, y: Any) -> Array:
-    if isinstance(mask, torch.Tensor):
-        return torch.where(mask, x, y)
-    return np.where(mask, x, y)[()]
+    return mask.choose(x, y) if isinstance(mask, Symbol) else np.where(mask, x, y)[()]
 
 
-def _spread(g: Array, like: Array) -> Array:
-    return g.expand_as(like) if isinstance(g, torch.Tensor) else g + 0 * like
+def _spread(g: Array, like: Array, dim: int, keepdim: bool) -> Array:
+    """A derivative by a sum as one by what was summed."""
+    if isinstance(like, Symbol):
+        return like.spread(g, dim)
+    return (g if keepdim else np.expand_dims(g, dim)) + 0 * like
 
 
 def _where(condition: Any, a: Any, b: Any) -> Taped:
@@ -326,69 +291,52 @@ def _stack(parts: Sequence[Taped], dim: int) -> Taped:
             t.add(g[..., i])
 
     values = [t.value for t in parts]
-    stack = torch.stack if isinstance(values[0], torch.Tensor) else np.stack
-    return parts[0]._made(stack(values, -1), pull)
-
-
-def _cat(parts: Sequence[Taped], dim: int) -> Taped:
-    values = [t.value for t in parts]
-    if dim != -1 or not _is_tensor(values[0]):
-        raise NotTracedError("cat")
-    tape = next((t.tape for t in parts if t.tape is not None), None)
-
-    def pull(g: Array) -> None:
-        for t, part in zip(parts, g.split([v.shape[-1] for v in values], -1), strict=True):
-            t.add(part)
-
-    return Taped(torch.cat(values, -1), tape, pull)
+    symbols = isinstance(values[0], Symbol)
+    return parts[0]._made(Stacked(values) if symbols else np.stack(values, -1), pull)
 
 
 def _filled(t: Taped, number: float) -> Taped:
-    if _is_tensor(t.value):
-        return Taped(torch.full_like(t.value, number), None)
+    if isinstance(t.value, Symbol):
+        return Taped(t.value.filled(number), None)
     return Taped(np.full_like(t.value, number), None)
 
 
 _FUNCTIONS: dict[Callable[..., object], Callable[..., Taped]] = {
     torch.where: _where,
     torch.stack: _stack,
-    torch.cat: _cat,
     torch.ones_like: lambda t: _filled(t, 1.0),
     torch.zeros_like: lambda t: _filled(t, 0.0),
 }
 
 
 class Known(NamedTuple):
-    """One number, and its derivatives ``[2, ...]`` by the degree of positives and of negatives:
-    what a positive adds to ``tp`` it takes from ``fn``, and a negative to ``fp`` from ``tn``."""
+    """One number, and its derivatives by the degree of positives and of negatives: what a positive
+    adds to ``tp`` it takes from ``fn``, and a negative to ``fp`` from ``tn``."""
 
     value: Array
-    by: Array
+    by: list[Array]
 
 
-def gradient(formula: Callable[..., Traced], cells: Array) -> Known | None:
-    """``1 - formula(tp, fp, fn, tn)``, one number, and its derivatives; none if it can't be traced.
-    The cells are an array or a tensor ``[4, ...]``."""
+def gradient(formula: Callable[..., Traced], cells: Sequence[Array]) -> Known | None:
+    """``1 - formula(tp, fp, fn, tn)``, one number, and its derivatives; none if it can't be
+    traced."""
     tape: list[Taped] = []
     tp, fp, fn, tn = leaves = [Taped(cell, tape) for cell in cells]
-    pairs = cells[:2] + cells[2:]
-    for pair, (one, other) in zip(pairs, ((tp, fn), (fp, tn)), strict=True):
-        total = Taped(pair, None)  # which does not depend on the scores
+    for one, other in ((tp, fn), (fp, tn)):
+        total = Taped(one.value + other.value, None)  # which does not depend on the scores
         one.sums[id(other)], other.sums[id(one)] = (other, total), (one, total)
     try:
         with np.errstate(all="ignore"):
             value = formula(*leaves)
             assert isinstance(value, Taped)
             if value.tape is not None:
-                one = value.value
-                value.add(torch.full_like(one, -1.0) if _is_tensor(one) else one * 0 - 1.0)
+                value.add(value.value * 0 - 1.0)
             for t in reversed(tape):
                 if t.grad is not None and t.pull is not None:
                     t.pull(t.grad)
     except NotTracedError:
         return None
-    by = [_change(tp, fn), _change(fp, tn)]
-    return Known(1 - value.value, torch.stack(by) if _is_tensor(by[0]) else np.array(by))
+    return Known(1 - value.value, [_change(tp, fn), _change(fp, tn)])
 
 
 def _change(one: Taped, other: Taped) -> Array:

@@ -66,23 +66,13 @@ class AUROC(Curve):
 
     def integrate(self, c: Confusion) -> Tensor:
         tpr, fpr = ratio(c.tp, c.support), ratio(c.fp, c.negatives)
-        partial = self.max_fpr is not None and self.max_fpr != 1
-        area = self._partial(tpr, fpr) if partial else trapezoids(tpr, fpr)
+        m = 1.0 if self.max_fpr is None else self.max_fpr
+        area = trapezoids(tpr, fpr, m)
+        if m != 1:
+            chance = m * m / 2
+            area = (1 + (area - chance) / (m - chance)) / 2
         defined = (c.support.mean(-1) > 0) & (c.negatives.mean(-1) > 0)
         return torch.where(defined, area, torch.nan)
-
-    def _partial(self, tpr: Tensor, fpr: Tensor) -> Tensor:
-        """Of each trapezoid, the area below the highest rate."""
-        one, zero = torch.ones_like(tpr[..., :1]), torch.zeros_like(tpr[..., :1])
-        tpr, fpr = torch.cat([one, tpr, zero], -1), torch.cat([one, fpr, zero], -1)
-        high, low = tpr[..., :-1], tpr[..., 1:]
-        width = fpr[..., :-1] - fpr[..., 1:]
-        m = self.max_fpr or 1.0
-        inside = -fpr.clamp(max=m).diff(dim=-1)
-        fraction = torch.where(inside < width, ratio(inside, width), 1.0)
-        area = (inside * (low + (high - low) * fraction / 2)).sum(-1)
-        chance = m * m / 2
-        return (1 + (area - chance) / (m - chance)) / 2
 
 
 @dataclass(frozen=True)

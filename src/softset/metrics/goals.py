@@ -254,9 +254,6 @@ def mean_over_groups(
 
 def _counting_groups(metric: Metric, c: Confusion, empty: str | None, grid: bool) -> Tensor:
     """Mask of the groups that count; with ``average=None`` for each class."""
-    if grid:
-        axis = c.task.grid_axis
-        c = c.each(lambda t: t.select(axis, 0))
     if c.task.independent and metric.average == "micro":
         c = c.map(lambda t: t.sum(-1, keepdim=True))
     counts = c.total > 0
@@ -264,6 +261,8 @@ def _counting_groups(metric: Metric, c: Confusion, empty: str | None, grid: bool
     joint = c.task.exclusive and metric.joint
     if empty == "ignore" and not (both or joint):
         counts = counts & metric.defined(c)
+    if grid:  # they are the same at all thresholds
+        counts = counts.movedim(c.task.grid_axis, -1)[..., 0]
     if c.task.single or metric.average is None:
         return counts
     return counts.any(-1)

@@ -54,7 +54,7 @@ class GridKernel(BinaryKernel):
         edge on; and itself."""
         z = z.to(self.dtype)
         if self.from_logits:
-            upper, least = z > 0, torch.sigmoid(-z.abs())
+            upper, least = z > 0, torch.sigmoid(torch.copysign(z, -1))
         else:
             upper, least = z > 0.5, torch.minimum(z, 1 - z)
         scaled = least * self.bins
@@ -187,17 +187,19 @@ class _Grid:
         size = 2 * (kernel.bins + 1)
         at = torch.add(place.long(), y.long(), alpha=size)
         self.at = at.clamp_(0, size + kernel.bins)
-        mass = beyond.new_ones(()) if w is None else w.to(beyond.dtype)
-        terms = [mass.expand(at.shape), beyond if w is None else beyond * mass]
+        mass = None if w is None else w.to(beyond.dtype).expand(at.shape)
+        beyond = beyond if mass is None else beyond * mass
         lead, n = at.shape[:-1], at.shape[-1]
         block = min(n, BLOCK)
         if missing := -n % block:
             at = torch.nn.functional.pad(at, (0, missing), value=kernel.bins)
-            terms = [torch.nn.functional.pad(t, (0, missing)) for t in terms]
-        at, *terms = (t.reshape(*lead, -1, block) for t in (at, *terms))
+            beyond = torch.nn.functional.pad(beyond, (0, missing))
+            mass = None if mass is None else torch.nn.functional.pad(mass, (0, missing))
+        mass = beyond.new_ones(()).expand(at.shape) if mass is None else mass
+        at, mass, beyond = (t.reshape(*lead, -1, block) for t in (at, mass, beyond))
         sums = beyond.new_zeros(*at.shape[:-1], 2 * size)
-        sums.scatter_add_(-1, at, terms[0])
-        sums[..., kernel.bins + 1 :].scatter_add_(-1, at, terms[1])
+        sums.scatter_add_(-1, at, mass)
+        sums[..., kernel.bins + 1 :].scatter_add_(-1, at, beyond)
         to_cells, self.slopes = kernel.maps.beside(z)
         sums = sums.sum(-2, dtype=to_cells.dtype).view(*lead, 2, size)
         tn_fp, tp_fn = (sums @ to_cells).view(*lead, 2, 2, -1).unbind(-3)

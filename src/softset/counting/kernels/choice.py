@@ -92,7 +92,7 @@ class Scores(NamedTuple):
     @classmethod
     def reading(cls, z: Tensor, from_logits: bool, soft: bool) -> Scores:
         """Those of a tensor."""
-        return cls(z.dtype, z.device, from_logits, soft, _family(z))
+        return cls(z.dtype, z.device, from_logits, soft, kernels_for(z))
 
     def resolving(self, steepness: float) -> torch.dtype:
         """The dtype of work, which is float64 where a step is so steep that the rounding of float32
@@ -117,8 +117,8 @@ class Scores(NamedTuple):
         return kernels.get(self.kernels, MulticlassKernel) if usual else MulticlassKernel
 
 
-def _family(z: Tensor) -> str:
-    """Which kernels count scores: "c", "torch" or "triton"."""
+def kernels_for(z: Tensor) -> str:
+    """Which kernels count scores, where they are: "c", "torch" or "triton"."""
     wanted = SWITCH.kernels
     if wanted in ("auto", "c") and z.is_cpu and readable(z) and native() is not None:
         return "c"

@@ -85,3 +85,9 @@ def store(at, g, there, limit):
     limit = tl.full([], limit, g.dtype)
     g = tl.where(g > limit, limit, tl.where(g < -limit, -limit, g))
     tl.store(at, g.to(at.dtype.element_ty), mask=there)
+
+
+@triton.jit
+def multiplied(x, y):
+    """For ``tl.reduce``."""
+    return x * y

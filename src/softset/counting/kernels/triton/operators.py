@@ -15,7 +15,8 @@ from torch import Tensor
 from softset.counting.kernels.layout import SIGMOID, Layout
 
 INSTALLED = find_spec("triton") is not None
-# Classes in a tile, at most; and positions times classes, in float32 and in float64.
+# Classes in a tile, at most; and positions times classes, in float32 and in float64: half as many of
+# labels, of each of which there is a target, and maybe a weight.
 COLUMNS, TILES = 512, {False: 1024, True: 512}
 # Programs times classes, at most: each has cells of its own, which are added up in the end.
 PROGRAMS = 2**16
@@ -49,7 +50,7 @@ class Launch:
         batch, outer, middle, inner, classes = layout.sizes
         self.batch, self.classes, self.positions = batch, classes, outer * middle * inner
         self.cols = min(_power(classes), COLUMNS)
-        self.rows = max(1, TILES[wide] // self.cols)
+        self.rows = max(1, TILES[wide] // (1 if exclusive else 2) // self.cols)
         self.blocks = -(-self.positions // self.rows)
         self.tensors = (z, y, z if w is None else w, z if v is None else v)
         self.sizes = (self.positions, middle, inner, classes, batch)
