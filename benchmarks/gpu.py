@@ -3,6 +3,7 @@
     python benchmarks/gpu.py                # on a machine with a GPU: prints a table to send us
     python benchmarks/gpu.py --device cpu   # the same way through the program, without a claim
     python benchmarks/gpu.py --roofline     # launches and bytes on paper: no GPU, no values
+    python benchmarks/gpu.py --operations   # launches of all metrics, and of options
 
 For each problem: the loss and its gradient against the plain composition on the CPU in float64; a
 training step with ``torch.cuda.set_sync_debug_mode("error")``, which raises an error where the host
@@ -20,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -245,6 +247,49 @@ def roofline() -> None:
         print(f"| {' | '.join(row)} |")
 
 
+OPTIONS: dict[str, dict[str, Any]] = {
+    "weights": {"weighted": True},
+    "ignore_index": {"ignore_index": 1},
+    "class_weight": {"class_weight": True},
+    'empty="ignore"': {"empty": "ignore"},
+    "probabilities": {"from_logits": False},
+    "average": {"metric": ss.F1(average="weighted")},
+    'per="image"': {"per": "image"},
+    "ema_decay": {"ema_decay": 0.9},
+}
+
+
+def launched(metric: Any, task: str, weighted: bool = False, **options: Any) -> int:
+    """Operations of forward and backward, the second time."""
+    shape = (5003,) if task == "binary" else (5003, 10)
+    if options.get("per"):
+        shape = (4, 1 if task == "binary" else 10, 31, 33)
+    if options.get("class_weight"):
+        options["class_weight"] = torch.linspace(1, 2, 2 if task == "binary" else 10)
+    z, y = drawn(Case("f1", task, shape), torch.device("cpu"))
+    z = z if options.get("from_logits", True) else z.sigmoid()
+    w = torch.rand(shape[0]) if weighted else None
+    loss = ss.MetricLoss(metric, task=task, check="device", **options)
+    step = step_of(lambda a, b: loss(a, b, w), z, y)
+    step()
+    with Traffic() as seen:
+        step()
+    return seen.launches
+
+
+def operations() -> None:
+    """Of the device path in PyTorch; they do not depend on the device."""
+    print("| | one class | labels | classes |\n|---|---|---|---|")
+    tasks = ("binary", "multilabel", "multiclass")
+    with using("torch"):
+        for metric in (*ss.METRICS, "precision@recall>=0.8"):
+            which = tasks if "@" not in metric else tasks[:1]
+            print(f"| {metric} | {' | '.join(str(launched(metric, t)) for t in which)} |")
+        for name, options in OPTIONS.items():
+            counts = [str(launched(**{"metric": "f1", "task": t} | options)) for t in tasks]
+            print(f"| F1, {name} | {' | '.join(counts)} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda", help="cuda, or another that PyTorch has")
@@ -252,7 +297,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--most", type=int, default=2**30, help="scores in a problem")
     parser.add_argument("--roofline", action="store_true", help="launches and bytes on paper")
+    parser.add_argument("--operations", action="store_true", help="launches of all metrics")
     given = parser.parse_args()
+    if given.operations:
+        operations()
+        return
     if given.roofline:
         roofline()
         return

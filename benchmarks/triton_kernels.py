@@ -444,14 +444,14 @@ def run_compile(options: argparse.Namespace) -> None:
     titles = [f"sm_{arch}: registers, spilled bytes, shared bytes" for arch in archs]
     print(f"| family | classes | step | scores | layout | kernel | {' | '.join(titles)} |")
     print("|---|---|---|---|---|---|---|---|")
-    for key, found in table(FAMILIES, CLASSES, archs):
+    for key, found in table(options.family, options.classes, archs):
         cells = [f"{c.registers}, {c.spilled}, {c.shared}" for c in found]
         print(f"| {' | '.join(map(str, key))} | {' | '.join(cells)} |", flush=True)
         if key[1] <= 128:
             worst = max(worst, *(c.spilled for c in found))
     print(f"\n| metric | family | classes | {' | '.join(titles)} |\n|---|---|---|---|---|")
-    for metric, family in itertools.product(FORMULAS, FAMILIES):
-        for classes in (1,) if family == "binary" else CLASSES:
+    for metric, family in itertools.product(FORMULAS, options.family):
+        for classes in (1,) if family == "binary" else options.classes:
             kernel, arguments = formula_of(metric, family, classes)
             found = [usage(compiled(kernel, arguments, {}, arch), arch) for arch in archs]
             cells = [f"{c.registers}, {c.spilled}, {c.shared}" for c in found]
@@ -472,6 +472,8 @@ def main() -> None:
     random_problems.add_argument("--to", type=Path, help="a file of results, which it goes on with")
     random_problems.set_defaults(run=run_problems)
     every = commands.add_parser("compile", help="for sm_80 and sm_90")
+    every.add_argument("--family", nargs="+", choices=FAMILIES, default=FAMILIES)
+    every.add_argument("--classes", nargs="+", type=int, default=CLASSES)
     every.set_defaults(run=run_compile)
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from softset.counting.numerics import NotTracedError
 
 Value: TypeAlias = "Symbol | NDArray[np.generic] | float"
+Index: TypeAlias = "tuple[int | slice | EllipsisType, ...]"
 # Numbers of a class that differ from those of most others, at most.
 EXCEPTIONS = 4
 
@@ -162,9 +163,7 @@ class Number(Symbol):
         )  # fmt: skip
 
     def _masked(self, axis: int, filler: str) -> str:
-        mask = ("row < ROWS", "col < COLS")[axis]
-        size = (self.program.rows, self.program.cols)[axis]
-        mask = mask.replace("ROWS", str(size)).replace("COLS", str(size))
+        mask = (f"row < {self.program.rows}", f"col < {self.program.cols}")[axis]
         return self.program.name(f"tl.where({mask}, {_text(self)}, {filler})")
 
     def _reduced(self, text: str, dim: int, keepdims: bool, truth: bool = False) -> Number:
@@ -206,7 +205,7 @@ class Number(Symbol):
         assert isinstance(g, Number)
         return Number(self.program, g.text, self.shape, self.axes, g.truth)
 
-    def __getitem__(self, at: tuple[int | slice | EllipsisType, ...]) -> Symbol:
+    def __getitem__(self, at: Index) -> Symbol:
         index = at[-1]
         if not isinstance(index, int) or not self.shape:
             raise NotTracedError("single positions")
@@ -267,15 +266,16 @@ class Stacked(Symbol):
         g = g.parts[0] if isinstance(g, Stacked) and len(g.parts) == 1 else g
         return Stacked([g] * len(self.parts))
 
-    def __getitem__(self, at: tuple[int | slice | EllipsisType, ...]) -> Symbol:
+    def __getitem__(self, at: Index) -> Symbol:
         index = at[-1]
         if isinstance(index, EllipsisType):
             raise NotTracedError("other dimensions")
         return Stacked(self.parts[index]) if isinstance(index, slice) else self.parts[index]
 
-    def __setitem__(self, at: tuple[int | slice | EllipsisType, ...], value: Any) -> None:
+    def __setitem__(self, at: Index, value: Symbol) -> None:
         index = at[-1]
         if isinstance(index, slice):
+            assert isinstance(value, Stacked)
             self.parts[index] = value.parts
         elif isinstance(index, int):
             self.parts[index] = value

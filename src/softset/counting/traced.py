@@ -119,12 +119,6 @@ class Taped(Traced):
         n = _value(power)
         return self._made(self.value**n, lambda g: self.add(g * n * self.value ** (n - 1)))
 
-    def __rpow__(self, base: float) -> Taped:
-        """Of an exponent without a derivative."""
-        if self.tape is not None:
-            raise NotTracedError("powers of which the exponent has a derivative")
-        return Taped(base**self.value, None)
-
     def root(self, degree: int | Taped, tiny: float) -> Taped:  # type: ignore[override]
         """``numerics.root``: the root, and below ``tiny`` its chord from the origin."""
         power, x = 1 / _value(degree), self.value

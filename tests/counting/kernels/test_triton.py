@@ -8,6 +8,7 @@ import math
 import os
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,9 @@ from softset.counting.kernels.choice import Scores, using
 from softset.counting.kernels.triton import operators
 from softset.counting.kernels.triton.kernels import levels_of
 from softset.counting.kernels.triton.operators import cells, cells_gradient
+from softset.metrics.registry import METRICS, get_metric
 from tests.operations import Operations
+from tests.reference import is_area
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "triton_kernels.py"
 LINEAR = ss.LinearStep(0.2, 1.0)
@@ -251,17 +254,75 @@ def test_images_where_they_lie(triton):
         }
 
 
-@pytest.mark.parametrize("metric", ["f1", "f2", "jaccard", "precision", "recall"])
-@pytest.mark.parametrize(("task", "shape"), SHAPES)
-def test_operations_of_a_fraction(metric, task, shape, triton):
-    """At most 25, forward and backward, however many scores there are, and none that waits. A count
-    is two: the kernel, and the sum of what its programs counted."""
-    z, y, w = problem(task, shape)
-    loss = ss.MetricLoss(metric, task=task, ignore_index=255, check="device")
-    value_and_gradient(loss, z, y, w)  # constants are made once for a device
-    _, _, operations = value_and_gradient(loss, z, y, w)
-    assert operations.count + operations.names["softset.cells"] <= 25
-    assert not operations.waiting
+AT_A_THRESHOLD = [m for m in METRICS if not is_area(get_metric(m))]
+# Of several classes they read the matrix, which PyTorch counts.
+OF_A_MATRIX = ("linear_kappa", "quadratic_kappa")
+VARIANTS = [
+    {},
+    {"empty": "ignore", "ignore_index": 1},
+    {"per": "image"},
+    {"per": "image", "empty": "ignore", "average": "weighted"},
+    {"average": "micro", "ignore_index": 1},
+]
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+@pytest.mark.parametrize("metric", AT_A_THRESHOLD)
+def test_a_metric_and_its_derivatives_are_one_kernel(metric, options):
+    """At most 25 operations, forward and backward, however many scores there are, and none that
+    waits. A count is two: the kernel, and the sum of what its programs counted."""
+    options = dict(options)
+    average = options.pop("average", None)
+    for task, classes in (("binary", 1), ("multilabel", 3), ("multiclass", 5)):
+        made = get_metric(metric)
+        if task == "multiclass" and (metric in OF_A_MATRIX or (average and made.joint)):
+            continue
+        made = replace(made, average=average) if average else made
+        z, y, w = problem(task, (3, classes, 9, 7) if "per" in options else (101, classes))
+        if task == "binary" and "per" not in options:
+            z, y = z[:, 0], y[:, 0]
+        y = torch.where(y == 255, 0, y)
+        loss = ss.MetricLoss(made, task=task, check="device", **options)
+        with using("torch"):
+            wanted, slope, _ = value_and_gradient(loss, z, y, w)
+        with using("triton"):
+            value, found, operations = value_and_gradient(loss, z, y, w)
+        assert operations.names["softset.formula"] == operations.names["softset.cells"] == 1
+        assert operations.count + operations.names["softset.cells"] <= 25
+        assert not operations.waiting
+        torch.testing.assert_close(value, wanted, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(found, slope, rtol=0, atol=1e-5 * float(slope.abs().max()))
+
+
+def test_both_classes_and_a_cost(triton):
+    z, y, _ = problem("binary", (101,))
+    y = torch.where(y == 255, 0, y)
+    for metric in (ss.F1(both_classes=True), ss.Cost(fn=5, fp=1), ss.FBeta(3.0)):
+        loss = ss.MetricLoss(metric, check="device")
+        value, slope, operations = value_and_gradient(loss, z, y)
+        assert operations.names["softset.formula"] == 1
+        with using("torch"):
+            wanted, other, _ = value_and_gradient(loss, z, y)
+        torch.testing.assert_close(value, wanted, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(slope, other, rtol=0, atol=1e-5 * float(other.abs().max()))
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_a_batch_of_one_class_has_a_finite_gradient(task, triton):
+    """Of which a denominator is 0."""
+    z = torch.randn(30) if task == "binary" else torch.randn(30, 4)
+    for metric in AT_A_THRESHOLD:
+        if task == "multiclass" and metric in OF_A_MATRIX:
+            continue
+        for label in (0, 1):
+            y = torch.full((30,), label)
+            loss = ss.MetricLoss(metric, task=task, check="device")
+            value, slope, _ = value_and_gradient(loss, z, y)
+            with using("torch"):
+                wanted, other, _ = value_and_gradient(loss, z, y)
+            torch.testing.assert_close(value, wanted, rtol=1e-5, atol=1e-6, msg=metric)
+            assert slope.isfinite().all(), metric
+            assert (slope - other).abs().max() <= 1e-5 * other.abs().max() + 1e-9, metric
 
 
 def test_probabilities_and_fractions_of_one_class(triton):

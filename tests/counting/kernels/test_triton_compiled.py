@@ -49,3 +49,13 @@ def test_a_kernel_compiles_without_spills(script, family, classes, image, kernel
     found = script.usage(made, arch)
     assert 0 < found.registers <= 255
     assert found.spilled == 0
+
+
+@pytest.mark.parametrize(("metric", "family"), [("f1", "binary"), ("mcc", "multiclass")])
+@pytest.mark.filterwarnings("ignore")
+def test_a_formula_compiles_without_spills(script, metric, family):
+    kernel, arguments = script.formula_of(metric, family, 1 if family == "binary" else 128)
+    for arch in (80, 90):
+        found = script.usage(script.compiled(kernel, arguments, {}, arch), arch)
+        assert 0 < found.registers <= 255
+        assert found.spilled == 0

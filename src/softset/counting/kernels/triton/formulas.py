@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from softset.counting.numerics import NotTracedError, Traced
-from softset.counting.symbols import Number, Program
+from softset.counting.symbols import Program
 from softset.counting.traced import gradient
 
 # Elements of a tile, at most: beyond it the numbers of a formula do not stay in registers.
@@ -64,7 +64,7 @@ def compiled(source: str) -> Any:
     # Triton reads the source of a function where Python's own tools find it.
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     scope: dict[str, Any] = {"tl": tl, "multiplied": multiplied, "__name__": __name__}
-    exec(compile(source, name, "exec"), scope)  # noqa: S102 (written above, of numbers only)
+    exec(compile(source, name, "exec"), scope)  # lines of ``written``: operators and numbers only
     return triton.jit(scope["formula"])
 
 

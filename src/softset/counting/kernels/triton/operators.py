@@ -15,8 +15,8 @@ from torch import Tensor
 from softset.counting.kernels.layout import SIGMOID, Layout
 
 INSTALLED = find_spec("triton") is not None
-# Classes in a tile, at most; and positions times classes, in float32 and in float64: half as many of
-# labels, of each of which there is a target, and maybe a weight.
+# Classes in a tile, at most; and positions times classes, in float32 and in float64. Of labels half
+# as many, as each has a target, and maybe a weight.
 COLUMNS, TILES = 512, {False: 1024, True: 512}
 # Programs times classes, at most: each has cells of its own, which are added up in the end.
 PROGRAMS = 2**16
