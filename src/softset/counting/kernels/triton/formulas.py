@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,6 +13,9 @@ from torch import Tensor
 from softset.counting.numerics import NotTracedError, Traced
 from softset.counting.symbols import Program
 from softset.counting.traced import gradient
+
+if TYPE_CHECKING:
+    from triton import JITFunction
 
 # Elements of a tile, at most: beyond it the numbers of a formula do not stay in registers.
 LARGEST = 4096
@@ -53,7 +56,7 @@ def _power(n: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def compiled(source: str) -> Any:
+def compiled(source: str) -> JITFunction:
     """The kernel of a source."""
     import triton  # noqa: PLC0415
     import triton.language as tl  # noqa: PLC0415
@@ -63,7 +66,7 @@ def compiled(source: str) -> Any:
     name = f"<softset formula {compiled.cache_info().misses}>"
     # Triton reads the source of a function where Python's own tools find it.
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    scope: dict[str, Any] = {"tl": tl, "multiplied": multiplied, "__name__": __name__}
+    scope: dict[str, object] = {"tl": tl, "multiplied": multiplied, "__name__": __name__}
     exec(compile(source, name, "exec"), scope)  # lines of ``written``: operators and numbers only
     return triton.jit(scope["formula"])
 
