@@ -278,12 +278,12 @@ def summed(x: Tensor, out: Tensor | None = None) -> Tensor:
     dtype = wide(x.device)
     if x.dtype is dtype:
         return torch.sum(x, -1, out=out)
-    count, rest = divmod(x.shape[-1], RUN)
-    whole = x.shape[-1] - rest
-    runs = x.new_empty(*x.shape[:-1], count + (rest > 0))
-    torch.sum(x[..., :whole].view(*x.shape[:-1], count, RUN), -1, out=runs[..., :count])
-    if rest:
-        torch.sum(x[..., whole:], -1, out=runs[..., count])
+    count, beyond = divmod(x.shape[-1], RUN)
+    in_runs = count * RUN
+    runs = x.new_empty(*x.shape[:-1], count + (beyond > 0))
+    torch.sum(x[..., :in_runs].view(*x.shape[:-1], count, RUN), -1, out=runs[..., :count])
+    if beyond:
+        torch.sum(x[..., in_runs:], -1, out=runs[..., count])
     return torch.sum(runs, -1, dtype=dtype, out=out)
 
 

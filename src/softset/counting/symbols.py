@@ -195,9 +195,9 @@ class Number(Symbol):
         assert isinstance(safe, Number)
         masked = safe._masked(axis, self.program.literal(1.0))
         text = f"tl.reduce({masked}, {axis}, multiplied, keep_dims=True)"
-        whole = safe._reduced(text, dim, True)
-        others = none.choose((zeros < 2.0).choose(whole, 0.0), (zeros < 1.0).choose(whole, 0.0))
-        product = (zeros < 1.0).choose(whole, 0.0)
+        nonzero = safe._reduced(text, dim, True)
+        others = none.choose((zeros < 2.0).choose(nonzero, 0.0), (zeros < 1.0).choose(nonzero, 0.0))
+        product = (zeros < 1.0).choose(nonzero, 0.0)
         assert isinstance(product, Number)
         return product._reduced(f"{product.text} * 1.0", dim, False), others / safe
 
@@ -245,16 +245,15 @@ class Stacked(Symbol):
     def any(self, dim: int) -> Symbol:
         if not self._is_last(dim):
             return self._each(lambda x, d: x.any(d), dim)
-        found = self.parts[0]
+        either = self.parts[0]
         for x in self.parts[1:]:
-            found = found | x
-        return found
+            either = either | x
+        return either
 
     def product(self, dim: int) -> tuple[Symbol, Symbol]:
         others = []
         for i in range(len(self.parts)):
-            rest = self.parts[:i] + self.parts[i + 1 :]
-            others.append(_times(rest, self.parts[0]))
+            others.append(_times(self.parts[:i] + self.parts[i + 1 :], self.parts[0]))
         return _times(self.parts, self.parts[0]), Stacked(others)
 
     def spread(self, g: Symbol, dim: int) -> Symbol:

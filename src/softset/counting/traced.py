@@ -215,8 +215,8 @@ class Taped(Traced):
 
     def clamp(self, min: float) -> Taped:
         value = self.value
-        made = value.clamp(min) if isinstance(value, Symbol) else np.maximum(value, min)
-        return self._made(made, lambda g: self.add(g * _choose(value < min, 0.0, 1.0)))
+        clamped = value.clamp(min) if isinstance(value, Symbol) else np.maximum(value, min)
+        return self._made(clamped, lambda g: self.add(g * _choose(value < min, 0.0, 1.0)))
 
     def __getitem__(self, at: Any) -> Taped:
         def pull(g: Array) -> None:

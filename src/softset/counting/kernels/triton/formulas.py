@@ -29,12 +29,12 @@ def written(formula: Callable[..., Traced], shape: tuple[int, ...]) -> str | Non
         program = Program(shape)
         if _power(program.rows) * _power(program.cols) > LARGEST:
             return None
-        known = gradient(formula, program.cells())
+        traced = gradient(formula, program.cells())
     except NotTracedError:
         return None
-    if known is None or known.value.shape:
+    if traced is None or traced.value.shape:
         return None
-    loss, by = known.value, known.by
+    loss, by = traced.value, traced.by
     size = program.rows * program.cols
     loads = [f"{name} = tl.load(cells + at + {i * size}, mask=there, other=1.0)"
              for i, name in enumerate(("tp", "fp", "fn", "tn"))]  # fmt: skip
