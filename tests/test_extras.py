@@ -51,8 +51,9 @@ CORE = (
     DATA
     + """
 from sklearn.ensemble import RandomForestClassifier
-forest = ss.MetricThresholdClassifier(RandomForestClassifier(), "f1", cv="oob")
-for model in (ss.MetricMLPClassifier("f1"), forest, ss.MetricLinearClassifier("f1")):
+forest = ss.MetricThresholdClassifier(RandomForestClassifier(30), "f1", cv="oob")
+networks = ss.MetricMLPClassifier("f1", n_networks=2)
+for model in (networks, forest, ss.MetricLinearClassifier("f1")):
     model.fit(x, y)
     print(ss.evaluate(model.predict(x).astype(float), y, "f1", from_logits=False) > 0.5)
 """

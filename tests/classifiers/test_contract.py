@@ -92,6 +92,7 @@ def expected(model):
 
 
 @cases()
+@pytest.mark.usefixtures("quick_parts")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_contract(estimator, check, monkeypatch):

@@ -37,9 +37,12 @@ def data():
     return table()
 
 
+QUICK = {"cv": 3, "path": (0.03,)}
+
+
 @pytest.fixture(scope="module")
 def model(data):
-    return MetricLinearClassifier("f1").fit(*data)
+    return MetricLinearClassifier("f1", **QUICK).fit(*data)
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +80,11 @@ def test_predictions_are_those_of_the_printed_table(data, card):
     assert 0 < positive.mean() < 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_predictions_are_those_of_the_printed_table_on_other_data(seed):
     x, y = table(400, 8, seed)
     x *= 10.0 ** np.random.RandomState(seed).randint(-9, 9, 8)
-    found = MetricLinearClassifier("mcc", cv=3).fit(x, y).scorecard(7)
+    found = MetricLinearClassifier("mcc", **QUICK).fit(x, y).scorecard(7)
     _, positive = read_back(str(found), [f"x{i}" for i in range(8)], x)
     np.testing.assert_array_equal(positive, found.predict(x))
 
@@ -118,7 +121,7 @@ def test_features_of_two_values_stay_as_they_are(card):
 def test_signs_carry_over(data):
     x, y = data
     monotonic_cst = [1, -1, 0, 1, -1, 0, 1, -1, 1, -1]
-    found = MetricLinearClassifier("f1", monotonic_cst=monotonic_cst).fit(x, y).scorecard()
+    found = MetricLinearClassifier("f1", monotonic_cst=monotonic_cst, **QUICK).fit(x, y).scorecard()
     for f in found.features:
         if monotonic_cst[f.column]:
             assert (np.diff(f.points) * monotonic_cst[f.column] > 0).all()
@@ -140,7 +143,7 @@ def test_the_measured_score_is_near_that_of_new_rows():
     apart = []
     for seed in range(3):  # each of them is off by .03 or so
         a, b, c, d = train_test_split(x, y, test_size=0.5, random_state=seed, stratify=y)
-        found = MetricLinearClassifier("f1").fit(a, c).scorecard()
+        found = MetricLinearClassifier("f1", **QUICK).fit(a, c).scorecard()
         apart.append(found.score_ - found.score(b, d))
     assert abs(np.mean(apart)) < 0.04
     assert found.score(b, d) == pytest.approx(
@@ -162,7 +165,7 @@ def test_it_fits_on_a_page():
 def test_it_is_deterministic_and_blind_to_the_order_of_rows(data, card):
     x, y = data
     order = np.random.RandomState(0).permutation(len(y))
-    again = MetricLinearClassifier("f1").fit(x[order], y[order]).scorecard()
+    again = MetricLinearClassifier("f1", **QUICK).fit(x[order], y[order]).scorecard()
     assert str(again) == str(card)
 
 
@@ -171,7 +174,7 @@ def test_a_weight_of_zero_is_no_row_and_the_scale_of_weights_means_nothing(data)
     w = np.random.RandomState(0).randint(0, 3, 400)
     some = w > 0
     given = ((x, y, w), (x, y, 1000 * w), (x[some], y[some], w[some]))
-    cards = {str(MetricLinearClassifier("f1").fit(*rows).scorecard()) for rows in given}
+    cards = {str(MetricLinearClassifier("f1", **QUICK).fit(*rows).scorecard()) for rows in given}
     assert len(cards) == 1
 
 
@@ -179,7 +182,7 @@ def test_names_classes_and_the_positive_one(data):
     x, y = data
     frame = pd.DataFrame(x, columns=[f"the {c}" for c in "abcdefghij"])
     text = np.where(y == 1, "bad", "good")
-    found = MetricLinearClassifier("f1", pos_label="bad").fit(frame, text).scorecard()
+    found = MetricLinearClassifier("f1", pos_label="bad", **QUICK).fit(frame, text).scorecard()
     assert str(found).split("\n")[1].startswith("bad: ")
     assert {row.feature for row in found.table} <= set(frame.columns)
     assert set(found.predict(frame)) == {"bad", "good"}
@@ -192,7 +195,7 @@ def test_names_classes_and_the_positive_one(data):
 
 def test_sparse_inputs(data):
     x = sparse.csr_matrix(np.where(np.abs(data[0]) < 1, 0, data[0])[:, [0, 1, 2, 6, 7, 8]])
-    found = MetricLinearClassifier("f1").fit(x, data[1]).scorecard()
+    found = MetricLinearClassifier("f1", **QUICK).fit(x, data[1]).scorecard()
     np.testing.assert_array_equal(found.points(x), found.points(x.toarray()))
     assert found.score_ > 0.4
 

@@ -91,7 +91,7 @@ def test_a_model_that_was_stopped_goes_on(run, folder, monkeypatch, name):
 @pytest.mark.skipif(not dist.is_gloo_available(), reason="torch without gloo")
 def test_ranks_of_torchrun_train_the_model_of_one_process(run, folder):
     path, _ = folder
-    words = ["train", str(path), "-t", "y", "--drop", "id", "--recipe", "linear-metric"]
+    words = ["train", str(path), "-t", "y", "--drop", "id", "--recipe", "linear-tuned"]
     alone = run(*words, "-o", "one.softset")
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*start, "-m", "softset", *words, "-o", "two.softset"]

@@ -28,9 +28,10 @@ from softset.tables.splits import repeated_folds
 from softset.tasks import BINARY
 
 # Small tables are warned of, and these are small.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*scores of so few are uncertain", "ignore:too good"
-)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*scores of so few are uncertain", "ignore:too good"),
+    pytest.mark.usefixtures("small_models"),
+]
 PAIR = ["cross-entropy-tuned", "metric"]
 LINEAR = ["linear", "linear-tuned"]  # where any will do, for time
 
@@ -55,7 +56,7 @@ def table(found):
 
 
 @pytest.fixture(scope="module")
-def found():
+def found(small_models):
     X, y = rare()
     return compare(X, y, "f1", quick=True, candidates=PAIR, n_jobs=1, random_state=1)
 
@@ -434,7 +435,7 @@ def test_a_budget_is_kept_and_splits_are_whole():
 def test_a_short_budget_takes_fewer_rows_and_says_so():
     X, y = rare(60_000)
     given = {"candidates": ["forest-tuned", "boosting-metric"], "n_jobs": 1, "quick": True}
-    found = compare(X, y, time_limit=6, **given)
+    found = compare(X, y, time_limit=3, **given)
     assert "of 60000 rows were compared on" in found.splits.note
     assert found.duration < 15
     assert found.data.rows == 60_000

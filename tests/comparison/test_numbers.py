@@ -39,7 +39,7 @@ def table(task):
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def made(request, tmp_path_factory):
+def made(request, tmp_path_factory, small_models):
     """A task, its comparison, and what the runs wrote down."""
     task, folder = request.param, tmp_path_factory.mktemp("runs")
     given = {"pos_label": "ill"} if task == "binary" else {}

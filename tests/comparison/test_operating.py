@@ -48,7 +48,7 @@ def test_means_and_broken_splits():
 
 
 @pytest.fixture(scope="module")
-def found():
+def found(small_models):
     X, y = drawn()
     names = ["linear-tuned", "linear-metric"]
     return compare(X, y, GOAL, candidates=names, quick=True, n_jobs=1, cv=3)

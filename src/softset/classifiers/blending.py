@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from softset.classifiers.export import averaged
@@ -56,13 +57,12 @@ def blend_weights(
     temperature = max(min(2.0, float(equal.std())) * rarest ** (-1 / 3), 1e-9)
     penalty = shrinkage / math.sqrt(rarest)
     sign = 1.0 if tuner.task.exclusive else -1.0  # offsets are added, thresholds subtracted
-    lean = torch.zeros(models, dtype=torch.float64, requires_grad=True)
-    shift = torch.from_numpy(np.array(tuner.best(equal.numpy(), y, w).logit)).requires_grad_()
+    shift = np.array(tuner.best(equal.numpy(), y, w).logit)
 
-    def loss() -> Tensor:
+    def loss(flat: Tensor) -> Tensor:
         """One minus the smoothed metric of the blend, and the penalty for unequal weights."""
-        logs = torch.log_softmax(lean, 0)
-        moved = averaged(z, tuner.task, logs.exp()) + sign * shift
+        logs, shifts = torch.log_softmax(flat[:models], 0), flat[models:].reshape(shift.shape)
+        moved = averaged(z, tuner.task, logs.exp()) + sign * shifts
         problem = arrange(
             moved / temperature, y, task=tuner.task, from_logits=True, sample_weight=w
         )
@@ -70,17 +70,22 @@ def blend_weights(
         divergence = (logs.exp() * (logs + math.log(models))).sum()
         return 1 - tuner.goal.soft_value(counts, None) + penalty * divergence
 
-    search = torch.optim.LBFGS([lean, shift], max_iter=_STEPS, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
+    def value_and_gradient(flat: Floats) -> tuple[float, Floats]:
         """The loss with its gradient, as L-BFGS asks for it."""
-        search.zero_grad()
-        value = loss()
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
+        leaf = torch.from_numpy(flat.copy()).requires_grad_()
+        value = loss(leaf)
+        (gradient,) = torch.autograd.grad(value, leaf)
+        return value.item(), gradient.numpy()
 
-    search.step(closure)  # type: ignore[no-untyped-call]
-    weights = torch.softmax(lean.detach(), 0).numpy()
+    # Not that of torch.optim, which imports PyTorch's compiler: three seconds in each process.
+    search = minimize(
+        value_and_gradient,
+        np.append(np.zeros(models), shift),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": _STEPS, "ftol": 1e-12, "gtol": 1e-7},
+    )
+    weights = torch.softmax(torch.from_numpy(search.x[:models]), 0).numpy()
     return weights if np.isfinite(weights).all() else np.full(models, 1 / models)
 
 
