@@ -21,10 +21,10 @@ import softset
 from softset.checks import check_choice, check_number, warn_user
 from softset.classifiers.model import Model
 from softset.classifiers.row_costs import Costs, mean_cost, prices, row_costs
-from softset.comparison.candidates import CandidateLike, choose
+from softset.comparison.candidates import choose
 from softset.comparison.data import Class, check_dataset
 from softset.comparison.experiment import encode
-from softset.comparison.fits import Candidate, FitRequest, Sizes
+from softset.comparison.fits import Candidate, CandidateLike, FitRequest, Sizes
 from softset.comparison.importances import order_warning, winner_importances
 from softset.comparison.leakage import few_rows, leaking_columns, too_good
 from softset.comparison.operating import constrained_rates, mean_point

@@ -6,19 +6,24 @@ passes through that solution: one fit gives both.
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, cast
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import EllipsisType
+from typing import TYPE_CHECKING, Self, TypeAlias, cast
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 
 from softset.classifiers.base import DecidingClassifier
 from softset.classifiers.network import PhasedClassifier
+from softset.classifiers.threshold import MetricThresholdClassifier
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike
 from softset.tasks import Task
-from softset.typing import Array, Floats, Threshold
+from softset.typing import Array, ArrayLike, Floats, Ints, Threshold
 
 if TYPE_CHECKING:
     from softset.comparison.experiment import Experiment
@@ -203,3 +208,132 @@ def fit_candidates(rows: Sequence[Candidate], x: Array, request: FitRequest) -> 
         else Fitted(c.id, how.reduce(model, c.make(request)), how.fraction(model) * seconds)
         for c in rows
     ]
+
+
+# --- models of the user ---------------------------------------------------------------------------
+
+# An id, a user's model or scores with their name, or ``...`` for all ids.
+CandidateLike: TypeAlias = "str | tuple[str, BaseEstimator | ArrayLike] | EllipsisType"
+
+
+def split_candidates(
+    candidates: CandidateLike | Sequence[CandidateLike] | None, ids: Collection[str]
+) -> tuple[list[str] | None, dict[str, BaseEstimator | Floats]]:
+    """The ids, None for all of them (``...``), and the user's models or scores by name.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> split_candidates(["warm", ("mine", LogisticRegression())], ["warm"])
+    (['warm'], {'mine': LogisticRegression()})
+    >>> split_candidates([..., ("mine", LogisticRegression())], ["warm"])
+    (None, {'mine': LogisticRegression()})
+    """
+    if candidates is None or isinstance(candidates, str):
+        return None if candidates is None else [candidates], {}
+    names: list[str] = []
+    models: dict[str, BaseEstimator | Floats] = {}
+    every = candidates is ...
+    for each in [] if isinstance(candidates, EllipsisType) else candidates:
+        if isinstance(each, EllipsisType):
+            every = True
+            continue
+        if not isinstance(each, tuple):
+            names.append(str(each))
+            continue
+        name, estimator = _checked(each)
+        taken = {*ids, *models, *(f"{other}-tuned" for other in models)}
+        if {name, f"{name}-tuned"} & taken:
+            raise ValueError(f"candidates must have distinct names, got {name!r} twice.")
+        models[name] = estimator
+    return None if every else names, models
+
+
+def _checked(
+    pair: tuple[str, BaseEstimator | ArrayLike],
+) -> tuple[str, BaseEstimator | Floats]:
+    if len(pair) == 2 and isinstance(pair[0], str) and pair[0].strip():
+        name, model = pair
+        if isinstance(model, BaseEstimator) and is_classifier(model):
+            return name, model
+        if not isinstance(model, type | str | BaseEstimator):
+            with suppress(TypeError, ValueError):
+                scores = np.asarray(model, dtype=np.float64)
+                if scores.ndim == 1 and np.isfinite(scores).all():
+                    return name, scores
+    raise ValueError(
+        "models of your own must be pairs of a name and a scikit-learn classifier, such as "
+        "('mine', RandomForestClassifier()), or of a name and a finite score for each row, got "
+        f"{pair!r}."
+    )
+
+
+class ScoreColumn(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose only column is the probability of the positive class."""
+
+    def fit(self, X: Floats, y: Ints) -> ScoreColumn:
+        """Nothing is learned."""
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X: Floats) -> Floats:
+        """The column, and what it leaves to 1."""
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+
+def _as_probabilities(scores: Floats) -> tuple[Floats, bool]:
+    """Scores in [0, 1], and whether they were already; others keep their order."""
+    if scores.min() >= 0 and scores.max() <= 1:
+        return scores, True
+    low, middle, high = np.quantile(scores, [0.25, 0.5, 0.75])
+    z = (scores - middle) / (high - low or scores.std() or 1.0)
+    return 1 / (1 + np.exp(-np.clip(z, -30, 30))), False
+
+
+def user_candidates(
+    models: dict[str, BaseEstimator | Floats], words: dict[str, str], goal: Goal, task: Task
+) -> list[Candidate]:
+    """Each model (or scores that are probabilities) as it is, unless the goal has its own
+    threshold, and with a tuned one if it has any."""
+    result = []
+    for name, model in models.items():
+        fit, scores, as_it_is = f"user {name}", None, not goal.where.exact
+        if isinstance(model, BaseEstimator):
+            estimator, kind, printed = model, type(model).__name__, repr(model)
+        else:
+            if not task.single:
+                raise ValueError(f"scores of your own ({name!r}) need two classes.")
+            scores, probabilities = _as_probabilities(model)
+            estimator, kind = ScoreColumn(), "scores"
+            as_it_is &= probabilities or goal.by_scores
+            printed = f"scores {hashlib.sha256(scores.tobytes()).hexdigest()}"
+        if as_it_is:
+            text, make = f"your {kind} as it is", _user_model(estimator, None)
+            plain = Candidate(name, name, "baseline", "user", fit, text, make)
+            result.append(replace(plain, user_model=printed, scores=scores))
+        if goal.tunes:
+            text = f"your {kind}, {words['parameter']} tuned for {words['metric']} out of fold"
+            tuned = Candidate(
+                f"{name}-tuned",
+                f"{name}{words['tuned']}",
+                "baseline",
+                "tuned",
+                fit,
+                text,
+                _user_model(estimator, "tuned"),
+            )
+            result.append(replace(tuned, continues=True, user_model=printed, scores=scores))
+    return result
+
+
+def _user_model(estimator: BaseEstimator, threshold: str | None) -> Make:
+    def make(request: FitRequest) -> MetricThresholdClassifier:
+        rarest = 5 if request.target.ndim == 2 else int(np.bincount(request.target).min())
+        return MetricThresholdClassifier(
+            estimator,
+            request.metric,
+            cv=max(2, min(5, rarest)),
+            threshold=threshold,
+            random_state=request.random_state,
+            confidence=request.confidence if threshold else None,
+        )
+
+    return make
