@@ -139,13 +139,13 @@ def in_notebook(monkeypatch):
     return Output
 
 
-@pytest.mark.parametrize("door", ["members", "fit", "classifier"])
-def test_in_a_notebook_one_widget_shows_every_epoch(monkeypatch, door):
+@pytest.mark.parametrize("way", ["members", "fit", "classifier"])
+def test_in_a_notebook_one_widget_shows_every_epoch(monkeypatch, way):
     notebook = in_notebook(monkeypatch)
     x, y = make_binary(80)
-    if door == "members":
+    if way == "members":
         train(recipe="metric")
-    elif door == "fit":
+    elif way == "fit":
         rows = DataLoader(TensorDataset(x.float(), y), 40)
         fit(torch.nn.Linear(5, 1), "metric", rows, rows, max_epochs=3, verbose=1)
     else:
