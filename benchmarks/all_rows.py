@@ -39,6 +39,9 @@ MODELS: dict[str, Callable[[str], Any]] = {
 } | {
     **OWN,
     "MetricMLPClassifier": lambda metric: ss.MetricMLPClassifier(metric, random_state=SEED),
+    "networks-30-epochs": lambda metric: ss.MetricMLPClassifier(
+        metric, early_stopping=False, max_epochs=30, random_state=SEED
+    ),
 }
 BASELINES = ("logistic", "lightgbm")
 
