@@ -204,6 +204,11 @@ def test_numbers_decide_where_a_claim_states_one():
     assert states(Means(T1, "wmw", "f1", (BLOCK,)), found) is None
 
 
+def test_a_number_names_its_row():
+    (part,) = Means(T1, "bce", "f1", (BLOCK,), high=0.6)(Evidence(records("bce", MORE)), HALF).parts
+    assert part.full.startswith("Mammography, BCE: ")
+
+
 def test_a_theorem_holds_if_all_its_numbers_do_but_for_what_it_assumes():
     findings = [
         {"what": "slope", "holds": True},

@@ -3,15 +3,16 @@ the threshold, and the curves of paper 004."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from softset_papers.kinds.thresholds import THRESHOLDS
 from softset_papers.pages.figures import to_svg
-from softset_papers.pages.summary import TRAINED, Summary, summarize
+from softset_papers.pages.summary import TRAINED, summarize
 from softset_papers.results import Record
-from softset_papers.specification import Value
+from softset_papers.specification import Table, Value
 from softset_papers.tables import all_tables
 from softset_papers.verdicts.claims import Judged
 from softset_papers.verdicts.rule import (
@@ -19,8 +20,11 @@ from softset_papers.verdicts.rule import (
     AT_HALF,
     FAILS,
     HOLDS,
+    PUBLISHED,
     UNTESTED,
     VERDICTS,
+    Cell,
+    Evidence,
     why_reduced,
 )
 
@@ -85,29 +89,36 @@ def _square(x: float, y: float, color: str) -> Any:
 # --- published against measured -------------------------------------------------------------------
 
 
-def dots_of(summary: Summary) -> list[tuple[Value, Value, bool, bool]]:
+def dots_of(table: Table, evidence: Evidence) -> list[tuple[Value, Value, bool, bool]]:
     """Published and measured values, whether they are apart, and whether the row decides nothing.
 
-    Judged as the paper judges; rows as the authors' code trains where there are any.
+    As the rule judges what was published: as the authors' code judges and trains, and Adult as it
+    reads it, where we have such rows.
     """
-    found = []
-    for block in summary.table.blocks:
-        rows = summary.shown[block.key]
-        replaced = {s.row.of for s in rows if s.row.of and s.records}
-        for s in rows:
-            for cell in s.cells.values():
-                if cell.published and cell.measured and not block.of and s.row.id not in replaced:
-                    reduced = bool(why_reduced(s, summary.table))
-                    found.append((cell.published, cell.measured, cell.marked, reduced))
-    return found
+    shown = summarize(table, evidence.records, PUBLISHED.protocol).shown
+    dots = []
+    for block, row in itertools.product(table.blocks, table.rows):
+        if block.of or row.of:
+            continue  # it stands for another
+        (used,) = evidence.judged([Cell(table.id, block.key, row.id)], PUBLISHED)
+        for s in shown.get(used.block, ()):
+            if s.row.id == used.row:
+                reduced = bool(why_reduced(s, table))
+                dots += [
+                    (cell.published, cell.measured, cell.marked, reduced)
+                    for cell in s.cells.values()
+                    if cell.published and cell.measured
+                ]
+    return dots
 
 
 def draw_dots(paper: str, records: Sequence[Record]) -> str:
     """A panel for each table of trained rows: published across, measured up; empty if none."""
+    evidence = Evidence(records)
     panels = []
-    for table in all_tables().values():
+    for table in evidence.tables.values():
         if table.id.startswith(paper) and table.kind in TRAINED:
-            dots = dots_of(summarize(table, records, "code"))
+            dots = dots_of(table, evidence)
             if dots:
                 panels.append((table.id, dots))
     if not panels:

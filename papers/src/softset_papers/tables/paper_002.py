@@ -137,7 +137,7 @@ TABLES = (
     Table(
         "002-annealing",
         "Annealing at the paper's patience, until it stops by itself",
-        (COCKTAIL, MAMMOGRAPHY, KAGGLE),
+        (COCKTAIL, MAMMOGRAPHY),
         LONG_ROWS,
         THREE,
         trials=3,

@@ -161,7 +161,9 @@ class Means:
         if found is None:
             return _not_run(evidence, cell)
         (mean,) = found.means
-        return one(self.low <= mean <= self.high, f"{found.name} {mean:.3f}", why=found.why)
+        label = evidence.label(evidence.judged([cell], view)[0])
+        full = f"{found.name}, {label}: {mean:.3f}"
+        return one(self.low <= mean <= self.high, f"{found.name} {mean:.3f}", full, found.why)
 
 
 @dataclass(frozen=True)

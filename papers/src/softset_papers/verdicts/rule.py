@@ -39,7 +39,7 @@ RULE = (
     f"{ENOUGH} pairs or more, and undecided if it is of fewer.",
     "**A claim** that one row is better needs it ahead on every dataset that the claim is about; "
     "that it is as good, similar or comparable needs it ahead or level on every one; that it is "
-    "worse needs it behind. One dataset where the opposite is decided is enough for *no*. A "
+    "worse needs it behind. One dataset where it is decided otherwise is enough for *no*. A "
     "published number comes out if ours is within two standard deviations of both together and "
     "0.005 for rounding, by which the tables mark their cells, too. Other claims state a number "
     "in the text, and the number decides.",
