@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from softset_papers.specification import Block, Row, Settings, Table, code, ours, paper
 from softset_papers.tables.shared import (
     ADULT,
@@ -39,6 +41,13 @@ THREE = ("f1", "accuracy", "auroc")
 BETAS = ("f1", "f2", "f3", "precision", "recall")
 PAIR = ("f1", "accuracy")
 TWO = ("accuracy", "f1")
+
+# The rows of Kaggle's subset have weights, which the authors' code does not know: this row has none.
+BY_WEIGHT = replace(
+    as_trained("f1", "F1 *", "f1", CODE_STEPS["sigmoid"], ours(batches="by weight")),
+    id="f1-code-batches",
+    label="F1 *, as the authors' code trains, batches drawn by weight",
+)
 
 # --- batch sizes and balanced classes -----------------------------------------------------------
 
@@ -176,7 +185,8 @@ TABLES = (
         "000-table-4",
         "Losses with the sigmoid step, and baselines",
         (*FOUR, adult_as_read(*CODE_ROWS[:3]), *ten_splits(*CODE_ROWS[:3])),
-        (*proposed(SIGMOID), *proposed_as_trained("sigmoid")),
+        # What stands first stands for the others where it was run.
+        (*proposed(SIGMOID), BY_WEIGHT, *proposed_as_trained("sigmoid")),
         THREE,
         note=f"{SUBSET} {SPLITS}",
     ),
