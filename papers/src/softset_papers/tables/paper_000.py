@@ -42,7 +42,7 @@ BETAS = ("f1", "f2", "f3", "precision", "recall")
 PAIR = ("f1", "accuracy")
 TWO = ("accuracy", "f1")
 
-# The rows of Kaggle's subset have weights, which the authors' code does not know: this row has none.
+# The authors' code knows no weights, which Kaggle's subset has: here batches are drawn by them.
 BY_WEIGHT = replace(
     as_trained("f1", "F1 *", "f1", CODE_STEPS["sigmoid"], ours(batches="by weight")),
     id="f1-code-batches",
