@@ -443,7 +443,56 @@ def show(results: Path) -> None:
         if own:
             fraction, noise = (np.mean([r[k] for r in own]) for k in ("broken", "noise"))
             print(f"| {name} | {len(own)} | {fraction:.3f} | {noise:.3f} |")
+    show_goals([r for r in records if r["part"] in ("simulated", "real")])
     show_grid([r for r in records if r["part"] == "grid"])
+
+
+def show_goals(records: list[dict]) -> None:
+    """What was aimed at, met or missed."""
+    every: dict[tuple, list[dict]] = {}
+    for r in records:
+        every.setdefault((r["problem"], r["confidence"], r["method"]), []).append(r)
+    totals = {k: added(v) for k, v in every.items()}
+    table("goal | result")
+    pairs = [
+        (t["none"], totals[other]["none"])
+        for (name, confidence, method), t in totals.items()
+        if method == "softset" and (other := (name, confidence, "MAPIE fixed")) in totals
+    ]
+    above = sum(ours > theirs for ours, theirs in pairs)
+    print(
+        "| no answer never more often than MAPIE's fixed sequence | "
+        f"{above} of {len(pairs)} above: {said(not above)} |"
+    )
+    kinds: dict[tuple, list[dict]] = {}
+    for (name, confidence, method), own in every.items():
+        if method == "softset" and isinstance(name, int):
+            kinds.setdefault((PROBLEMS[name].kind, confidence), []).extend(own)
+    limits = {k: 1 - k[1] + 2 * np.sqrt(k[1] * (1 - k[1]) / added(v)["draws"])
+              for k, v in kinds.items()}  # fmt: skip
+    above = sum(added(v)["broken"] > limits[k] for k, v in kinds.items())
+    print(f"| broken in at most 1 - confidence + 2 standard errors | {above} of {len(kinds)} kinds "
+          f"above: {said(not above)} |")  # fmt: skip
+    for number, trial in TABLE.items():
+        by = {m: totals.get((number, 0.9, m), {}) for m in ("MAPIE", "MAPIE fixed", "softset")}
+        if not all(by.values()):
+            continue
+        blocks = every[number, 0.9, "softset"]
+        key, sign = ("none", -1) if number == 4 else ("left", 1)
+        each = [added([r])[key] for r in blocks]
+        value, error = by["softset"][key], np.std(each, ddof=1) / np.sqrt(len(each))
+        best = max(sign * by[m][key] for m in ("MAPIE", "MAPIE fixed"))
+        word = "no answer" if number == 4 else "left"
+        ahead = f"{word} {value:.3f}, MAPIE {abs(best):.3f}: {said(sign * value > best)}"
+        near = f"trial {trial}, {(value - trial) / error:+.1f} standard errors"
+        print(f"| {PROBLEMS[number].name}: ahead of MAPIE | {ahead} |")
+        beyond = abs(value - trial) > 2 * error
+        better = " (better)" if beyond and sign * (value - trial) > 0 else ""
+        print(f"| the same: the trial's figure within two | {near}: {said(not beyond)}{better} |")
+
+
+def said(met: bool) -> str:
+    return "met" if met else "missed"
 
 
 def show_grid(records: list[dict]) -> None:

@@ -132,7 +132,9 @@ def test_the_mean_over_images_waits_for_nothing(metric, task):
     assert seen.count <= MOST, seen.names
 
 
-@pytest.mark.parametrize("metric", ["precision@recall>=0.8", "recall@alerts<=0.1"])
+@pytest.mark.parametrize(
+    "metric", ["precision@recall>=0.8", "recall@alerts<=0.1", "f1@recall>=0.8&fpr<=0.1"]
+)
 def test_operating_points_wait_for_nothing_and_take_as_many_operations_for_any_number_of_rows(
     metric,
 ):

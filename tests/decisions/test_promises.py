@@ -311,6 +311,9 @@ def test_a_fitted_estimator_promises_exactly_on_rows_it_has_not_seen():
     assert kept.rows == 500
     with pytest.warns(PromiseWarning, match="500 of 1000 rows repeat others"):
         model.fit(np.tile(x[500:], (2, 1)), np.tile(y[500:], 2))
+    linear = ss.MetricLinearClassifier(GOAL, path=(), cv=2, confidence=0.9)
+    with pytest.warns(PromiseWarning, match="500 of 1000 rows repeat others"):
+        linear.fit(np.tile(x[500:], (2, 1)), np.tile(y[500:], 2))
 
 
 def test_labels_have_a_promise_each():

@@ -82,6 +82,7 @@ def test_thresholds_and_values_equal_brute_force_over_all_thresholds(tied, weigh
 
 NAMES = ["precision@break-even", "precision@recall>=0.7", "recall@precision>=0.6"]
 NAMES += ["recall@fpr<=0.2", "recall@alerts<=0.3", "f1@recall>=0.7&fpr<=0.6"]
+NAMES += ["f1@recall>=0.95&fpr<=0.02"]  # not met together
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -41,6 +41,7 @@ MALFORMED = [
     "recall@f1>=0.9", "recall@alerts<=1/2/3", "recall@alerts<=200/week", "0.9@recall>=0.9",
     "cost", "cost()", "cost(fn)", "cost(fn=)", "cost(50, 1)", "cost(fn=50", "cost(fn=50, fn=1)",
     "cost(miss=50)", "cost(fn=nan)", "cost(fn=inf, fp=1)", "cost(fn=0, fp=0)", "cost(tp=1, fn=1)",
+    "cost(fn=50 fp=1)", "recall@alerts<=1",
     "cost([[0, 1], [5]])", "cost([[0, 1]])", "cost([[1, 1], [1, 1]])", "cost([[0, x], [1, 0]])",
     "cost(fn=1, fp=2)@cost<=3", "profit", "profit(tp=)", "costs(fn=1)",
 ]  # fmt: skip

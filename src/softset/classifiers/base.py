@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from softset.checks import check_choice, check_number, warn_user
+from softset.classifiers.responses import warn_of_repeated
 from softset.classifiers.row_costs import Costs, mean_prices, row_costs, rows_at
 from softset.classifiers.shifting import Shifting
 from softset.decisions.constants import ConstantWarning, against_constant
@@ -138,6 +139,8 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         if len(np.unique(codes[weight > 0], axis=0)) < 2:
             raise ValueError("y must hold at least two classes, got one class of positive weight.")
         self._check_threshold()
+        if self.confidence is not None and X.shape[1]:
+            warn_of_repeated(X, np.flatnonzero(weight > 0))
         if costs is not None:
             self._mean_cost, self._unit = mean_prices(costs, codes, weight)
         missing = np.setdiff1d(codes, codes[weight > 0])

@@ -19,7 +19,7 @@ from softset.typing import Floats, Ints
 
 # Flagged rows of neighboring thresholds of the grid for precision: a fixed sequence that stops at
 # every row would stop by chance.
-_RATIO = 1.1
+_RATIO = 1.03
 # Starting points of that sequence, each with twice the flagged rows of the one before; and the
 # fraction of the level for the one that is best if scores are calibrated.
 _STARTS, CALIBRATED = 4, 0.5

@@ -225,7 +225,7 @@ def _prices(text: str) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     for item in text.split(","):
         name, equals, value = (part.strip() for part in item.partition("="))
-        if name.lower() not in CELLS or not equals or not value:
+        if name.lower() not in CELLS or not equals or not value or "=" in value:
             raise ValueError(f"{item.strip()!r} is not a price.")
         if name.lower() in prices:
             raise ValueError(f"{name} is repeated.")

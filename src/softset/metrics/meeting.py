@@ -53,6 +53,10 @@ class Solved(Where):
         """How far each confusion is above its constraint; below zero where it is not met."""
         raise NotImplementedError
 
+    def excesses(self, c: Confusion) -> Tensor:
+        """The excess of each of several constraints, ``[constraints, ...]``."""
+        return self.excess(c).unsqueeze(0)
+
     def shortfall(self, c: Confusion) -> Tensor:
         return self.excess(c).clamp(max=0)
 
@@ -105,11 +109,11 @@ class Solved(Where):
         moved = replace(problem, z=plain, from_logits=True)
         with torch.no_grad():
             shifts = self._shifts(metric, problem, plain.double())
-            b, crossed = self._best(Goal(metric, self), moved, step, shifts)
+            b, solved, zero = self._best(Goal(metric, self), moved, step, shifts)
         for _ in range(2):  # of Newton's steps, to where the constraint is just met
-            excess, by = self._derivative(plain, partial(at, b=b))
+            excess, by = self._derivative(plain, partial(at, b=b), zero)
             total = by.sum(-1)
-            there = crossed & (total.abs() > NOTHING)
+            there = solved & (total.abs() > NOTHING)
             total = torch.where(there, total, 1.0)
             b = b + torch.where(there, excess / total, 0.0)
         # Elsewhere the shift is an optimum, whose first-order change does not change the metric.
@@ -123,10 +127,12 @@ class Solved(Where):
 
     def _best(
         self, goal: Goal, problem: Problem, step: Step, shifts: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The best of the shifts ``[*lead]`` nearest to meeting the constraint, and whether the
-        constraint is just met there: it is met on one side only. Searched among ``shifts``, then
-        on finer and finer grids around the best one."""
+    ) -> tuple[Tensor, Tensor, Callable[[Confusion], Tensor]]:
+        """The best of the shifts ``[*lead]`` nearest to meeting the constraint, whether it is where
+        a function of the counts is zero, and that function: the excess, if the constraint is met on
+        one side only; of constraints that are not met together, the difference of two, if each
+        is the farther one on one side. Searched among ``shifts``, then on finer and finer grids
+        around the best one."""
         between = torch.linspace(0, 1, _BETWEEN, dtype=shifts.dtype, device=shifts.device)
         for _ in range(_ROUNDS + 1):
             c = _counted(problem, step, shifts)
@@ -138,10 +144,24 @@ class Solved(Where):
             low = torch.where(shifts < first - same, shifts, least).amax(-1, keepdim=True)
             high = torch.where(shifts > first + same, shifts, most).amin(-1, keepdim=True)
             tried, shifts = shifts, torch.cat([low + (high - low) * between, first], -1)
-        met = self.excess(c) >= 0
         near = (tried >= low) & (tried <= high)
-        crossed = (near & (met != met.gather(-1, best))).any(-1)
-        return first.squeeze(-1), crossed
+
+        def changes(mask: Tensor) -> Tensor:
+            return (near & (mask != mask.gather(-1, best))).any(-1)
+
+        met, each = self.excess(c) >= 0, self.excesses(c)
+        if len(each) == 1:
+            return first.squeeze(-1), changes(met), self.excess
+        there = each.take_along_dim(best.unsqueeze(0), -1).squeeze(-1)
+        pair = there.argsort(0)[:2]  # the constraints that are farthest from being met
+        one, other = each.take_along_dim(pair.unsqueeze(-1), 0)
+        between_two = ~met.gather(-1, best).squeeze(-1) & changes(one >= other)
+
+        def zero(c: Confusion) -> Tensor:
+            one, other = self.excesses(c).take_along_dim(pair, 0)
+            return torch.where(between_two, one - other, self.excess(c))
+
+        return first.squeeze(-1), between_two | changes(met), zero
 
     def _shifts(self, metric: Metric, problem: Problem, z: Tensor) -> Tensor:
         """Shifts to try, ``[*lead, shifts]``: weighted quantiles of the log-odds, both ends, and
@@ -165,11 +185,16 @@ class Solved(Where):
         low, high = quantiles[..., :1] - _OUTSIDE, quantiles[..., -1:] + _OUTSIDE
         return torch.cat([low, quantiles, high, thresholds.logit.gather(-1, best)], -1)
 
-    def _derivative(self, z: Tensor, at: Callable[[Tensor], Confusion]) -> tuple[Tensor, Tensor]:
-        """The excess, and its derivative by each log-odds."""
+    def _derivative(
+        self,
+        z: Tensor,
+        at: Callable[[Tensor], Confusion],
+        zero: Callable[[Confusion], Tensor],
+    ) -> tuple[Tensor, Tensor]:
+        """What is zero at the threshold, and its derivative by each log-odds."""
         leaf = z.detach().requires_grad_()
         with torch.enable_grad():
-            excess = self.excess(at(leaf))
+            excess = zero(at(leaf))
             (by,) = torch.autograd.grad(excess.sum(), leaf)
         return excess.detach(), by
 
@@ -253,6 +278,8 @@ class Constraint:
         if not re.fullmatch(number, text):
             raise ValueError(f"{rate} must be bounded by a number, got {text!r}.")
         bound = float(text)
+        if rate == "alerts" and text == "1":
+            raise ValueError("alerts<=1 is one row or all of them. Write 1/10000, or 100%.")
         if rate == "alerts" and bound > 1 and bound == int(bound):
             return cls(rate, bound, 0)
         return cls(rate, bound)
@@ -261,6 +288,8 @@ class Constraint:
     def text(self) -> str:
         """As in the name of a goal: ``recall>=0.9``."""
         bound = f"{self.bound:.12g}" + (f"/{self.rows}" if self.rows else "")
+        if self.rate == "alerts" and self.rows is None and self.bound == 1:
+            bound = "100%"  # not one row
         return f"{self.rate}{_SIGNS[RATES[self.rate][0]]}{bound}"
 
     def excess(self, c: Confusion) -> Tensor:
@@ -319,7 +348,10 @@ class Meeting(Solved):
             )
 
     def excess(self, c: Confusion) -> Tensor:
-        return torch.stack([each.excess(c) for each in self.constraints]).amin(0)
+        return self.excesses(c).amin(0)
+
+    def excesses(self, c: Confusion) -> Tensor:
+        return torch.stack([each.excess(c) for each in self.constraints])
 
     def soft_cells(
         self, metric: Metric, problem: Problem, step: Step, threshold: Threshold = 0.5
