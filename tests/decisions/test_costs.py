@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import softset as ss
 from softset.classifiers.row_costs import mean_prices
 from softset.decisions.calibration import Calibration
+from softset.decisions.constants import ConstantWarning
 from softset.decisions.costs import (
     cheapest_threshold,
     cost_decision,
@@ -198,3 +199,18 @@ def test_costs_of_each_row_are_a_matrix():
     cost = ss.Cost(fn="amount", fp=5)
     found = sample_costs(cost, 2, {"amount": [7.0, 8.0]})
     assert found.tolist() == [[0, 5, 7, 0], [0, 5, 8, 0]]
+
+
+def test_a_decision_that_changes_nothing_is_refused_and_a_useless_one_is_said():
+    z, y, _, costs = rows(0)
+    with pytest.raises(ValueError, match="flagging changes nothing"):
+        cost_decision(z, y, "cost(fn=amount)", {"amount": np.zeros(len(z))})
+    with pytest.warns(ConstantWarning, match="no better than without a model"):
+        cost_decision(z, np.zeros(len(z)), "cost(fn=amount, fp=5)", {"amount": costs[:, 0]})
+
+
+def test_a_table_without_the_column_of_costs_says_what_it_has():
+    z, y, _, costs = rows(0)
+    table = pd.DataFrame({"a": z, "b": costs[:, 0]})
+    with pytest.raises(ValueError, match=r"not there: amount\. There are 'a', 'b'"):
+        ss.MetricLinearClassifier("cost(fn=amount, fp=5)").fit(table, y)

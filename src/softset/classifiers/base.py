@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from softset.checks import check_choice, check_number, warn_user
+from softset.checks import check_choice, warn_user
 from softset.classifiers.responses import warn_of_repeated
 from softset.classifiers.row_costs import Costs, mean_prices, row_costs, rows_at
 from softset.classifiers.shifting import Shifting
@@ -22,7 +22,7 @@ from softset.decisions.constants import ConstantWarning, against_constant
 from softset.decisions.costs import CostDecision, cheapest_decision, mean_cost
 from softset.decisions.decision import Decision
 from softset.decisions.evaluation import evaluate
-from softset.decisions.promises import Promise, promisable, promised_decision
+from softset.decisions.promises import Promise, check_confidence, promised_decision
 from softset.decisions.tuner import Tuner
 from softset.metrics.costs import Cost
 from softset.metrics.goals import Goal
@@ -187,13 +187,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
         elif self.threshold is not None:
             Decision.at(self._task, self.threshold, len(self.classes_))
         if self.confidence is not None:
-            check_number("confidence", self.confidence, 0, 1)
-            promisable(self.metric)
-            if not isinstance(self.threshold, str):
-                raise ValueError(
-                    "confidence is of a tuned threshold: threshold='tuned', got "
-                    f"{self.threshold!r}."
-                )
+            check_confidence(self.confidence, self.metric, self.threshold)
 
     def _row_costs(self, X: Rows, sample_cost: Costs) -> Floats | None:
         names = list(getattr(self, "feature_names_in_", ()))
@@ -239,9 +233,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
     def _warn_if_useless(self, scores: Array, y: Array, w: Array) -> None:
         """Warn of a decision that is no better than a constant on held-out rows."""
         if self._decision.costs is not None:
-            rule = self._decision.costs
-            if min(rule.row_cost, rule.threshold_cost) >= rule.constant_cost:
-                warn_user(f"no better than without a model. {rule}", ConstantWarning)
+            self._decision.costs.warn_if_useless()
             return
         against = against_constant(self._tuner(), self._decision, scores, y, w)
         if against is None or against.value > against.constant + 1e-9:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _num_samples
 
+from softset.checks import listed
 from softset.decisions.costs import sample_costs
 from softset.metrics.costs import CELLS, Cost
 from softset.metrics.goals import Goal
@@ -24,7 +25,13 @@ def cost_columns(goal: Goal, X: Rows, names: Sequence[str] = ()) -> dict[str, Ar
     wanted = set(getattr(goal.metric, "columns", {}).values())
     if hasattr(X, "columns"):
         frame = cast(Any, X)
-        return {name: frame[name] for name in wanted if name in list(frame.columns)}
+        if absent := wanted - {*frame.columns}:
+            columns = ", ".join(sorted(absent))
+            raise ValueError(
+                f"metric {goal.name!r} names columns that are not there: {columns}. There are "
+                f"{listed(frame.columns)}."
+            )
+        return {name: frame[name] for name in wanted}
     if not wanted & set(names) or sparse.issparse(X):
         return {}
     x = np.asarray(X)

@@ -14,9 +14,11 @@ import numpy as np
 import torch
 from scipy.special import expit
 
+from softset.checks import warn_user
 from softset.counting.problem import arrange
 from softset.counting.thresholds import gaps, pick
 from softset.decisions.calibration import Calibration
+from softset.decisions.constants import ConstantWarning
 from softset.metrics.costs import CELLS, Cost
 from softset.metrics.registry import MetricLike, get_metric
 from softset.storage.schema import decoded
@@ -68,6 +70,11 @@ class CostDecision:
         if costs is None:
             raise ValueError(f"sample_cost must be given: {self.cost.name} is of each row.")
         return saved_by_flagging(self.calibration(z), costs)
+
+    def warn_if_useless(self) -> None:
+        """Warn of a rule that costs no less than flagging all rows, or none."""
+        if min(self.row_cost, self.threshold_cost) >= self.constant_cost:
+            warn_user(f"no better than without a model. {self}", ConstantWarning)
 
     def packed(self) -> Settings:
         """As plain data, for a file, without the metric."""
@@ -137,7 +144,12 @@ def cost_decision(
     weight = problem.weights().double().reshape(-1).numpy()
     y = problem.y.reshape(-1).numpy().astype(np.int64)
     costs, some = sample_costs(cost, len(z), sample_cost), weight > 0
-    return cheapest_decision(cost, z[some], y[some], weight[some], costs[some])
+    tp, fp, fn, tn = costs[some].T
+    if (tp == fn).all() and (fp == tn).all():
+        raise ValueError("costs of the rows must depend on the decision: flagging changes nothing.")
+    rule = cheapest_decision(cost, z[some], y[some], weight[some], costs[some])
+    rule.warn_if_useless()
+    return rule
 
 
 def cheapest_decision(cost: Cost, z: Floats, y: Ints, w: Floats, costs: Floats) -> CostDecision:

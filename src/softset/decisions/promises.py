@@ -231,6 +231,16 @@ def promisable(metric: MetricLike) -> Goal:
     return goal
 
 
+def check_confidence(confidence: object, metric: MetricLike, threshold: object) -> None:
+    """Raise ValueError unless a tuned threshold of the metric can be promised so surely."""
+    check_number("confidence", confidence, 0, 1)
+    promisable(metric)
+    if not isinstance(threshold, str):
+        raise ValueError(
+            f"confidence is of a tuned threshold: threshold='tuned', got {threshold!r}."
+        )
+
+
 class PromiseWarning(UserWarning):
     """A constraint cannot be promised, or the rows that it is promised on repeat each other."""
 
