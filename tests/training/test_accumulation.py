@@ -227,6 +227,7 @@ def test_what_is_learnt_besides_the_model():
     [
         ({"loss": nn.BCEWithLogitsLoss()}, "loss must be a MetricLoss, got BCEWithLogitsLoss"),
         ({"loss": ss.MetricLoss(step=ss.HardStep())}, "step with a gradient"),
+        ({"loss": ss.MetricLoss("precision@recall>=0.8")}, "threshold of 'precision@recall>=0.8'"),
         ({"micro_batches": iter([])}, "gone through twice.*passes=1"),
         ({"micro_batches": []}, "no micro-batch was counted"),
         ({"micro_batches": [], "passes": 1}, "no micro-batch was counted"),

@@ -124,6 +124,11 @@ class Accumulation:
             )
         if is_hard(loss.step):
             raise ValueError(f"loss must have a step with a gradient, got {loss.step!r}.")
+        if not loss.goal.where.adds_up:
+            raise ValueError(
+                f"loss must be of counts that add up: the threshold of {loss.goal.name!r} follows "
+                "from all scores of a batch. Pass larger batches to the loss itself."
+            )
         if loss.per != "batch":
             raise ValueError(
                 f"loss must count all rows together (per='batch'), got {loss.per!r}: a mean over "
