@@ -13,7 +13,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 import softset as ss
-from softset.classifiers.export import averaged, to_onnx, to_torch
+from softset.classifiers.export import _described, averaged, to_onnx, to_torch
 from softset.tasks import get_task
 
 FEATURES = 5
@@ -275,3 +275,15 @@ def test_an_older_file_survives_a_failed_write(runtime, linear, tmp_path, monkey
         linear.to_onnx(path)
     assert path.read_text() == "older"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_promise_and_its_threshold_travel_with_the_export():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(300, 2))
+    y = (x[:, 0] + random.normal(size=300) > 1).astype(int)
+    settings = {"path": (), "cv": 2, "confidence": 0.9}
+    model = ss.MetricLinearClassifier("precision@recall>=0.8", **settings).fit(x, y)
+    module = to_torch(model)
+    assert _described(model, module)["promises"] == [model.promise_.packed()]
+    flagged = module(torch.from_numpy(x))[0][:, 1].numpy() >= model.promise_.threshold
+    assert module(torch.from_numpy(x))[1].tolist() == flagged.tolist()

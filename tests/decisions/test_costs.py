@@ -184,7 +184,7 @@ def test_a_calibration_is_that_of_the_population():
         ("f1", None, "must be a cost"),
         ("cost([[0, 1], [2, 0]])", None, "must be a cost"),
         ("cost(fn=amount, fp=5)", None, "'amount' has the costs of fn, and is not there. Pass it"),
-        ("cost(fn=amount, fp=5)", {"other": [1, 2]}, "not there: other"),
+        ("cost(fn=amount, fp=5)", {"other": [1, 2]}, "not there: 'other'"),
         ("cost(fn=amount, fp=5)", {"amount": ["a", "b"]}, "must hold numbers"),
         ("cost(fn=amount, fp=5)", {"amount": [1.0, np.nan]}, "2 finite numbers"),
         ("cost(fn=amount, fp=5)", [[1, 2], [3, 4]], "2 x 4 finite numbers"),
@@ -212,5 +212,5 @@ def test_a_decision_that_changes_nothing_is_refused_and_a_useless_one_is_said():
 def test_a_table_without_the_column_of_costs_says_what_it_has():
     z, y, _, costs = rows(0)
     table = pd.DataFrame({"a": z, "b": costs[:, 0]})
-    with pytest.raises(ValueError, match=r"not there: amount\. There are 'a', 'b'"):
+    with pytest.raises(ValueError, match="of fn, and is not there: 'a', 'b'"):
         ss.MetricLinearClassifier("cost(fn=amount, fp=5)").fit(table, y)

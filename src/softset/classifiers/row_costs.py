@@ -9,8 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _num_samples
 
-from softset.checks import listed
-from softset.decisions.costs import sample_costs
+from softset.decisions.costs import absent_column, sample_costs
 from softset.metrics.costs import CELLS, Cost
 from softset.metrics.goals import Goal
 from softset.metrics.registry import MetricLike, get_goal
@@ -25,12 +24,9 @@ def cost_columns(goal: Goal, X: Rows, names: Sequence[str] = ()) -> dict[str, Ar
     wanted = set(getattr(goal.metric, "columns", {}).values())
     if hasattr(X, "columns"):
         frame = cast(Any, X)
-        if absent := wanted - {*frame.columns}:
-            columns = ", ".join(sorted(absent))
-            raise ValueError(
-                f"metric {goal.name!r} names columns that are not there: {columns}. There are "
-                f"{listed(frame.columns)}."
-            )
+        for cell, name in getattr(goal.metric, "columns", {}).items():
+            if name not in list(frame.columns):
+                raise absent_column(cell, name, list(frame.columns))
         return {name: frame[name] for name in wanted}
     if not wanted & set(names) or sparse.issparse(X):
         return {}

@@ -7,14 +7,14 @@ are hard to calibrate, one threshold for all rows may be cheaper: both are compa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 import torch
 from scipy.special import expit
 
-from softset.checks import warn_user
+from softset.checks import listed, warn_user
 from softset.counting.problem import arrange
 from softset.counting.thresholds import gaps, pick
 from softset.decisions.calibration import Calibration
@@ -202,14 +202,17 @@ def sample_costs(
     return -cost.sign * costs
 
 
+def absent_column(cell: str, name: str, names: Sequence[object]) -> ValueError:
+    """The error that the column ``name`` is not among ``names``."""
+    there = f": {listed(names)}." if names else ". Pass it as sample_cost."
+    return ValueError(f"column {name!r} has the costs of {cell}, and is not there{there}")
+
+
 def _column(cell: str, name: str, values: object, rows: int) -> Array:
     """The column ``name`` of a data frame or a dictionary, as finite numbers."""
     names = list(values.keys()) if hasattr(values, "keys") else []
     if name not in names:
-        raise ValueError(
-            f"column {name!r} has the costs of {cell}, and is not there"
-            + (f": {', '.join(map(str, names))}." if names else ". Pass it as sample_cost.")
-        )
+        raise absent_column(cell, name, names)
     try:
         column = np.asarray(values[name], dtype=np.float64)  # type: ignore[index]
     except (TypeError, ValueError):
