@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 import softset as ss
 from softset.classifiers.row_costs import mean_prices
 from softset.decisions.calibration import Calibration
-from softset.decisions.constants import ConstantWarning
 from softset.decisions.costs import (
     cheapest_threshold,
     cost_decision,
@@ -205,7 +204,7 @@ def test_a_decision_that_changes_nothing_is_refused_and_a_useless_one_is_said():
     z, y, _, costs = rows(0)
     with pytest.raises(ValueError, match="flagging changes nothing"):
         cost_decision(z, y, "cost(fn=amount)", {"amount": np.zeros(len(z))})
-    with pytest.warns(ConstantWarning, match="no better than without a model"):
+    with pytest.warns(UserWarning, match="no better than without a model"):
         cost_decision(z, np.zeros(len(z)), "cost(fn=amount, fp=5)", {"amount": costs[:, 0]})
 
 

@@ -233,7 +233,7 @@ class DecidingClassifier(Shifting, ClassifierMixin, BaseEstimator):  # type: ign
     def _warn_if_useless(self, scores: Array, y: Array, w: Array) -> None:
         """Warn of a decision that is no better than a constant on held-out rows."""
         if self._decision.costs is not None:
-            self._decision.costs.warn_if_useless()
+            self._decision.costs.warn_if_useless(ConstantWarning)
             return
         against = against_constant(self._tuner(), self._decision, scores, y, w)
         if against is None or against.value > against.constant + 1e-9:

@@ -18,7 +18,6 @@ from softset.checks import listed, warn_user
 from softset.counting.problem import arrange
 from softset.counting.thresholds import gaps, pick
 from softset.decisions.calibration import Calibration
-from softset.decisions.constants import ConstantWarning
 from softset.metrics.costs import CELLS, Cost
 from softset.metrics.registry import MetricLike, get_metric
 from softset.storage.schema import decoded
@@ -71,10 +70,10 @@ class CostDecision:
             raise ValueError(f"sample_cost must be given: {self.cost.name} is of each row.")
         return saved_by_flagging(self.calibration(z), costs)
 
-    def warn_if_useless(self) -> None:
+    def warn_if_useless(self, category: type[UserWarning] = UserWarning) -> None:
         """Warn of a rule that costs no less than flagging all rows, or none."""
         if min(self.row_cost, self.threshold_cost) >= self.constant_cost:
-            warn_user(f"no better than without a model. {self}", ConstantWarning)
+            warn_user(f"no better than without a model. {self}", category)
 
     def packed(self) -> Settings:
         """As plain data, for a file, without the metric."""
