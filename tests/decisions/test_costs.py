@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
 
 import softset as ss
 from softset.classifiers.row_costs import mean_prices
@@ -141,8 +140,7 @@ def test_costs_out_of_fold_are_those_of_plain_sums():
     fold, by_row, by_cut = dealt_folds(y, 5), np.zeros(300), np.zeros(300)
     for k in range(5):
         rest, test = fold != k, fold == k
-        fit = LogisticRegression(C=np.inf).fit(z[rest, None], y[rest], w[rest])
-        p = fit.predict_proba(z[test, None])[:, 1]
+        p = Calibration.fit(z[rest], y[rest], w[rest])(z[test])
         by_row[test] = p * amount[test] > (1 - p) * 5
         cut = cheapest_threshold(z[rest], y[rest], w[rest], costs[rest])
         by_cut[test] = z[test] >= cut
