@@ -16,7 +16,7 @@ FORMULAS.append("partial_auroc")
 
 ANY = ("auroc", "f1", "mcc")
 # Those whose code is more than a ratio of sums, and one that is not.
-DIFFERENT = ("f0.5", "balanced_accuracy", "gmean", "mcc", "quadratic_kappa", "fowlkes_mallows")
+DIFFERENT = ("f0.5", "balanced_accuracy", "gmean", "mcc", "quadratic_kappa")
 DIFFERENT += ("auroc", "average_precision", "partial_auroc")
 
 
@@ -36,7 +36,7 @@ def test_a_training_step_compiles_without_a_break(metric, task):
     x = torch.randn(32, 5)
     model = torch.nn.Linear(5, 1 if task == "binary" else 4)
     # A short grid, as the compiler takes a while for each threshold.
-    grid = (0.25, 0.5, 0.75) if is_area(ss.get_metric(metric)) else None
+    grid = (0.25, 0.75) if is_area(ss.get_metric(metric)) else None
     loss = ss.MetricLoss(metric, task=task, thresholds=grid)
 
     def step(x, y):
@@ -58,7 +58,7 @@ def test_a_training_step_compiles_without_a_break(metric, task):
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
-@pytest.mark.parametrize(("metric", "task"), in_turn(ANY, ANY[:2]))
+@pytest.mark.parametrize(("metric", "task"), in_turn(ANY, ANY[:0:-1]))
 def test_batches_of_any_size_compile_once(metric, task):
     torch.compiler.reset()
     grid = (0.25, 0.5, 0.75) if metric == "auroc" else None

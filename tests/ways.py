@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import softset as ss
+from tests.forks import run_ranks
 
 METRICS = {
     "f1": ("f1", "binary"),
@@ -107,9 +109,6 @@ ON_RANKS = {
 
 def sharded(task, loss, x, y, w):
     """FSDP, which sums gradients at each micro-batch: all ranks have equally many."""
-    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
-    from torch.distributed.fsdp import fully_shard  # noqa: PLC0415
-
     model = network(task)
     fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
     batches = zip(*(t.tensor_split(2) for t in (x, y, w)), strict=True)
@@ -164,5 +163,8 @@ def main(folder: Path, rank: int) -> None:
 
 
 if __name__ == "__main__":
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
     warnings.simplefilter("error")
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    run_ranks(partial(main, Path(sys.argv[1])), 3)

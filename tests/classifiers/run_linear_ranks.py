@@ -1,6 +1,6 @@
-"""One rank that trains a linear model; a process of ``test_linear_stream`` runs it.
+"""Ranks that train a linear model; a process of ``test_linear_stream`` runs them.
 
-``python -m tests.classifiers.run_linear_ranks FOLDER RANK SIZE WHAT``: ``agree`` trains on uneven
+``python -m tests.classifiers.run_linear_ranks FOLDER SIZE WHAT``: ``agree`` trains on uneven
 parts, of which the last has no positives, on all ranks and on the first two; otherwise the last
 rank meets the fault WHAT. Results are written to FOLDER/RANK.json.
 """
@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from softset.classifiers import path
 from softset.metrics.registry import get_goal
 from softset.tables.rows import Examples
 from softset.training.linear_passes import LinearPasses, RankSums
+from tests.forks import run_ranks
 
 SECONDS = 20  # the timeout of the process group
 METRICS = ("f1", "mcc", "precision@recall>=0.8")
@@ -100,7 +102,7 @@ def fault(what, last):
     return x, y, w
 
 
-def main(folder: Path, rank: int, size: int, what: str) -> None:
+def main(folder: Path, size: int, what: str, rank: int) -> None:
     long = datetime.timedelta(minutes=3)  # to start on a busy machine
     dist.init_process_group("gloo", f"file://{folder / 'meeting'}", long, size, rank)
     group = dist.new_group(timeout=datetime.timedelta(seconds=SECONDS if what != "agree" else 180))
@@ -119,4 +121,6 @@ def main(folder: Path, rank: int, size: int, what: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    ss.MetricLinearClassifier  # noqa: B018  # imported once, before the ranks are forked
+    size = int(sys.argv[2])
+    run_ranks(partial(main, Path(sys.argv[1]), size, sys.argv[3]), size)
