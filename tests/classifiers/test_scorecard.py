@@ -258,17 +258,17 @@ def test_nothing_to_add_up():
 def test_edges_are_round_and_share_the_rows():
     rng = np.random.RandomState(0)
     x = np.sort(rng.gamma(2.0, 20.0, 5000))
-    edges = _edges(x, np.ones(len(x)), whole=False)
+    edges = _edges(x, np.ones(len(x)), integers=False)
     shares = np.diff([0, *np.searchsorted(x, edges), len(x)]) / len(x)
     assert len(edges) == BINS - 1
     assert (np.abs(shares - 1 / BINS) < 0.25 / BINS).all()
     assert all(len(f"{e:g}") <= 3 for e in edges)
     # One value with most of the rows has a bin; the rest is shared among the others.
     values, mass = np.arange(50.0), np.array([1000.0] + [1.0] * 49)
-    assert _edges(values, mass, whole=True)[0] == 1
-    assert len(_edges(values, mass, whole=True)) == BINS - 1
-    assert _edges(np.array([0.0, 1.0]), np.array([1.0, 99.0]), whole=True).tolist() == [1.0]
-    assert _edges(np.array([3.0]), np.array([1.0]), whole=True).tolist() == []
+    assert _edges(values, mass, integers=True)[0] == 1
+    assert len(_edges(values, mass, integers=True)) == BINS - 1
+    assert _edges(np.array([0.0, 1.0]), np.array([1.0, 99.0]), integers=True).tolist() == [1.0]
+    assert _edges(np.array([3.0]), np.array([1.0]), integers=True).tolist() == []
 
 
 def test_bins_of_weighted_rows_are_those_of_repeated_ones():

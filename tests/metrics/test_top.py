@@ -166,10 +166,13 @@ def test_names_lead_back():
             ),
             "threshold does not apply",
         ),
-        (lambda: ss.MetricMLPClassifier("recall@2").fit(np.eye(8), np.arange(8) % 2), "by itself"),
+        (
+            lambda: ss.MetricMLPClassifier("recall@2").fit(np.eye(8), np.arange(8) % 2),
+            "no threshold to tune",
+        ),
         (
             lambda: ss.best_threshold([0.0, 1.0], [0, 1], "recall@1", from_logits=True),
-            "decides by itself",
+            "has no threshold to tune",
         ),
     ],
 )

@@ -244,7 +244,7 @@ class MetricThresholdClassifier(MetaEstimatorMixin, DecidingClassifier):  # type
         names = labels.decode(codes).tolist()
         counts = np.array([names.count(c) for c in classes.tolist()])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PositiveClassWarning)  # said of y already
+            warnings.simplefilter("ignore", PositiveClassWarning)  # y has had its warning
             labels = encoding_of(classes, counts, self.pos_label)
         return labels, labels.encode(y)
 

@@ -395,7 +395,7 @@ def run_fit(source: Source, run: dict[str, JSON]) -> dict[str, JSON]:
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             warnings.simplefilter("ignore", ConstantWarning)  # the scores show it
-            warnings.simplefilter("ignore", PositiveClassWarning)  # said of the table
+            warnings.simplefilter("ignore", PositiveClassWarning)  # the table has had its warning
             results = split_results(experiment, int(str(run["split"])), str(run["fit"]))
     finally:
         torch.set_num_threads(threads)

@@ -417,12 +417,13 @@ def decided_elsewhere(metric: MetricLike) -> Goal:
 
     >>> decided_elsewhere("recall@3")
     Traceback (most recent call last):
-    ValueError: metric 'recall@3' decides by itself. Use it in evaluate, metric_loss and fit.
+    ValueError: metric 'recall@3' has no threshold to tune. Use it in evaluate, metric_loss and fit.
     """
     goal = get_goal(metric)
     if isinstance(goal.where, Top):
         raise ValueError(
-            f"metric {goal.name!r} decides by itself. Use it in evaluate, metric_loss and fit."
+            f"metric {goal.name!r} has no threshold to tune. Use it in evaluate, metric_loss and "
+            "fit."
         )
     return goal
 
