@@ -15,7 +15,7 @@ def trained(run, data, model):
 
 def test_the_column_that_decides_comes_first_and_wrong_rows_are_named(trained):
     facts = trained.json("explain", "m.softset", "d.csv")
-    assert list(facts) == ["file", "metric", "rows", "importances", "mistakes"]
+    assert list(facts) == ["file", "metric", "positive", "rows", "importances", "mistakes"]
     assert [i["column"] for i in facts["importances"]] == ["x", "city"]
     assert facts["importances"][0]["falls"] > 0.2
     row = facts["mistakes"][0]
@@ -23,6 +23,7 @@ def test_the_column_that_decides_comes_first_and_wrong_rows_are_named(trained):
     assert cells[-1] == row["truth"] != row["predicted"]
     printed = trained("explain", "m.softset", "d.csv", "--most", "1")
     assert "f1 falls by, shuffled" in printed
+    assert facts["positive"] + " in training" in printed.splitlines()[0]
     assert "city" not in printed
 
 

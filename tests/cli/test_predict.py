@@ -76,7 +76,9 @@ def test_a_kept_column_cannot_take_the_place_of_a_prediction(run, data, model):
 def test_standard_input(run, data, model, monkeypatch):
     content = data[["x", "city"]][:7].to_csv(index=False).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    assert run.json("predict", model, "-")["output"] == "stdin-predictions.csv"
+    facts = run.json("predict", model, "-")
+    assert facts["output"] == "stdin-predictions.csv"
+    assert facts["positive"].startswith("positive: yes, ")
     expected = load_model(model).predict(data[["x", "city"]][:7])
     assert pd.read_csv("stdin-predictions.csv")["prediction"].tolist() == expected.tolist()
 

@@ -80,13 +80,17 @@ def run(
             {
                 "file": file.name,
                 "metric": fitted.metric,
+                "positive": fitted.positive or None,
                 "rows": len(data.table),
                 "importances": [asdict(i) for i in importances],
                 "mistakes": [{**asdict(m), "row": m.row + 1} for m in mistakes],
             }
         )
         return
-    _print(importances, mistakes, fitted.metric, f"{file.name}: {len(data.table)} rows")
+    title = f"{file.name}: {len(data.table)} rows"
+    if fitted.positive:
+        title += f", {fitted.positive} in training"
+    _print(importances, mistakes, fitted.metric, title)
 
 
 def _explain_row(
@@ -112,7 +116,8 @@ def _explain_row(
         )
     explanation = explain_row(model, table, row - 1, random_state=seed)
     if as_json:
-        print_json({"file": file.name, "metric": model.metric, **asdict(explanation), "row": row})
+        facts = {"file": file.name, "metric": model.metric, "positive": model.positive or None}
+        print_json({**facts, **asdict(explanation), "row": row})
         return
     out = console()
     heading = f"row {row}: {explanation.predicted}, probability {explanation.probability:.3f}"

@@ -116,11 +116,14 @@ def run(
         write_table(predictions(frame), path, force=force)
     moved = fitted.shift if prevalence is not None else None
     if as_json:
-        facts = {"output": str(path), "rows": predictions.rows, "predictions": predictions.counts}
+        facts = {"output": str(path), "positive": fitted.positive or None}
+        facts |= {"rows": predictions.rows, "predictions": predictions.counts}
         print_json(facts if moved is None else {**facts, "shift": moved.packed()})
         return
     hint = ", in the order of the file (--keep COLUMN copies its columns)"
     print(f"{path}: {predictions.rows} rows{'' if predictions.kept else hint}")
+    if fitted.positive:
+        print(f"{fitted.positive} in training")
     for name, numbers in predictions.counts.items():
         print(f"{name}: " + ", ".join(f"{c} {n}" for c, n in numbers.items()))
     if moved is not None:
