@@ -365,8 +365,9 @@ def few_kinds(n, task, seed):
     ("kind", "task"),
     [
         *((kind, "binary") for kind in SMALL),
-        *((kind, "multiclass") for kind in ("network", "lightgbm")),
-        ("linear", "multilabel"),
+        ("lightgbm", "multiclass"),
+        pytest.param("network", "multiclass", marks=pytest.mark.slow),
+        pytest.param("linear", "multilabel", marks=pytest.mark.slow),
     ],
 )
 def test_columns_of_few_categories_are_learnt_as_well_as_where_no_two_rows_are_equal(kind, task):

@@ -138,6 +138,7 @@ def test_the_measured_score_is_out_of_fold():
     assert abs(found.score_ - 0.5) < 0.1
 
 
+@pytest.mark.slow
 def test_the_measured_score_is_near_that_of_new_rows():
     x, y = table(4000)
     apart = []

@@ -51,7 +51,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_as_good_as_in_memory(kind, classes):
     x, y = problem(classes=classes)
     new = problem(seed=1, classes=classes)
