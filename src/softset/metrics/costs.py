@@ -137,6 +137,7 @@ class Cost(Metric):
 
     @property
     def key(self) -> str:
+        """The word with its prices, as it is read."""
         if self.matrix is not None:
             rows = ", ".join(f"[{', '.join(f'{v:.12g}' for v in row)}]" for row in self.matrix)
             return f"{self.word}([{rows}])"
@@ -159,6 +160,7 @@ class Cost(Metric):
         return [float(getattr(self, name)) for name in CELLS]
 
     def check(self, task: Task) -> None:
+        """Prices in columns are of single rows: no metric of counts."""
         super().check(task)
         if self.columns:
             columns = ", ".join(self.columns.values())
@@ -180,6 +182,7 @@ class Cost(Metric):
         return c.total > 0
 
     def score(self, c: Confusion) -> Tensor:
+        """The mean over rows of the prices of their cells."""
         if self.matrix is not None:
             (tn, fp), (fn, tp) = self.matrix[:2]
         else:
@@ -187,6 +190,7 @@ class Cost(Metric):
         return self.sign * ratio(tp * c.tp + fp * c.fp + fn * c.fn + tn * c.tn, c.total)
 
     def score_jointly(self, c: Confusion) -> Tensor:
+        """The mean over rows of the prices in the matrix."""
         prices = torch.tensor(self.matrix, dtype=c.tp.dtype, device=c.tp.device)
         if len(prices) != c.tp.shape[-1]:
             raise ValueError(
@@ -195,9 +199,11 @@ class Cost(Metric):
         return self.sign * ratio((prices * c.matrix).sum((-2, -1)), c.total[..., 0])
 
     def of_label(self, label: int) -> Cost:
+        """The same prices."""
         return self
 
     def wants_matrix(self, task: Task, classes: int, *, training: bool = False) -> bool:
+        """Of classes: the prices are by true and predicted class."""
         return task.exclusive
 
 

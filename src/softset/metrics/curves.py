@@ -29,9 +29,11 @@ class Curve(Metric):
         raise NotImplementedError
 
     def without_grid(self, c: Confusion) -> Confusion:
+        """The mean over the thresholds: positives and negatives are the same at all of them."""
         return c.map(lambda t: t.mean(c.task.grid_axis))
 
     def score(self, c: Confusion) -> Tensor:
+        """The area of the counts at the grid."""
         return self.integrate(c.map(lambda t: t.movedim(c.task.grid_axis, -1)))
 
 
@@ -60,11 +62,13 @@ class AUROC(Curve):
 
     @property
     def key(self) -> str:
+        """With the largest false positive rate, of a part of the area."""
         if self.max_fpr is None or self.max_fpr == 1:
             return "auroc"
         return "partial_auroc" if self.max_fpr == 0.1 else f"partial_auroc({self.max_fpr!r})"
 
     def integrate(self, c: Confusion) -> Tensor:
+        """The area below recall over the false positive rate, standardized if it is a part."""
         tpr, fpr = ratio(c.tp, c.support), ratio(c.fp, c.negatives)
         m = 1.0 if self.max_fpr is None else self.max_fpr
         area = trapezoids(tpr, fpr, m)
@@ -88,6 +92,7 @@ class AveragePrecision(Curve):
     base_name = "average_precision"
 
     def integrate(self, c: Confusion) -> Tensor:
+        """Precision times the steps of recall; below the first threshold, the prevalence."""
         recall, precision = ratio(c.tp, c.support), ratio(c.tp, c.predicted)
         prevalence = ratio(c.support, c.total)[..., 0]
         area = (1 - recall[..., 0]) * prevalence + steps(precision, recall)

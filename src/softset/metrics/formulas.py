@@ -32,9 +32,11 @@ class Accuracy(Metric):
     joint = True
 
     def score(self, c: Confusion) -> Tensor:
+        """Correct decisions as a fraction of all."""
         return ratio(c.tp + c.tn, c.total)
 
     def score_jointly(self, c: Confusion) -> Tensor:
+        """Rows whose class is right as a fraction of all rows."""
         return ratio(c.tp.sum(-1), c.total[..., 0])
 
 
@@ -50,6 +52,7 @@ class Precision(Fraction):
     base_name = "precision"
 
     def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
+        """True positives, of those flagged."""
         return c.tp, c.predicted
 
 
@@ -65,6 +68,7 @@ class Recall(Fraction):
     base_name = "recall"
 
     def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
+        """True positives, of all positives."""
         return c.tp, c.support
 
 
@@ -81,6 +85,7 @@ class Specificity(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
+        """True negatives as a fraction of all negatives."""
         return ratio(c.tn, c.negatives)
 
 
@@ -97,10 +102,12 @@ class BalancedAccuracy(Metric):
     joint = True
 
     def score(self, c: Confusion) -> Tensor:
+        """The mean recall of the two sides, of those that have examples."""
         recalls = ratio(c.tp, c.support) + ratio(c.tn, c.negatives)
         return ratio(recalls, (c.support > 0).to(c.tp.dtype) + (c.negatives > 0))
 
     def score_jointly(self, c: Confusion) -> Tensor:
+        """The mean recall of the classes that have examples."""
         present = (c.support > 0).to(c.support.dtype)
         return ratio(ratio(c.tp, c.support).sum(-1), present.sum(-1))
 
@@ -144,6 +151,7 @@ class FBeta(Fraction):
         self.__post_init__()
 
     def check(self, task: Task) -> None:
+        """Several betas are for classes or labels, one for each."""
         super().check(task)
         if isinstance(self.beta, tuple) and task.single:
             raise ValueError(
@@ -151,6 +159,7 @@ class FBeta(Fraction):
             )
 
     def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
+        """``(1 + b^2) tp``, of ``predicted + b^2 support``."""
         square: float | Tensor
         if isinstance(self.beta, tuple):
             if c.tp.dim() == 0 or c.tp.shape[-1] != len(self.beta) or c.task.single:
@@ -166,13 +175,16 @@ class FBeta(Fraction):
 
     @property
     def separable(self) -> bool:
+        """Not with several betas, which belong to labels in an order."""
         return super().separable and not isinstance(self.beta, tuple)
 
     def of_label(self, label: int) -> FBeta:
+        """With the beta of that label."""
         return FBeta(self.beta[label] if isinstance(self.beta, tuple) else self.beta)
 
     @property
     def key(self) -> str:
+        """With beta as it is written: ``f2``, or ``fbeta(...)`` for long ones."""
         betas = self.beta if isinstance(self.beta, tuple) else (self.beta,)
         digits = ", ".join(f"{b:g}" if float(f"{b:g}") == b else repr(b) for b in betas)
         short = self.beta is betas[0] and betas[0] <= LARGEST_SHORT_BETA and "e" not in digits
@@ -200,6 +212,7 @@ class Jaccard(Fraction):
     base_name = "jaccard"
 
     def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
+        """True positives, of those flagged or positive."""
         return c.tp, c.tp + c.fp + c.fn
 
 
@@ -224,14 +237,17 @@ class Tversky(Fraction):
             raise ValueError("alpha and beta must not both be 0: no mistake would count.")
 
     def fraction(self, c: Confusion) -> tuple[Tensor, Tensor]:
+        """True positives, of these and the weighted errors."""
         return c.tp, c.tp + self.alpha * c.fp + self.beta * c.fn
 
     @property
     def key(self) -> str:
+        """With both weights, unless they are the usual ones."""
         usual = (self.alpha, self.beta) == (0.3, 0.7)
         return "tversky" if usual else f"tversky({self.alpha!r}, {self.beta!r})"
 
     def of_label(self, label: int) -> Tversky:
+        """With the same weights."""
         return Tversky(alpha=self.alpha, beta=self.beta)
 
 
@@ -253,9 +269,11 @@ class GMean(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
+        """The geometric mean of recall and specificity."""
         return root(ratio(c.tp, c.support)) * root(ratio(c.tn, c.negatives))
 
     def score_jointly(self, c: Confusion) -> Tensor:
+        """The geometric mean of the recalls of classes with examples."""
         present = c.support > 0
         degree = present.to(c.tp.dtype).sum(-1, keepdim=True).clamp(min=1)
         return torch.where(present, root(ratio(c.tp, c.support), degree), 1.0).prod(-1)
@@ -297,11 +315,13 @@ class MCC(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
+        """The covariance of decisions and labels over their standard deviations."""
         c = _rates(c)  # twice each product: summed over both classes, which are alike
         decided, true = 2 * (c.predicted * c.rejected), 2 * (c.support * c.negatives)
         return ratio(2 * _covariance(c), root(decided) * root(true))
 
     def score_jointly(self, c: Confusion) -> Tensor:
+        """The same of all classes, by sums over classes."""
         c = _rates(c)
         left = torch.stack([c.tp, c.fp, c.predicted, c.support], -1)
         products = (left * torch.stack([c.tn, c.fn, c.rejected, c.negatives], -1)).sum(-2)
@@ -323,11 +343,13 @@ class CohenKappa(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
+        """Agreement beyond chance, as a fraction of the most there can be."""
         c = _rates(c)
         chance = c.predicted * c.negatives + c.support * c.rejected
         return ratio(2 * _covariance(c), chance)
 
     def score_jointly(self, c: Confusion) -> Tensor:
+        """The same of all classes."""
         c = _rates(c)
         return ratio(_covariance(c).sum(-1), (c.predicted * c.negatives).sum(-1))
 
@@ -354,12 +376,15 @@ class WeightedKappa(CohenKappa):
 
     @property
     def key(self) -> str:
+        """With the name of the weights."""
         return f"{self.weights}_kappa"
 
     def wants_matrix(self, task: Task, classes: int, *, training: bool = False) -> bool:
+        """Of more than two classes: how far apart they are is in the matrix."""
         return task.exclusive and classes > 2
 
     def score_jointly(self, c: Confusion) -> Tensor:
+        """One minus the weighted disagreement over that of chance."""
         classes = c.tp.shape[-1]
         if classes == 2:
             return super().score_jointly(c)
@@ -385,6 +410,7 @@ class Informedness(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
+        """Recall plus specificity, minus 1."""
         return ratio(c.tp, c.support) + ratio(c.tn, c.negatives) - 1
 
 
@@ -401,6 +427,7 @@ class Markedness(Metric):
     needs_negatives = True
 
     def score(self, c: Confusion) -> Tensor:
+        """Precision plus that of negatives, minus 1."""
         return ratio(c.tp, c.predicted) + ratio(c.tn, c.rejected) - 1
 
 
@@ -416,4 +443,5 @@ class FowlkesMallows(Metric):
     base_name = "fowlkes_mallows"
 
     def score(self, c: Confusion) -> Tensor:
+        """The geometric mean of precision and recall."""
         return root(ratio(c.tp, c.predicted)) * root(ratio(c.tp, c.support))

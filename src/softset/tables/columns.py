@@ -374,16 +374,19 @@ class Dropped(FittedColumn):
 
     @classmethod
     def recognize(cls, cells: Cells) -> Column | None:
+        """A column without any value."""
         if cells.missing.all():
             return Column(cells.name, "number", len(cells.missing)).drop("has no values")
         return None
 
     @classmethod
     def fit(cls, column: Column, cells: Cells) -> Self:
+        """Nothing is learned."""
         return cls(column)
 
     @property
     def value_names(self) -> list[str]:
+        """An empty list."""
         return []
 
     @property
@@ -392,6 +395,7 @@ class Dropped(FittedColumn):
         return []
 
     def encode(self, cells: Cells, out: Array) -> tuple[Mask, list[str]]:
+        """No output, and nothing is missing."""
         return np.zeros(len(out), dtype=bool), []
 
     def transform(self, cells: Cells, out: Array) -> list[str]:
@@ -399,4 +403,5 @@ class Dropped(FittedColumn):
         return []
 
     def imputed(self) -> str:
+        """Nothing is filled."""
         return ""
