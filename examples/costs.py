@@ -2,7 +2,7 @@
 
 Breast cancer, 569 patients. A metric is any function of the confusion matrix, so the cost is one
 too: it is written down once, and trains, tunes and judges. The picture shows how the cost of the
-test rows falls and rises with the threshold: for F1 one would cut elsewhere.
+test rows falls and rises with the threshold: the best threshold for F1 is another one.
 
     python examples/costs.py
 """
@@ -31,19 +31,19 @@ def main(quick=False):
         X = X[:, :8]
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, stratify=y, random_state=0)
     models = {
-        "logistic regression, cut at 1/2": ss.MetricLinearClassifier(
+        "logistic regression, threshold 0.5": ss.MetricLinearClassifier(
             saved, path=(), threshold=None
         ),
-        "the same, cut for the cost": ss.MetricLinearClassifier(saved, path=()),
-        "trained and cut for the cost": ss.MetricLinearClassifier(saved),
+        "the same, threshold tuned for the cost": ss.MetricLinearClassifier(saved, path=()),
+        "trained and tuned for the cost": ss.MetricLinearClassifier(saved),
     }
     for name, model in models.items():
         predicted = model.fit(X, y).predict(X_test)
         misses, alarms = int((y_test > predicted).sum()), int((predicted > y_test).sum())
         cost = MISS * misses + ALARM * alarms
-        print(f"{name:33} cost {cost:3}: {misses} misses, {alarms} false alarms")
+        print(f"{name:38} cost {cost:3}: {misses} misses, {alarms} false alarms")
     figure, axes = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
-    p = models["logistic regression, cut at 1/2"].predict_proba(X_test)[:, 1]
+    p = models["logistic regression, threshold 0.5"].predict_proba(X_test)[:, 1]
     for ax, metric in zip(axes, (saved, "f1"), strict=True):
         ss.plot.threshold(p, y_test, metric, from_logits=False, ax=ax)
     axes[0].set(ylabel="fraction of the cost that is saved", ylim=(0.9, 1.0))

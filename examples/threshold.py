@@ -1,9 +1,9 @@
-"""My classifier says yes too rarely: where should I cut it?
+"""My classifier flags too few rows: which threshold should it have?
 
 Handwritten digits, shrunk to 16 gray cells; the question is "is it an 8?", which is true for one
-in ten. Logistic regression asks for a probability of one half. F1 is better with another cut, and
-`MetricThresholdClassifier` finds it on scores of rows that the model has not seen, for any
-classifier of scikit-learn. The line is F1 of the test rows at every threshold.
+in ten. Logistic regression asks for a probability of one half. F1 is better with another
+threshold, and `MetricThresholdClassifier` finds it on scores of rows that the model has not seen,
+for any classifier of scikit-learn. The line is F1 of the test rows at every threshold.
 
     python examples/threshold.py
 """
@@ -36,10 +36,10 @@ def main(quick=False):
     tau = model.threshold_
     low, high = model.interval_
     print(f"threshold: {tau:.3f}, 95 % interval [{low:.3f}, {high:.3f}]")
-    for cut in (0.5, tau):
-        f1 = ss.evaluate(p, y_test, "f1", threshold=cut, from_logits=False)
-        said = (p >= cut).mean()
-        print(f"cut at {cut:.3f}: F1 {f1:.3f} on test rows; says yes to {said:.1%}")
+    for threshold in (0.5, tau):
+        f1 = ss.evaluate(p, y_test, "f1", threshold=threshold, from_logits=False)
+        flagged = (p >= threshold).mean()
+        print(f"threshold {threshold:.3f}: F1 {f1:.3f} on test rows; flags {flagged:.1%}")
     return ss.plot.threshold(p, y_test, "f1", at=tau, from_logits=False).figure_
 
 

@@ -32,7 +32,7 @@ def main(quick=False):
     X_test, y_test, chance = data(20_000, seed=100)
     tau = ss.best_threshold(chance, y_test, "f1", from_logits=False)
     best = ss.evaluate(chance, y_test, "f1", threshold=tau, from_logits=False)
-    print("draw   logistic regression, tuned   linear model for F1   the true chances, cut")
+    print("draw   logistic regression, tuned   linear model for F1   true probabilities, tuned")
     for seed in range(1 if quick else 5):
         X, y, _ = data(1_000 if quick else 6_000, seed)
         model = ss.MetricLinearClassifier("f1").fit(X, y)
