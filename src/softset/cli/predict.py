@@ -116,7 +116,7 @@ def run(
         write_table(predictions(frame), path, force=force)
     moved = fitted.shift if prevalence is not None else None
     if as_json:
-        facts = {"output": str(path), "positive": fitted.positive or None}
+        facts: dict[str, object] = {"output": str(path), "positive": fitted.positive or None}
         facts |= {"rows": predictions.rows, "predictions": predictions.counts}
         print_json(facts if moved is None else {**facts, "shift": moved.packed()})
         return

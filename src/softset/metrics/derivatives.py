@@ -49,7 +49,7 @@ def derivatives(
         total = numbers.sum(0).max()
         if total != 0 and not REACH[0] <= total <= REACH[1]:
             return None
-        traced = gradient(value, numbers)
+        traced = gradient(value, list(numbers))
         return None if traced is None else Derivatives(float(traced.value), np.array(traced.by))
     if isinstance(goal.where, Fixed) and kernels_for(cells) == "triton":
         source = source_of(goal, task, empty, problem.left_out, problem.in_sets, cells.shape[1:])
