@@ -311,7 +311,7 @@ class Known(NamedTuple):
     by: list[Array]
 
 
-def gradient(formula: Callable[..., Traced], cells: Sequence[Array]) -> Known | None:
+def gradient(formula: Callable[..., Traced], cells: Iterable[Array]) -> Known | None:
     """``1 - formula(tp, fp, fn, tn)``, one number, and its derivatives; none if it can't be
     traced."""
     tape: list[Taped] = []
