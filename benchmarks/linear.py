@@ -45,11 +45,12 @@ from sklearn.preprocessing import StandardScaler
 
 import softset as ss
 from common import DATA, TEST, append, load, over_sets, read, splits, value, zenodo
-from softset.classifiers import linear
-from softset.classifiers.path import CLEAR, CLEAR_OF_FEW, FEW
+from softset.classifiers import linear_path
+from softset.classifiers.path import CLEAR, CLEAR_OF_FEW, FEW, MOST_ROWS
 from softset.comparison.statistics import holm, paired
 from softset.decisions.tuner import Tuner
 from softset.tables.scaling import varies
+from softset.training.linear import move, scores_of, shifted
 
 METRICS = ("f1", "mcc")
 OUT = Path(__file__).parent / "results" / "linear.jsonl"
@@ -69,46 +70,38 @@ def halves(directory: Path) -> dict[str, list[str]]:
 class AllPoints(ss.MetricLinearClassifier):
     """Keeps the model and the decision of every point of the path."""
 
-    def _moved(self, problem, metric, start, along):
-        return start
-
     def fit(self, X, y, sample_weight=None):
         kept = {}
-        choose = linear.choose
+        choose, out_of_fold = linear_path.choose, linear_path._out_of_fold
 
-        def remember(decided, target, w, tuner, penalties, needed):
-            path, _ = choose(decided, target, w, tuner, penalties, needed)
-            kept["path"] = path
-            return path, 0
+        def remember(*arguments):
+            kept["path"], _ = choose(*arguments)
+            return kept["path"], 0
 
-        out_of_fold = AllPoints._out_of_fold
+        def watch(settings, sample, fold, trains, start, tuner, penalties):
+            oof, models = out_of_fold(settings, sample, fold, trains, start, tuner, penalties)
+            tested = fold >= 0
+            kept["cuts"] = [tuner.best(z[tested], sample.y[tested], sample.w[tested]) for z in oof]
+            at = origin = shifted(start, kept["cuts"][0], 2)
+            kept["flats"] = [start]
+            for penalty in penalties:
+                at = move(sample, tuner.goal, origin, penalty, at)
+                kept["flats"].append(at)
+            return oof, models
 
-        def watch(self, problem, sample, fold, start, tuner):
-            kept["oof"], models = out_of_fold(self, problem, sample, fold, start, tuner)
-            whole = problem(np.arange(len(fold)))
-            part = problem(sample)
-            cuts = [tuner.best(z, part.y, part.w) for z in kept["oof"]]
-            first = linear._shifted(start, cuts[0], 2)
-            flats, at = [start], first
-            for penalty in self.path:
-                at = linear.move(whole, tuner.goal, first, penalty, at)
-                flats.append(at)
-            kept["flats"], kept["cuts"] = flats, cuts
-            return kept["oof"], models
-
-        linear.choose, self._out_of_fold = remember, watch.__get__(self)
+        assert len(y) <= MOST_ROWS  # more would be moved on all rows
+        linear_path.choose, linear_path._out_of_fold = remember, watch
         try:
             super().fit(X, y, sample_weight)
         finally:
-            linear.choose = choose
-            del self._out_of_fold
+            linear_path.choose, linear_path._out_of_fold = choose, out_of_fold
         self.kept_, self.varies_ = kept, varies(X)  # columns that vary are fitted alone
         return self
 
     def decisions(self, X):
         x = self._scaled(np.asarray(X))[:, self.varies_]
         pairs = zip(self.kept_["flats"], self.kept_["cuts"], strict=True)
-        return [cut(linear.scores_of(x, flat, 1)) for flat, cut in pairs]
+        return [cut(scores_of(x, flat, 1)) for flat, cut in pairs]
 
 
 def rival(metric: str):
