@@ -349,7 +349,9 @@ class Compiled:
     shared: int
 
 
-def compiled(kernel: Any, arguments: tuple[Any, ...], constants: dict[str, Any], arch: int) -> Any:
+def compiled(
+    kernel: Any, arguments: tuple[Any, ...], constants: dict[str, Any], arch: int, warps: int = 4
+) -> Any:
     """A kernel for a GPU that need not be there, of these arguments."""
     import triton  # noqa: PLC0415
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415
@@ -370,7 +372,7 @@ def compiled(kernel: Any, arguments: tuple[Any, ...], constants: dict[str, Any],
         else:
             signature[name] = "fp64"
     source = ASTSource(fn=kernel, signature=signature, constexprs=constexprs, attrs=attributes)
-    return triton.compile(source, target=GPUTarget("cuda", arch, 32))
+    return triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"num_warps": warps})
 
 
 def usage(made: Any, arch: int) -> Compiled:
@@ -453,7 +455,8 @@ def run_compile(options: argparse.Namespace) -> None:
     for metric, family in itertools.product(FORMULAS, options.family):
         for classes in (1,) if family == "binary" else options.classes:
             kernel, arguments = formula_of(metric, family, classes)
-            found = [usage(compiled(kernel, arguments, {}, arch), arch) for arch in archs]
+            count = formulas.warps(arguments[0])
+            found = [usage(compiled(kernel, arguments, {}, arch, count), arch) for arch in archs]
             cells = [f"{c.registers}, {c.spilled}, {c.shared}" for c in found]
             print(f"| {metric} | {family} | {classes} | {' | '.join(cells)} |", flush=True)
             if classes <= 128:

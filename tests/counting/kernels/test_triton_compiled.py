@@ -51,11 +51,14 @@ def test_a_kernel_compiles_without_spills(script, family, classes, image, kernel
     assert found.spilled == 0
 
 
-@pytest.mark.parametrize(("metric", "family"), [("f1", "binary"), ("mcc", "multiclass")])
+@pytest.mark.parametrize(
+    ("metric", "family"), [("f1", "binary"), ("mcc", "multiclass"), ("cohen_kappa", "multilabel")]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_a_formula_compiles_without_spills(script, metric, family):
     kernel, arguments = script.formula_of(metric, family, 1 if family == "binary" else 128)
     for arch in (80, 90):
-        found = script.usage(script.compiled(kernel, arguments, {}, arch), arch)
+        warps = script.formulas.warps(arguments[0])
+        found = script.usage(script.compiled(kernel, arguments, {}, arch, warps), arch)
         assert 0 < found.registers <= 255
         assert found.spilled == 0

@@ -71,12 +71,17 @@ def compiled(source: str) -> JITFunction:
     return triton.jit(scope["formula"])
 
 
+def warps(cells: Tensor) -> int:
+    """How many share the classes: so few numbers for each thread that they stay in registers."""
+    return max(1, min(8, _power(cells[0].numel()) // 64))
+
+
 @torch.library.custom_op("softset::formula", mutates_args=())
 def formula(cells: Tensor, source: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The number of ``written`` in ``dtype``, and its derivatives ``[2, ...]``, of cells."""
     loss = torch.empty((), dtype=dtype, device=cells.device)
     by = torch.empty_like(cells[:2], memory_format=torch.contiguous_format)
-    compiled(source)[(1,)](cells.contiguous(), loss, by)
+    compiled(source)[(1,)](cells.contiguous(), loss, by, num_warps=warps(cells))
     return loss, by
 
 
