@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 from sklearn.metrics import f1_score, roc_auc_score
 
 
@@ -119,3 +120,21 @@ def test_costs_of_each_row_are_read_from_the_file(run, scored):
     )
     wrong = ["evaluate", "p.csv", "-t", "label", "-m", "cost(fn=price, fp=5)"]
     assert "column 'price' has the costs of fn, and is not there" in run.refused(*wrong)
+
+
+def test_every_interval_is_of_the_level(run, scored):
+    """Also that of costs, which is normal, by the standard error of a mean."""
+    frame = scored.assign(amount=np.random.default_rng(1).exponential(30, 400).round(1))
+    frame.to_csv("p.csv", index=False)
+    cost = "cost(fn=amount, fp=5)"
+    words = ["evaluate", "p.csv", "-t", "label", "-m", f"{cost},f1,mcc,accuracy", "--level"]
+    levels = (0.3, 0.8)
+    narrow, wide = (run.json(*words, level)["metrics"] for level in levels)
+    assert len(wide) == 4
+    for few, many in zip(narrow, wide, strict=True):
+        assert many["low"] < few["low"] < few["high"] < many["high"], few["metric"]
+    right, yes = frame["label"] == frame["prediction"], frame["label"] == "yes"
+    spent = np.where(right, 0.0, np.where(yes, frame["amount"], 5.0))
+    for level, (row, *_) in zip(levels, (narrow, wide), strict=True):
+        reach = norm.ppf((1 + level) / 2) * spent.std() / np.sqrt(400)
+        assert [row["low"], row["high"]] == pytest.approx(-spent.mean() + np.array([-reach, reach]))

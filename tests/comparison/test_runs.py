@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from softset import compare
 from softset.comparison import runs
@@ -262,6 +263,16 @@ def test_a_comparison_by_time():
     given = {"candidates": ["linear", "linear-tuned"], "quick": True, "n_jobs": 1}
     found = compare(X, y, times=dates, **given)
     assert "5 splits (by time" in found.splits.note
+    # Nadeau and Bengio: each split trains on 1, 2, ... 5 blocks and tests the next one.
+    reach = student.ppf(0.975, 4) * np.sqrt(1 / 5 + np.mean([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]))
+    for row in (*found.candidates, *found.gains.stages):
+        half = reach * np.std(row.scores, ddof=1)
+        assert row.high == pytest.approx(min(1, row.mean + half))
+        assert row.low == pytest.approx(max(0, row.mean - half))
+    first, second = (np.array(c.scores) for c in found.candidates)
+    least = reach * np.std(first - second, ddof=1)  # or what one row is worth
+    (gap,) = (c.difference for c in found.candidates if c.difference)
+    assert gap.high - gap.mean >= least - 1e-9
     text = compare(X, y, times=dates.astype(str), **given)
     assert [c.scores for c in text.candidates] == [c.scores for c in found.candidates]
     for times, message in [
