@@ -46,7 +46,7 @@ def test_the_score_of_held_out_rows_is_by_their_weights(metric, run, monkeypatch
         return found
 
     monkeypatch.setattr(train_command, "score_of", noting)
-    words = ["t.csv", "-t", "two", "--recipe", "linear", "-m", metric, "--sample-weight", "w"]
+    words = ["t.csv", "-t", "two", "--recipe", "linear-tuned", "-m", metric, "--sample-weight", "w"]
     run("train", *words, "--drop", "a,b", "-o", "m.softset")
     assert seen == [80]
 
@@ -57,7 +57,11 @@ def test_costs_of_each_row_and_either_positive_class(run, positive):
     new.drop(columns=["w", "a", "b"]).to_csv("new.csv", index=False)
     goal = "cost(fn=amount, fp=5)"
     model = train_model(
-        frame[["x", "v", "amount"]], frame["two"].to_numpy(), goal, recipe="linear", pos_label="bad"
+        frame[["x", "v", "amount"]],
+        frame["two"].to_numpy(),
+        goal,
+        recipe="linear-tuned",
+        pos_label="bad",
     )
     model.save("m.softset", target=["two"])
     flagged = model.predict(new[["x", "v", "amount"]]) == positive
@@ -72,7 +76,7 @@ def test_each_label_keeps_its_own_promise(run):
     new[["x", "v", "a", "b"]].to_csv("new.csv", index=False)
     goal, names = "precision@recall>=0.6", ["a", "b"]
     model = train_model(
-        frame[["x", "v"]], frame[names], goal, recipe="linear", confidence=0.8, path=()
+        frame[["x", "v"]], frame[names], goal, recipe="linear-tuned", confidence=0.8
     )
     model.save("m.softset", target=names)
     decided, promises = model.predict(new[["x", "v"]]), load_model("m.softset").classifier.promise_
