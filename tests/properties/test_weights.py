@@ -508,7 +508,7 @@ def test_a_model_of_a_table(task):
     x, y = table(task)
     w = np.random.default_rng(1).integers(0, 3, len(x)).astype(float)
     frame, some = pd.DataFrame(x, columns=list("abc")), w > 0
-    settings = {"recipe": "linear"}
+    settings = {"recipe": "linear-tuned"}
     found = ss.train_model(frame, y, sample_weight=w, **settings)
     without = ss.train_model(frame[some], y[some], sample_weight=w[some], **settings)
     np.testing.assert_allclose(without.predict_proba(frame), found.predict_proba(frame), rtol=1e-6)
