@@ -25,7 +25,7 @@ PAPER_004 = (
     claim(
         "004",
         _FASHION,
-        "The smoothed loss is not linearly correlated with it, but for a few β (Fashion-MNIST; we "
+        "The smoothed loss is not linearly correlated with it, but for a few β, Fashion-MNIST (we "
         "take: two of four at most)",
         Number(correlations(_FASHION, "identity-{:g}-balanced", linear=False)),
         views=ONE,
@@ -34,7 +34,8 @@ PAPER_004 = (
     claim(
         "004",
         _FASHION,
-        "The surrogate with β = 3 or 2 needs more epochs to converge than with β = 1",
+        "The surrogate with β = 3 or 2 needs more epochs to converge than with β = 1, "
+        "Fashion-MNIST",
         Number(convergence(_FASHION)),
         views=ONE,
     ),
@@ -66,7 +67,7 @@ PAPER_004 = (
     claim(
         "004",
         _FASHION,
-        "Class-balanced cross-entropy fails to improve (Fashion-MNIST; we take: F1 on validation "
+        "Class-balanced cross-entropy fails to improve, Fashion-MNIST (we take: F1 on validation "
         "below 0.3)",
         Means(_FASHION, "bce", "f1 validation", ("fashion-mnist-tshirt",), high=0.3),
         views=ONE,
@@ -140,17 +141,17 @@ THEORY = (
             ),
             (
                 "002",
-                "Proposition 5.2: memberships converge to decisions as T falls",
+                "Proposition 5.2: memberships converge to decisions as T falls, for any p",
                 "theory-002-5.2",
-                ("p = (0.4, 0.4, 0.2)",),
-                "but where the two largest probabilities are equal",
+                (),
+                "where the two largest probabilities differ, they do",
             ),
             (
                 "002",
                 "Theorem 5.3: soft metrics converge to hard ones as T falls",
                 "theory-002-5.3",
                 (),
-                "but where the two largest probabilities are equal",
+                "but where an example's two largest probabilities are equal, as in proposition 5.2",
             ),
             (
                 "002",
