@@ -45,27 +45,29 @@ def correlations(table: str, row: str, linear: bool = True) -> Callable[[Evidenc
     return find
 
 
-def convergence(table: str) -> Callable[[Evidence], Found]:
-    """The first epoch from which F1 on training images stays near its best, by beta."""
+def convergence(table: str, rows: dict[str, str]) -> Callable[[Evidence], Found]:
+    """The first epoch from which F1 on training images stays near its best: first of the first row.
+
+    ``rows``: their ids by what they are called.
+    """
 
     def find(evidence: Evidence) -> Found:
-        epochs, curves, why = {}, [], ""
-        for beta in BETAS[1:]:
-            cell = _cell(evidence, table, f"surrogate-{beta:g}")
+        medians, curves, why = {}, [], ""
+        for called, row in rows.items():
+            cell = _cell(evidence, table, row)
             shown = evidence.shown(cell)
             if shown is None:
                 return one(None, "not run")
             why = why or evidence.reduced(cell)
             curves = shown.records[0].result["curves"]
-            epochs[beta] = [converged(c["f1 train"]) for c in curves]
-        medians = {beta: statistics.median(found) for beta, found in epochs.items()}
+            medians[called] = statistics.median(converged(c["f1 train"]) for c in curves)
         last = len(curves[0]["f1 train"])
         text = ", ".join(
-            f"β = {beta:g} " + (f"epoch {at:g}" if at <= last else "not yet")
-            for beta, at in medians.items()
+            f"{called} " + (f"epoch {at:g}" if at <= last else "not yet")
+            for called, at in medians.items()
         )
-        slower = medians[2.0] > medians[1.0] and medians[3.0] > medians[1.0]
-        return one(slower, f"{text} of {last}", why=why)
+        first, *others = medians.values()
+        return one(first < min(others), f"{text} of {last}", why=why)
 
     return find
 

@@ -35,8 +35,16 @@ PAPER_004 = (
         "004",
         _FASHION,
         "The surrogate with β = 3 or 2 needs more epochs to converge than with β = 1, "
-        "Fashion-MNIST",
-        Number(convergence(_FASHION)),
+        "Fashion-MNIST (we take: until F1 on training images stays within 0.02 of its best)",
+        Number(convergence(_FASHION, {f"β = {beta}": f"surrogate-{beta}" for beta in (1, 2, 3)})),
+        views=ONE,
+    ),
+    claim(
+        "004",
+        _CIFAR,
+        "The surrogate converges faster than other losses but the smoothed one, CIFAR-10 (we take: "
+        "with β = 1 it is the first to stay within 0.02 of its best F1 on training images)",
+        Number(convergence(_CIFAR, {"surrogate": "surrogate-1", "MAE": "mae", "BCE": "bce"})),
         views=ONE,
     ),
     *(
