@@ -195,16 +195,18 @@ def differs(published: Value, mean: float, sd: float) -> bool:
 _UNSHOWN = ("loss", "output", "judged", "step")  # the label of the row or the protocol says it
 
 
-def sources(rows: Iterable[Row], full: bool = False) -> dict[str, str]:
+def sources(rows: Iterable[Row], full: Iterable[Row] = ()) -> dict[str, str]:
     """In words, by source, the settings of some rows; values that differ are all named.
+
+    ``full``: those that were run by the paper's protocol.
 
     >>> row = Row("f1", "F1", paper(batch_size=1024) | code(dropout=0.5))
     >>> sources([row])
     {'paper': 'batch size 1024', 'code': 'dropout 0.5'}
     """
     found: dict[str, dict[str, list[str]]] = {}
-    for row in rows:
-        every = [row.settings | row.fixed | (row.full if full else {}), *row.on.values()]
+    for row, more in (*((r, {}) for r in rows), *((r, r.full) for r in full)):
+        every = [row.settings | row.fixed | more, *row.on.values()]
         for name, setting in (pair for settings in every for pair in settings.items()):
             if name not in _UNSHOWN:
                 values = found.setdefault(setting.source, {}).setdefault(name, [])

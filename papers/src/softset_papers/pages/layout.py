@@ -289,13 +289,15 @@ def _coolings(rows: Sequence[Shown]) -> list[str]:
 
 def _settings(summary: Summary, rows: Sequence[Shown]) -> list[str]:
     """Where the settings come from, and what even ``--full`` lacks of the paper's protocol."""
-    used = list({s.row.id: s.row for s in rows if s.records}.values())
+    reduced, full = (
+        list({s.row.id: s.row for s in rows if s.records and s.full is whole}.values())
+        for whole in (False, True)
+    )
     parts = [
-        f"from {SOURCES[source]}: {text}"
-        for source, text in sources(used, any(s.full for s in rows)).items()
+        f"from {SOURCES[source]}: {text}" for source, text in sources(reduced, full).items()
     ]
     lines = [f"Settings {'; '.join(parts)}."] if parts else []
-    if any(row.full for row in used):
+    if any(row.full for row in (*reduced, *full)):
         lacks = summary.table.lacking
         lines.append(f"`--full` runs the paper's protocol; what it lacks: {lacks}.")
     return lines

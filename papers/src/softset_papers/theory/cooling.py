@@ -86,4 +86,12 @@ def check_confusions_cool(seed: int = 0, n: int = 2000, classes: int = 5) -> lis
         enough = [5 * i for i, gap in enumerate(gaps) if gap < 0.01]
         what = f"coolings by 0.9 until |{name} soft - hard| < 0.01"
         findings.append(Finding(what, "finite", min(enough, default=math.inf), bool(enough)))
+    tie, first = torch.tensor([[0.4, 0.4, 0.2]], dtype=torch.float64).log(), torch.tensor([0])
+    still, decided = (
+        confusion(tie, first, task="multiclass", step=step, matrix=True, from_logits=True)
+        for step in (LinearStep.at_temperature(1e-9), None)
+    )
+    off = float((still.matrix - decided.matrix).abs().max())
+    what = "T = 1e-9, one row with p = (0.4, 0.4, 0.2): largest |C_T - C| / n"
+    findings.append(Finding(what, "→ 0", off, off < 0.01, why="a tie"))
     return findings

@@ -156,10 +156,10 @@ THEORY = (
             ),
             (
                 "002",
-                "Theorem 5.3: soft metrics converge to hard ones as T falls",
+                "Theorem 5.3: soft metrics converge to hard ones as T falls, for any p",
                 "theory-002-5.3",
                 (),
-                "but where an example's two largest probabilities are equal, as in proposition 5.2",
+                "where the two largest probabilities of every example differ, they do",
             ),
             (
                 "002",
@@ -174,7 +174,7 @@ THEORY = (
                 "Theorem 5.7: the metric of a batch is consistent",
                 "theory-002-5.7",
                 (),
-                "",
+                "for continuous metrics, as it says; not all that the paper names are",
             ),
             (
                 "002",
