@@ -58,6 +58,8 @@ def test_settings_are_named_by_source():
         "code": "dropout 0.5",
         "ours": "seen none, w yes",
     }
+    short = Row("c", "C", ours(max_epochs=1000), full=code(max_epochs=5000))
+    assert sources([short], [short]) == {"code": "max epochs 5000", "ours": "max epochs 1000"}
 
 
 @pytest.mark.parametrize(("make", "source"), [(paper, "paper"), (code, "code"), (ours, "ours")])
