@@ -293,9 +293,7 @@ def _settings(summary: Summary, rows: Sequence[Shown]) -> list[str]:
         list({s.row.id: s.row for s in rows if s.records and s.full is whole}.values())
         for whole in (False, True)
     )
-    parts = [
-        f"from {SOURCES[source]}: {text}" for source, text in sources(reduced, full).items()
-    ]
+    parts = [f"from {SOURCES[source]}: {text}" for source, text in sources(reduced, full).items()]
     lines = [f"Settings {'; '.join(parts)}."] if parts else []
     if any(row.full for row in (*reduced, *full)):
         lacks = summary.table.lacking
