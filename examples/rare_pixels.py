@@ -58,8 +58,8 @@ def main(quick=False):
         "cross-entropy + soft mean IoU": cross_entropy + iou,
     }
     figure, axes = plt.subplots(1, 2 + len(losses), figsize=(9, 2), layout="constrained")
-    axes[0].imshow(x_new[0, 0], cmap="gray")
-    axes[1].imshow(y_new[0], vmin=0, vmax=2)
+    axes[0].imshow(x_new[0, 0].numpy(), cmap="gray")
+    axes[1].imshow(y_new[0].numpy(), vmin=0, vmax=2)
     axes[0].set_title("image", fontsize=8)
     axes[1].set_title("truth", fontsize=8)
     for ax, (name, loss) in zip(axes[2:], losses.items(), strict=True):
@@ -76,7 +76,7 @@ def main(quick=False):
         each = ss.evaluate(scores, y_new, ss.Jaccard(None), task="multiclass")
         shown = "  ".join(f"{v:.3f}" for v in each)
         print(f"{name:30} IoU of each class  {shown}   mean {sum(each) / 3:.3f}")
-        ax.imshow(scores[0].argmax(0), vmin=0, vmax=2)
+        ax.imshow(scores[0].argmax(0).numpy(), vmin=0, vmax=2)
         ax.set_title(name.replace(" + ", "\n+ "), fontsize=8)
     for ax in axes:
         ax.axis("off")

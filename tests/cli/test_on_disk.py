@@ -68,7 +68,7 @@ def test_a_file_beyond_the_limit(run, folder, monkeypatch):
     assert run.json("predict", facts["model"], "large.parquet")["rows"] == 600
 
 
-@pytest.mark.parametrize("name", ["cross-entropy", "linear-metric"])
+@pytest.mark.parametrize("name", ["cross-entropy-tuned", "linear-metric"])
 def test_a_model_that_was_stopped_goes_on(run, folder, monkeypatch, name):
     monkeypatch.setattr("softset.classifiers.path.MOST_ROWS", 200)  # passes over all rows
     path, _ = folder
@@ -105,7 +105,7 @@ def test_ranks_of_torchrun_train_the_model_of_one_process(run, folder):
 def test_ranks_of_other_recipes_are_refused(run, folder, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     run("train", folder[0], *SMALL, code=2)
-    assert "several ranks (torchrun) train the recipes linear" in run.err
+    assert "several ranks (torchrun) train linear-tuned and linear-metric" in run.err
 
 
 def test_what_another_rank_has_met_is_told_in_one_line(run, folder, monkeypatch):

@@ -20,6 +20,7 @@ import pytest
 import sklearn.metrics as sk
 import typer
 from scipy import stats
+from scipy.special import logit
 
 import softset
 from softset import cli
@@ -407,6 +408,19 @@ def _(box):
     kept = box.tune("-t", "y", *goal)["promises"][0]
     assert kept["confidence"] == 0.9
     assert "no constraint" in box.train("--recipe", "linear-tuned", "--confidence", "0.9").err
+
+
+@case("train --calibrate")
+def _(box):
+    """The logits are moved by a slope and an intercept; no decision changes."""
+    assert not box.train().json["calibrated"]
+    assert box.train("--calibrate").json["calibrated"]
+    plain, calibrated = (load_model(box.model(*words)) for words in ((), ("--calibrate",)))
+    assert (plain.predict(box.rows) == calibrated.predict(box.rows)).all()
+    z, moved = (logit(m.predict_proba(box.rows)[:, 1]) for m in (plain, calibrated))
+    slope, intercept = np.polyfit(z, moved, 1)
+    np.testing.assert_allclose(moved, slope * z + intercept, atol=1e-6)
+    assert abs(slope - 1) + abs(intercept) > 1e-3
 
 
 @case("train --time-limit")

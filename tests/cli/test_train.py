@@ -131,7 +131,7 @@ def test_linear_models(run, data, recipe):
 
 
 def test_every_recipe_and_file_format_is_in_the_help(run):
-    text = " ".join(run("train", "--help").split())
+    text = " ".join(run("train", "--help").split()).replace("- ", "-")  # broken at a hyphen
     assert [name for name in RECIPES if f"{name} (" not in text] == []
     assert [form.name for form in FORMATS if form.endings[0] not in text] == []
 

@@ -95,7 +95,7 @@ def _write_files(folder):
     boosting = ss.MetricBoostingClassifier(library="xgboost", **trees)
     made["xgboost-labels"] = boosting.fit(gaps, labels)
     boosting = {"n_estimators": 4, "n_metric_estimators": 3, "library": "xgboost"}
-    for recipe, settings in (("cross-entropy", small), ("boosting-metric", boosting)):
+    for recipe, settings in (("cross-entropy-tuned", small), ("boosting-metric", boosting)):
         settings = {k: v for k, v in settings.items() if k != "random_state"}
         features, target = TABLE.drop(columns="churn"), TABLE["churn"]
         settings |= {"info": {"target": "churn"}}
