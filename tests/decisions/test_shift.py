@@ -35,6 +35,16 @@ def test_intervals_hold_the_prevalence_and_label_shift_is_rarely_rejected():
     assert np.mean(rejected) < 0.12
 
 
+def test_intervals_know_that_the_reference_has_few_rows():
+    """However many rows are new."""
+    held = []
+    for seed in range(50):
+        reference = Reference.of(BINARY, *drawn(1000, 0.1, seed))
+        shift = estimated_shift(reference, drawn(20_000, 0.3, 1000 + seed)[0], ["no", "yes"])
+        held.append(shift.low[0] <= 0.3 <= shift.high[0])
+    assert np.mean(held) > 0.88
+
+
 def test_other_changes_are_rejected():
     reference = Reference.of(BINARY, *drawn(5000, 0.1, 0))
     shift = estimated_shift(reference, 1.5 * drawn(3000, 0.1, 1)[0], ["no", "yes"])
