@@ -157,9 +157,9 @@ TABLES = (
         note=(
             "Kaggle is the credit card subset. Training rows are repeated as often as they weigh, "
             "so that 0.17 % of the rows of a batch are frauds, as in the whole file: of batches of "
-            "128 one in five has a fraud. Literal rows, where they were run, have the papers' loss "
-            "of a batch without positives, 1 without a slope; the others softset's. The small "
-            "network of paper 000, three networks a row."
+            "128 one in five has a fraud. Literal rows have the papers' loss of a batch without "
+            "positives, 1 without a slope; the others softset's, which has one. The small network "
+            "of paper 000, three networks a row."
         ),
         lacks="the network and the search of paper 002",
     ),
