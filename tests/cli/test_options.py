@@ -568,6 +568,10 @@ def _(box):
     model = box.model(drop="who,other,w")
     printed = box("explain", model, box.home / "rows.csv", "--most", 1).out
     assert len(printed.splitlines()) == len(["title", "head", "x", "", "title", "head", "row"])
+    words = ("explain", model, box.home / "rows.csv", "--row", 3, "--json", "--most")
+    adds = [[abs(c["adds"]) for c in box(*words, n).json["contributions"]] for n in (1, 1000)]
+    assert adds[0] == [max(adds[1])]
+    assert len(adds[1]) == 2
 
 
 # --- compare --------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
@@ -115,6 +115,7 @@ def _explain_row(
             f"--row must be from 1 to {len(table)}, the rows of {file.name}, got {row}."
         )
     explanation = explain_row(model, table, row - 1, random_state=seed)
+    explanation = replace(explanation, contributions=explanation.contributions[:most])
     if as_json:
         facts = {"file": file.name, "metric": model.metric, "positive": model.positive or None}
         print_json({**facts, **asdict(explanation), "row": row})
@@ -128,7 +129,7 @@ def _explain_row(
         scored = model.classes_[model.classifier._labels.positive]
     for name in ("column", "value", f"adds to the score of {scored}"):
         shown.add_column(name, justify="left" if name == "column" else "right")
-    for c in explanation.contributions[:most]:
+    for c in explanation.contributions:
         shown.add_row(_plain(c.column), _plain(c.value), f"{c.adds:+.3f}")
     out.print(shown)
     start = "intercept" if explanation.exact else "mean score of other rows"
