@@ -166,8 +166,9 @@ THEORY = (
                 "Theorem 5.4: the best weights of the soft metric converge to those of the metric "
                 "under mild assumptions",
                 "theory-002-5.4",
-                (),
-                "true if there are finitely many weights to choose from",
+                ("every θ from -3 to 3, T",),
+                "it assumes that the two largest probabilities stay apart, which is not mild: "
+                "then no decision changes as weights move; true of finitely many weights",
             ),
             (
                 "002",
