@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from scipy.stats import binom, norm
 from sklearn.base import clone
 from sklearn.datasets import make_classification
@@ -348,3 +349,21 @@ def test_settings_that_contradict_are_refused(settings, message):
     inner = LogisticRegression().fit(x, y)
     with pytest.raises(ValueError, match=message):
         ss.MetricThresholdClassifier(inner, **settings).fit(x, y)
+
+
+def test_the_sentence_says_how_many_rows_are_flagged():
+    random = np.random.default_rng(0)
+    y = random.random(2000) < 0.1
+    z, w = random.normal(size=2000) + 2 * y, random.integers(0, 3, 2000)
+    kept = ss.promise(z, y, "precision@recall>=0.8", sample_weight=w)
+    assert kept.alerts == pytest.approx(w @ (expit(z) >= kept.threshold) / w.sum())
+    assert f"{100 * kept.alerts:.3g} % of the rows are flagged" in str(kept)
+    all_tied = ss.promise(0 * z, y, "precision@recall>=0.8", from_logits=True)
+    assert "every row is flagged" in str(all_tied)
+
+
+def test_a_check_takes_labels_of_0_and_1_only():
+    kept = ss.promise([3.0, 2.0, 1.0] * 20, [1, 0, 1] * 20, "precision@recall>=0.9")
+    for flagged, y in (([1, 0], [-1, 1]), ([1, 0], ["yes", "no"]), (["yes", "no"], [1, 0])):
+        with pytest.raises(ValueError, match="must hold 0 and 1 only, got"):
+            kept.check(flagged, y)

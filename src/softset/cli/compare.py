@@ -328,7 +328,7 @@ def tell(result: Comparison, directory: Path) -> None:
         print("model:  none: your scores are the best, see the table for their threshold")
         return
     print(f"model:  {directory / 'model.softset'}, fitted on {result.data.refitted} rows")
-    print(f"        softset predict {directory / 'model.softset'} NEW_ROWS")
+    print(f"        softset predict {shlex.quote(str(directory / 'model.softset'))} NEW_ROWS")
 
 
 _COLORS = {"significant": "green", "stay": "yellow"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 import warnings
 from pathlib import Path
@@ -234,7 +235,7 @@ def _tell(
         )
         if note := met_by_constant(held_out.flagged, model.metric):
             say(f"softset: note: {note}")
-    print(f"predict: softset predict {path} NEW_ROWS")
+    print(f"predict: softset predict {shlex.quote(str(path))} NEW_ROWS")
 
 
 def _decision(model: Model) -> str:

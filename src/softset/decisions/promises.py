@@ -63,7 +63,8 @@ class Promise:
     ``rows`` and ``positives`` are the calibration rows. ``exact`` is False where rows are weighted,
     or scores are out of fold. ``needed`` is the least number of positives (negatives, or rows, as
     ``str(promise)`` says) with which it could be promised, where it cannot be. ``value`` is the
-    metric of the goal here, ``plain`` what it would be without the promise.
+    metric of the goal here, ``plain`` what it would be without the promise, ``alerts`` the fraction
+    of these rows that is flagged.
 
     >>> kept = promise([2.0, 1.0, 0.0], [1, 1, 0], "precision@recall>=0.95")
     >>> kept.threshold is None, kept.needed
@@ -81,6 +82,7 @@ class Promise:
     needed: int | None = None
     value: float | None = None
     plain: float | None = None
+    alerts: float | None = None
     logit: float | None = None
     reason: str = ""
 
@@ -95,12 +97,13 @@ class Promise:
             sure += "rows and they are"
         text = (
             f"Threshold {self.threshold:.4g} keeps {constraint} {sure} independent ({self.rows:,} "
-            f"rows, {self.positives:,} positives); {self._metric} here is {self.value:.3g}."
+            f"rows, {self.positives:,} positives); {self._metric} here is {self.value:.3g}, and "
+            f"{self._flagged()}."
         )
         if self.plain is not None and self.value is not None and self.plain - self.value > 5e-3:
             text += (
-                f" The promise costs {self.plain - self.value:.3g} of it; 4 times as many rows "
-                f"({4 * self.rows:,}) would about halve that."
+                f" The promise costs {self.plain - self.value:.3g} of {self._metric}; 4 times as "
+                f"many rows ({4 * self.rows:,}) would about halve that."
             )
         return text
 
@@ -113,6 +116,12 @@ class Promise:
     @property
     def _metric(self) -> str:
         return self.goal.partition("@")[0]
+
+    def _flagged(self) -> str:
+        assert self.alerts is not None
+        if self.alerts >= 1:
+            return "every row is flagged: more positives, or scores that tell more, are needed"
+        return f"{100 * self.alerts:.3g} % of the rows are flagged"
 
     def _words(self) -> str:
         return (
@@ -131,6 +140,13 @@ class Promise:
         >>> [str(c) for c in kept.check([1, 1, 0, 1], [1, 0, 0, 1])]
         ['promised recall >= 0.9; here 1 [0.16, 1]: holds']
         """
+        for name, each in (("flagged", flagged), ("y", y)):
+            values = np.unique(np.asarray(each))
+            if not np.isin(values, (0, 1)).all():
+                raise ValueError(
+                    f"{name} must hold 0 and 1 only, got {values[:3].tolist()}. Compare with the "
+                    f"positive class: {name} = ({name} == model.classes_[1])."
+                )
         decided, labels = np.asarray(flagged, dtype=bool), np.asarray(y, dtype=bool)
         where = Meeting.parse(self.goal.partition("@")[2])
         return [_checked(c, decided, labels) for c in where.constraints]
@@ -332,7 +348,12 @@ def _promised(
     best = pick(values, place, torch.where(allowed, gap, 0.0))
     logit = float(place[best])
     return replace(
-        none, threshold=float(expit(logit)), logit=logit, value=float(values[best]), plain=plain
+        none,
+        threshold=float(expit(logit)),
+        logit=logit,
+        value=float(values[best]),
+        plain=plain,
+        alerts=float(counts.predicted[best] / counts.total[best]),
     )
 
 
